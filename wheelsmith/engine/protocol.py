@@ -1,0 +1,134 @@
+"""What every engine can do, and nothing more: say whether it works, name its compilers, run one command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from threading import Event
+from typing import Protocol
+
+from wheelsmith.model import Record, Toolset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(Record):
+    """What one command may use.
+
+    :param memory: bytes for the whole process tree; None leaves it open.
+    :param cpus: cores' worth of time.
+    :param pids: processes and threads at once.
+    :param seconds: wall time.
+    :param output: bytes of log.
+    :param disk: bytes that may be written under the work folder.
+    """
+
+    memory: int | None = None
+    cpus: float | None = None
+    pids: int = 4096
+    seconds: float = 3600.0
+    output: int = 64 * 2**20
+    disk: int = 16 * 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A host path that the command sees at ``target``; read-only unless ``writable``."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command to run in a sandbox with no network.
+
+    :param name: deterministic for a cell; containers are called so.
+    :param argv: a list, never a shell string; paths are those inside.
+    :param env: the whole environment; nothing is inherited.
+    :param interactive: connect the terminal instead of streaming lines.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    mounts: tuple[Mount, ...]
+    env: dict[str, str]
+    workdir: str
+    limits: Limits
+    interactive: bool = False
+
+
+class Ending(StrEnum):
+    """Why a command stopped."""
+
+    EXITED = "exited"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out-of-memory"
+    TOO_MUCH_OUTPUT = "too-much-output"
+    DISK_FULL = "disk-full"
+    CANCELLED = "cancelled"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a command ended; ``peak_memory`` in bytes where the engine can tell."""
+
+    ending: Ending
+    code: int
+    seconds: float
+    peak_memory: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Say whether the command did what it should."""
+        return self.ending is Ending.EXITED and self.code == 0
+
+
+class Readiness(StrEnum):
+    """What ``probe`` tells apart."""
+
+    READY = "ready"
+    MISSING = "missing"
+    NOT_RUNNING = "not-running"
+    TOO_OLD = "too-old"
+    NOT_PERMITTED = "not-permitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Whether an engine works here.
+
+    :param isolation: what it protects from, in words, for doctor and the run's first lines.
+    :param remedy: the command that mends it, when it is not ready.
+    """
+
+    engine: str
+    readiness: Readiness
+    version: str | None = None
+    detail: str = ""
+    isolation: str = ""
+    remedy: str | None = None
+
+
+class Engine(Protocol):
+    """Somewhere to run a command that nobody trusts."""
+
+    name: str
+
+    def probe(self) -> Probe:
+        """Say whether the engine works, in at most a second."""
+
+    def toolset(self, arch: str) -> Toolset | None:
+        """Name the compilers for ``arch``, or None when there are none."""
+
+    def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
+        """Run a command to its end.
+
+        :param on_line: is called in the calling thread with each line of output, without its newline,
+            control characters made visible.
+        :param cancel: when set, the whole process tree is killed.
+        :raises EngineError: the engine itself does not work. A command that fails is an ``Exit``.
+        """

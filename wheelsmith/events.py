@@ -1,0 +1,107 @@
+"""What happens during a run, told as data. Only report/ and cli/ know that there is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wheelsmith.model import BuildPlan, BuildResult, Excluded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The plans are made; nothing has run yet.
+
+    :param kernel: the kernel as people name it, e.g. ``kernels-community/activation @3f2c1ab``.
+    """
+
+    kernel: str
+    engine: str
+    plans: tuple[BuildPlan, ...]
+    excluded: tuple[Excluded, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellStarted:
+    """A cell left the queue."""
+
+    cell_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellStage:
+    """A cell entered a stage: ``fetch``, ``build``, ``repair``, ``check``, ``test`` or ``store``."""
+
+    cell_id: str
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellProgress:
+    """Ninja finished ``done`` of ``total`` steps; ``step`` names the newest."""
+
+    cell_id: str
+    done: int
+    total: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellLine:
+    """One line that the build printed, made safe for a terminal."""
+
+    cell_id: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellFinished:
+    """A cell has its answer."""
+
+    result: BuildResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """A download moved on; sizes in bytes, ``total`` is 0 when unknown."""
+
+    name: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something a person should know; ``level`` is ``info`` or ``warning``."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished:
+    """Every cell has its answer, or the run was interrupted."""
+
+    results: tuple[BuildResult, ...]
+    excluded: tuple[Excluded, ...]
+    interrupted: bool
+    seconds: float
+
+
+Event = (
+    RunStarted
+    | CellStarted
+    | CellStage
+    | CellProgress
+    | CellLine
+    | CellFinished
+    | Transfer
+    | Notice
+    | RunFinished
+)
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Listen to nothing."""
+    del event

@@ -1,0 +1,23 @@
+"""What is true of torch and CUDA, read from data files that name their source and date."""
+
+from wheelsmith.facts.load import (
+    CudaToolkit,
+    Dependency,
+    PinnedFile,
+    TorchRelease,
+    cuda_toolkits,
+    dependencies,
+    torch_releases,
+    why_incompatible,
+)
+
+__all__ = [
+    "CudaToolkit",
+    "Dependency",
+    "PinnedFile",
+    "TorchRelease",
+    "cuda_toolkits",
+    "dependencies",
+    "torch_releases",
+    "why_incompatible",
+]

@@ -1,0 +1,116 @@
+"""Read the data files beside this module. Each is checked against its types when first used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from wheelsmith.model import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedFile(Record):
+    """One wheel on a package index, pinned by hash; ``size`` in bytes."""
+
+    project: str
+    version: str
+    filename: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRelease(Record):
+    """A torch release and what it was built with.
+
+    :param minor: ``2.11``: what the torch axis names.
+    :param version: the patch release whose headers stand for it, e.g. ``2.11.0``.
+    :param cxx_std: the C++ standard its headers need, e.g. 17.
+    :param cuda: every CUDA ``major.minor`` that this release was published for.
+    :param wheels: CPU architecture → the wheel whose headers are used.
+    """
+
+    minor: str
+    version: str
+    cxx_std: int
+    cuda: tuple[str, ...]
+    wheels: dict[str, PinnedFile]
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaToolkit(Record):
+    """A CUDA toolkit that can be assembled from a package index.
+
+    :param version: ``13.0``.
+    :param packages: CPU architecture of the machine that compiles → its pinned wheels.
+    :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
+    :param capabilities: every compute capability its nvcc accepts, e.g. ``7.5``, ``9.0``, ``9.0a``.
+    :param default_capabilities: what is built when nobody says, e.g. ``8.0``, ``12.0+PTX``.
+    """
+
+    version: str
+    packages: dict[str, tuple[PinnedFile, ...]]
+    target_runtime: dict[str, PinnedFile]
+    capabilities: tuple[str, ...]
+    default_capabilities: tuple[str, ...]
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency(Record):
+    """A name that build.toml's ``python-depends`` may use → what the wheel requires.
+
+    :param backend: None when it holds for every backend.
+    """
+
+    name: str
+    backend: str | None
+    requires: str
+    source: str
+    date: str
+
+
+def _read(name: str) -> Any:
+    return json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+@cache
+def torch_releases() -> dict[str, TorchRelease]:
+    """Give every known torch release by its ``major.minor``, oldest first."""
+    return {item["minor"]: TorchRelease.from_json(item) for item in _read("torch.json")["releases"]}
+
+
+@cache
+def cuda_toolkits() -> dict[str, CudaToolkit]:
+    """Give every toolkit that can be assembled, by its ``major.minor``, oldest first."""
+    return {item["version"]: CudaToolkit.from_json(item) for item in _read("cuda.json")["toolkits"]}
+
+
+@cache
+def dependencies() -> tuple[Dependency, ...]:
+    """Give what build.toml's ``python-depends`` may name."""
+    return tuple(Dependency.from_json(item) for item in _read("dependencies.json")["dependencies"])
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
+    """Say why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None when it can.
+
+    The rule is the Hub loader's own: the same CUDA major, and a minor no newer than torch's.
+    """
+    wanted = _release(cuda)
+    if any(_release(built)[0] == wanted[0] and wanted <= _release(built) for built in torch.cuda):
+        return None
+    return (
+        f"torch {torch.minor} was built with CUDA {' and '.join(torch.cuda)}; a kernel made with CUDA {cuda} "
+        f"needs a torch of the same CUDA major and at least that minor"
+    )

@@ -1,0 +1,13 @@
+"""Where things lie inside a sandbox. Fixed, so that the same plan gives the same bytes in any folder."""
+
+WORK = "/work"
+SOURCE = "/work/src"
+BUILD = "/work/build"
+DIST = "/work/dist"
+PLAN = "/work/plan.json"
+TORCH = "/opt/torch"
+CUDA = "/opt/cuda"
+TOOLS = "/opt/wheelsmith"
+
+# 2000-01-01: any fixed time will do, but zip cannot hold one before 1980.
+SOURCE_DATE_EPOCH = "946684800"

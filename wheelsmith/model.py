@@ -1,0 +1,368 @@
+"""The types that everything is made of: plain, frozen, and readable as JSON in both directions."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any, Self
+
+SCHEMA_VERSION = 1
+
+
+class Record:
+    """A frozen dataclass that can be written as JSON and read again."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain data: dicts, lists, strings, numbers, booleans and None."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # every Record is a dataclass
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read what ``to_json`` wrote.
+
+        :raises ValueError: a field is missing, unknown or of another type.
+        """
+        hints = _hints(cls)
+        if unknown := data.keys() - hints.keys():
+            raise ValueError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
+        try:
+            return cls(**{name: _typed(hints[name], value) for name, value in data.items()})
+        except TypeError as error:
+            raise ValueError(f"{cls.__name__}: {error}") from error
+
+    def digest(self) -> str:
+        """Give the sha256 of the canonical JSON, in hex."""
+        return canonical_digest(self.to_json())
+
+
+def canonical_digest(data: object) -> str:
+    """Give the sha256 (hex) of ``data`` as JSON with sorted keys and no spaces."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Record):
+        return value.to_json()
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in {typing.Union, types.UnionType}:
+        if value is None:
+            return None
+        return _typed(next(arg for arg in args if arg is not type(None)), value)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise ValueError(f"expected a list, not {value!r}")
+        if args[1:] != (...,):
+            return tuple(_typed(arg, item) for arg, item in zip(args, value, strict=True))
+        return tuple(_typed(args[0], item) for item in value)
+    if origin is dict:
+        return {key: _typed(args[1], item) for key, item in value.items()}
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return hint.from_json(value)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint(value)
+    if isinstance(hint, type) and not isinstance(value, (int, float) if hint is float else hint):
+        raise ValueError(f"expected {hint.__name__}, not {value!r}")
+    return value
+
+
+# --- what is asked for -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSettings(Record):
+    """What rules may set for the cells they select.
+
+    :param gpu_archs: compute capabilities such as ``8.0`` or ``9.0+PTX``; None takes the toolkit's default.
+    :param advertise: False builds the cell but leaves it out of the index.
+    :param image: a container image for container engines; None takes the engine's own.
+    """
+
+    gpu_archs: tuple[str, ...] | None = None
+    advertise: bool = True
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell(Record):
+    """One combination that somebody's users run.
+
+    :param torch: the torch release as ``major.minor``.
+    :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
+    :param arch: the CPU architecture as ``uname -m`` gives it.
+    """
+
+    torch: str
+    cuda: str | None
+    arch: str
+    os: str = "linux"
+    settings: CellSettings = field(default_factory=CellSettings)
+
+    @property
+    def compute(self) -> str:
+        """Give the compute platform as torch's own index names it: ``cpu``, ``cu130``."""
+        return "cpu" if self.cuda is None else "cu" + self.cuda.replace(".", "")
+
+    @property
+    def id(self) -> str:
+        """Give the Hub's own variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``."""
+        return f"torch{self.torch.replace('.', '')}-cxx11-{self.compute}-{self.arch}-{self.os}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excluded(Record):
+    """A cell that is not built, and why."""
+
+    cell: Cell
+    reason: str
+
+
+# --- what is built from ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceId(Record):
+    """Which source a wheel is made from.
+
+    :param origin: ``hub:org/name`` or ``path``; never a path of this host.
+    :param revision: what was asked for: a branch, tag or commit; None for a folder.
+    :param commit: the commit that ``revision`` named, or None for a folder.
+    :param tree: sha256 over the sorted file names, modes and contents.
+    """
+
+    origin: str
+    revision: str | None
+    commit: str | None
+    tree: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset(Record):
+    """The host compilers that an engine offers for one CPU architecture.
+
+    :param cxx: the C++ compiler to call, e.g. ``g++`` or ``aarch64-linux-gnu-g++``.
+    :param version: what it says of itself, for people.
+    :param digest: sha256 over the programs and libraries that decide the bytes of an object file.
+    """
+
+    arch: str
+    cxx: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixId(Record):
+    """A toolchain prefix that can be made from pinned files.
+
+    :param kind: ``cuda`` or ``torch``.
+    :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
+    :param digest: sha256 over the pins it is made from, known before anything is fetched.
+    """
+
+    kind: str
+    version: str
+    arch: str
+    digest: str
+
+
+class StepKind(StrEnum):
+    """What a step does, for progress and for cost models."""
+
+    CXX = "cxx"
+    NVCC = "nvcc"
+    STUB = "stub"
+    LINK = "link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Record):
+    """One command of a build; all paths are those inside the sandbox or relative to the build folder.
+
+    :param output: the one file that the command makes.
+    :param inputs: files whose change makes it stale.
+    :param depfile: a Makefile fragment the compiler writes, or None.
+    """
+
+    kind: StepKind
+    output: str
+    inputs: tuple[str, ...]
+    argv: tuple[str, ...]
+    depfile: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe(Record):
+    """How one kernel is compiled for one cell.
+
+    :param steps: in an order in which they could run one by one; empty for a kernel with nothing compiled.
+    :param generated: file path under the source folder → its text.
+    :param contents: path inside the wheel → path under the source or the build folder it comes from, as
+        ``src/...`` or ``build/...``.
+    :param namespace: the ``torch.ops`` namespace; also the stem of the extension module.
+    :param extension: path inside the wheel of the compiled module, or None.
+    """
+
+    steps: tuple[Step, ...]
+    generated: dict[str, str]
+    contents: dict[str, str]
+    namespace: str
+    extension: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelSpec(Record):
+    """What the wheel says of itself, decided before it is built.
+
+    :param distribution: the project's name as written in METADATA.
+    :param version: with the local part, e.g. ``1+cu130.torch2.11``.
+    :param python_tag: ``cp39`` or ``py3``.
+    :param abi_tag: ``abi3`` or ``none``.
+    :param platform: ``any``, or ``linux_<arch>``, which repair replaces by what the symbols allow.
+    :param metadata: the whole METADATA file.
+    :param gpu_archs: capabilities that must be found in the binary, e.g. ``8.0``, ``9.0a``, ``9.0+PTX``.
+    :param torch: the release whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
+        None when nothing is compiled.
+    :param stable_abi: the torch release from which on the wheel works, when it uses torch's stable ABI.
+    """
+
+    distribution: str
+    version: str
+    python_tag: str
+    abi_tag: str
+    platform: str
+    metadata: str
+    module: str
+    gpu_archs: tuple[str, ...]
+    torch: str | None
+    cuda: str | None
+    arch: str
+    stable_abi: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildPlan(Record):
+    """Everything that decides the bytes of a wheel; whoever holds it and the source can make it.
+
+    Two cells whose plans have the same ``build_digest`` are one build: a stable-ABI kernel is compiled once
+    for every torch it serves.
+    """
+
+    cell: Cell
+    source: SourceId
+    toolset: Toolset
+    cuda: PrefixId | None
+    torch: PrefixId | None
+    recipe: Recipe
+    environment: dict[str, str]
+    wheel: WheelSpec
+    recipe_version: int
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def build_digest(self) -> str:
+        """Give the sha256 of all that decides the wheel's bytes, in hex."""
+        data = self.to_json()
+        del data["cell"]
+        # A branch that moved without changing a file is no reason to build again.
+        data["source"] = {"tree": self.source.tree}
+        return canonical_digest(data)
+
+
+# --- what came of it ---------------------------------------------------------------------------------------
+
+
+class Status(StrEnum):
+    """How a cell ended."""
+
+    BUILT = "built"
+    CACHED = "cached"
+    FOLDED = "folded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelFile(Record):
+    """A finished wheel; ``sha256`` in hex, ``size`` in bytes."""
+
+    filename: str
+    sha256: str
+    size: int
+    metadata_sha256: str
+    requires_python: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing(Record):
+    """How long one stage of a cell took, in seconds of wall time."""
+
+    stage: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure(Record):
+    """Why a cell has no wheel.
+
+    :param stage: ``fetch``, ``build``, ``repair``, ``check``, ``test`` or ``store``.
+    :param tail: the last lines of the log, made safe for a terminal.
+    """
+
+    stage: str
+    message: str
+    remedy: str | None = None
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildResult(Record):
+    """What came of one cell: a wheel or a failure, never both.
+
+    :param log: the log's file name in the run's log folder, or None when nothing ran.
+    """
+
+    cell: Cell
+    plan_digest: str
+    status: Status
+    wheel: WheelFile | None = None
+    failure: Failure | None = None
+    timings: tuple[Timing, ...] = ()
+    log: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry(Record):
+    """A wheel as the index offers it; ``upload_time`` is UTC, ``yyyy-mm-ddThh:mm:ssZ``.
+
+    :param cells: every cell that the wheel serves; the compute platforms among them are its roots.
+    """
+
+    filename: str
+    sha256: str
+    size: int
+    requires_python: str | None
+    metadata_sha256: str
+    upload_time: str
+    cells: tuple[Cell, ...]
