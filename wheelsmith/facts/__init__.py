@@ -5,8 +5,10 @@ from wheelsmith.facts.load import (
     Dependency,
     PinnedFile,
     TorchRelease,
+    cuda_prefix,
     cuda_toolkits,
     dependencies,
+    torch_prefix,
     torch_releases,
     why_incompatible,
 )
@@ -16,8 +18,10 @@ __all__ = [
     "Dependency",
     "PinnedFile",
     "TorchRelease",
+    "cuda_prefix",
     "cuda_toolkits",
     "dependencies",
+    "torch_prefix",
     "torch_releases",
     "why_incompatible",
 ]

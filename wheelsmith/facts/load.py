@@ -8,7 +8,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from wheelsmith.model import Record
+from wheelsmith.model import PrefixId, Record, canonical_digest
+
+# Part of every prefix's name: raised when the way a prefix is laid out changes.
+_LAYOUT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class CudaToolkit(Record):
 
     :param version: ``13.0``.
     :param packages: CPU architecture of the machine that compiles → its pinned wheels.
+    :param headers: libraries of which torch's own headers include the headers; nothing else of them is fetched.
     :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
     :param capabilities: every compute capability its nvcc accepts, e.g. ``7.5``, ``9.0``, ``9.0a``.
     :param default_capabilities: what is built when nobody says, e.g. ``8.0``, ``12.0+PTX``.
@@ -55,6 +59,7 @@ class CudaToolkit(Record):
 
     version: str
     packages: dict[str, tuple[PinnedFile, ...]]
+    headers: tuple[PinnedFile, ...]
     target_runtime: dict[str, PinnedFile]
     capabilities: tuple[str, ...]
     default_capabilities: tuple[str, ...]
@@ -114,3 +119,19 @@ def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
         f"torch {torch.minor} was built with CUDA {' and '.join(torch.cuda)}; a kernel made with CUDA {cuda} "
         f"needs a torch of the same CUDA major and at least that minor"
     )
+
+
+def cuda_prefix(toolkit: CudaToolkit, arch: str, target: str) -> PrefixId:
+    """Name the CUDA_HOME that compiles on ``arch`` for ``target``, by what it is made from."""
+    pins = [*toolkit.packages[arch], *toolkit.headers, toolkit.target_runtime[target]]
+    return _prefix("cuda", toolkit.version, f"{arch}-{target}" if arch != target else arch, pins)
+
+
+def torch_prefix(release: TorchRelease, arch: str) -> PrefixId:
+    """Name the folder of torch headers for ``arch``, by the wheel that they come from."""
+    return _prefix("torch", release.version, arch, [release.wheels[arch]])
+
+
+def _prefix(kind: str, version: str, arch: str, pins: list[PinnedFile]) -> PrefixId:
+    digest = canonical_digest({"layout": _LAYOUT, "pins": [[pin.filename, pin.sha256] for pin in pins]})
+    return PrefixId(kind=kind, version=version, arch=arch, digest=digest)
