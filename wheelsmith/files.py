@@ -1,0 +1,90 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+_CHUNK = 1 << 20
+
+
+def sha256_file(path: Path) -> str:
+    """Give the sha256 (hex) of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Write ``data`` beside ``path``, flush it to disk and rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def atomic_copy(source: Path, path: Path) -> None:
+    """Copy a file so that ``path`` is either absent or whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as target, source.open("rb") as origin:
+            shutil.copyfileobj(origin, target, _CHUNK)
+            target.flush()
+            os.fsync(target.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def publish_tree(temporary: Path, final: Path) -> bool:
+    """Make a finished folder read-only and rename it into place.
+
+    Gives False, and removes ``temporary``, when another process was first: both made the same thing.
+    """
+    make_read_only(temporary)
+    # The folder itself must stay writable to be renamed by an ordinary user.
+    temporary.chmod(0o755)
+    try:
+        temporary.rename(final)
+    except OSError:
+        if not final.is_dir():
+            raise
+        remove_tree(temporary)
+        return False
+    final.chmod(0o555)
+    return True
+
+
+def make_read_only(root: Path) -> None:
+    """Take write permission from every file and folder under ``root``, which keep their exec bits."""
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder, name)
+            if not path.is_symlink():
+                path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o555)
+        Path(folder).chmod(0o555)
+
+
+def remove_tree(root: Path) -> None:
+    """Remove a folder, read-only ones included; what is already gone is no mistake."""
+    if not root.is_dir():
+        return
+    for folder, _, _ in os.walk(root):
+        Path(folder).chmod(0o755)
+    shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,67 @@
+"""Wheels that were built before, found by the digest of the plan that makes them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.errors import StoreError
+from wheelsmith.files import atomic_copy, atomic_write, sha256_file
+from wheelsmith.model import WheelFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWheel:
+    """A wheel in the store; its content was compared with its hash when it was found."""
+
+    wheel: WheelFile
+    path: Path
+
+
+class Store:
+    """A content-addressed folder, safe for several processes: every file appears by rename.
+
+    ``plans/<build digest>.json`` names the wheel; ``wheels/<sha256>/<filename>`` is the wheel. The wheel is
+    written first, so a plan never points at nothing.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find(self, build_digest: str) -> StoredWheel | None:
+        """Give the wheel that this plan made before; one whose bytes changed since is as good as none."""
+        try:
+            wheel = WheelFile.from_json(json.loads(self._plan(build_digest).read_bytes()))
+            path = self._wheel(wheel)
+            if path.stat().st_size != wheel.size or sha256_file(path) != wheel.sha256:
+                return None
+        except (FileNotFoundError, ValueError):
+            return None
+        except OSError as error:
+            raise _unusable(self._root, error) from error
+        return StoredWheel(wheel=wheel, path=path)
+
+    def put(self, build_digest: str, path: Path, wheel: WheelFile) -> StoredWheel:
+        """Keep a finished wheel."""
+        kept = self._wheel(wheel)
+        try:
+            atomic_copy(path, kept)
+            record = json.dumps(wheel.to_json(), sort_keys=True, indent=1) + "\n"
+            atomic_write(self._plan(build_digest), record.encode())
+        except OSError as error:
+            raise _unusable(self._root, error) from error
+        return StoredWheel(wheel=wheel, path=kept)
+
+    def _plan(self, build_digest: str) -> Path:
+        return self._root / "plans" / f"{build_digest}.json"
+
+    def _wheel(self, wheel: WheelFile) -> Path:
+        return self._root / "wheels" / wheel.sha256 / wheel.filename
+
+
+def _unusable(root: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"the store at {root} cannot be used: {error.strerror or error}",
+        remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+    )
