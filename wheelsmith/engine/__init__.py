@@ -1,0 +1,26 @@
+"""Where a build runs: strategies behind one narrow protocol."""
+
+from wheelsmith.engine.choose import choose, engines
+from wheelsmith.engine.protocol import (
+    Command,
+    Ending,
+    Engine,
+    Exit,
+    Limits,
+    Mount,
+    Probe,
+    Readiness,
+)
+
+__all__ = [
+    "Command",
+    "Ending",
+    "Engine",
+    "Exit",
+    "Limits",
+    "Mount",
+    "Probe",
+    "Readiness",
+    "choose",
+    "engines",
+]

@@ -47,8 +47,7 @@ class Command:
 
     :param name: deterministic for a cell; containers are called so.
     :param argv: a list, never a shell string; paths are those inside.
-    :param env: the whole environment; nothing is inherited.
-    :param interactive: connect the terminal instead of streaming lines.
+    :param env: the whole environment but PATH, HOME and TMPDIR, which the engine sets; nothing is inherited.
     """
 
     name: str
@@ -57,7 +56,6 @@ class Command:
     env: dict[str, str]
     workdir: str
     limits: Limits
-    interactive: bool = False
 
 
 class Ending(StrEnum):
@@ -132,3 +130,6 @@ class Engine(Protocol):
         :param cancel: when set, the whole process tree is killed.
         :raises EngineError: the engine itself does not work. A command that fails is an ``Exit``.
         """
+
+    def enter(self, command: Command) -> int:
+        """Run a command on this terminal, for a person, and give its exit code."""

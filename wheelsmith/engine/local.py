@@ -1,0 +1,93 @@
+"""No isolation at all: the last resort, for code that you would run anyway."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from threading import Event
+
+from wheelsmith.engine.cgroup import make_group, remove_dead_groups
+from wheelsmith.engine.compilers import host_toolset
+from wheelsmith.engine.processes import Watched
+from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
+from wheelsmith.model import Toolset
+
+# The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
+# however it dies, and kills the whole group. The command itself must not hold the pipe.
+_LEASH = '(cat <&{fd} >/dev/null; kill -KILL -$$) & exec "$@" {fd}<&-'
+
+
+class Local:
+    """Runs commands as the user, with the network and every file that the user has."""
+
+    name = "local"
+
+    def probe(self) -> Probe:
+        """Say that it always works, and what it does not do."""
+        return Probe(
+            engine=self.name,
+            readiness=Readiness.READY,
+            version=None,
+            isolation="none: the kernel's code runs as you, with your files and your network",
+        )
+
+    def toolset(self, arch: str) -> Toolset | None:
+        """Name the host's own compilers."""
+        return host_toolset(arch)
+
+    def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
+        """Run a command to its end, and kill what it leaves in its session."""
+        remove_dead_groups()
+        group = make_group(command.limits)
+        read, write = os.pipe()
+        try:
+            leash = ("/bin/sh", "-c", _LEASH.format(fd=read), "wheelsmith")
+            return Watched(
+                argv=group.wrap((*leash, *_at_host(command, command.argv))),
+                env=_environment(command),
+                cwd=_on_host(command, command.workdir),
+                limits=command.limits,
+                folders=tuple(mount.source for mount in command.mounts if mount.writable),
+                group=group,
+                keep_open=read,
+            ).run(on_line, cancel)
+        finally:
+            os.close(read)
+            os.close(write)
+            group.remove()
+
+    def enter(self, command: Command) -> int:
+        """Run a command on this terminal and give its exit code."""
+        return subprocess.run(
+            _at_host(command, command.argv),
+            env=_environment(command),
+            cwd=_on_host(command, command.workdir),
+            check=False,
+        ).returncode
+
+
+def _environment(command: Command) -> dict[str, str]:
+    work = next(str(mount.source) for mount in command.mounts if mount.writable)
+    paths = {mount.target: str(mount.source) for mount in command.mounts}
+    return {
+        "PATH": ":".join(dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])),
+        "HOME": work,
+        "TMPDIR": work,
+        **{name: _on_host(command, value) for name, value in command.env.items()},
+        "WHEELSMITH_PATHS": json.dumps(paths, sort_keys=True),
+    }
+
+
+def _at_host(command: Command, argv: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_on_host(command, word) for word in argv)
+
+
+def _on_host(command: Command, word: str) -> str:
+    """Give a path inside the sandbox as the path on this host that stands for it."""
+    for mount in command.mounts:
+        if word == mount.target or word.startswith(mount.target + "/"):
+            return str(mount.source) + word[len(mount.target) :]
+    return word

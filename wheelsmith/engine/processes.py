@@ -1,0 +1,165 @@
+"""Run one process tree under limits, line by line, and leave nothing of it behind."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from wheelsmith.engine.cgroup import Group
+from wheelsmith.engine.protocol import Ending, Exit, Limits
+
+_TICK = 0.1  # seconds between looks at the clock and at the cancel flag
+_DISK_TICK = 2.0  # seconds between looks at the work folder's size
+_LONGEST_LINE = 4096  # bytes; a longer one is cut, not kept in memory
+
+
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """A process that is being watched.
+
+    :param argv: what to run; it leads its own session, so that its group can be killed whole.
+    :param folders: writable folders whose size counts against ``limits.disk``.
+    :param keep_open: a file descriptor that the child inherits, or None.
+    """
+
+    argv: Sequence[str]
+    env: dict[str, str]
+    cwd: str
+    limits: Limits
+    folders: tuple[Path, ...]
+    group: Group
+    keep_open: int | None = None
+    _printed: int = field(default=0, init=False)
+
+    def run(self, on_line: Callable[[str], None], cancel: Event) -> Exit:
+        """Run to the end, or to the first limit.
+
+        The process is spawned and waited for in the calling thread: bubblewrap's --die-with-parent follows
+        the thread, not the process.
+        """
+        start = time.monotonic()
+        process = subprocess.Popen(
+            self.argv,
+            env=self.env,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if self.keep_open is None else (self.keep_open,),
+        )
+        try:
+            ending = self._follow(process, on_line, cancel, start)
+        finally:
+            _kill(process)
+            code = process.wait()
+            self.group.kill()
+        if self.group.out_of_memory():
+            ending = Ending.OUT_OF_MEMORY
+        elif ending is Ending.EXITED and code < 0:
+            ending = Ending.KILLED
+        return Exit(
+            ending=ending,
+            code=code,
+            seconds=round(time.monotonic() - start, 3),
+            peak_memory=self.group.peak_memory(),
+        )
+
+    def _follow(
+        self, process: subprocess.Popen[bytes], on_line: Callable[[str], None], cancel: Event, start: float
+    ) -> Ending:
+        assert process.stdout is not None  # noqa: S101  # stdout=PIPE above
+        lines = _Lines(on_line)
+        next_disk = start + _DISK_TICK
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if cancel.is_set():
+                    return Ending.CANCELLED
+                now = time.monotonic()
+                if now - start > self.limits.seconds:
+                    return Ending.TIMEOUT
+                if now > next_disk:
+                    next_disk = now + _DISK_TICK
+                    if _size(self.folders) > self.limits.disk:
+                        return Ending.DISK_FULL
+                if selector.select(_TICK):
+                    data = os.read(process.stdout.fileno(), 1 << 16)
+                    if not data:
+                        return self._last_words(process, lines, start)
+                    self._printed += len(data)
+                    if self._printed > self.limits.output:
+                        return Ending.TOO_MUCH_OUTPUT
+                    lines.feed(data)
+                elif process.poll() is not None:
+                    # Something else still holds the pipe; the command itself is done.
+                    return self._last_words(process, lines, start)
+
+    def _last_words(self, process: subprocess.Popen[bytes], lines: _Lines, start: float) -> Ending:
+        lines.end()
+        left = max(0.0, self.limits.seconds - (time.monotonic() - start))
+        try:
+            process.wait(timeout=left)
+        except subprocess.TimeoutExpired:
+            return Ending.TIMEOUT
+        return Ending.DISK_FULL if _size(self.folders) > self.limits.disk else Ending.EXITED
+
+
+class _Lines:
+    """Cuts a byte stream into lines that are safe to show."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        # A carriage return alone redraws a line in place; each drawing becomes a line of its own.
+        *whole, self._rest = (self._rest + data).replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            self._say(line)
+        if len(self._rest) > _LONGEST_LINE:
+            self._say(self._rest)
+            self._rest = b""
+
+    def end(self) -> None:
+        if self._rest:
+            self._say(self._rest)
+
+    def _say(self, line: bytes) -> None:
+        if line:
+            self._on_line(visible(line[:_LONGEST_LINE].decode("utf-8", "replace")))
+
+
+def visible(text: str) -> str:
+    r"""Replace control characters, so that a build cannot move the cursor: ESC becomes ``\x1b``."""
+    return "".join(
+        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    except PermissionError:  # pragma: no cover  # the group holds a process that changed its user
+        process.kill()
+
+
+def _size(folders: tuple[Path, ...]) -> int:
+    total = 0
+    for root in folders:
+        for folder, _, names in os.walk(root):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118  # hot
+                except OSError:
+                    continue  # it went away while we looked
+    return total
