@@ -16,13 +16,18 @@ _LAYOUT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedFile(Record):
-    """One wheel on a package index, pinned by hash; ``size`` in bytes."""
+    """One wheel on a package index, pinned by hash; ``size`` in bytes.
+
+    :param record_sha256: the hash of the wheel's RECORD, for wheels of which only some files are fetched: RECORD
+        proves each file, and this proves RECORD.
+    """
 
     project: str
     version: str
     filename: str
     sha256: str
     size: int
+    record_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

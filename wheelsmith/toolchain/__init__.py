@@ -1,1 +1,5 @@
+"""CUDA toolkits and torch headers as read-only folders, made from pinned files."""
 
+from wheelsmith.toolchain.prefixes import Toolchains
+
+__all__ = ["Toolchains"]

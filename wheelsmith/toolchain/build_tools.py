@@ -1,0 +1,56 @@
+"""What runs a build inside a sandbox, copied from what is installed beside wheelsmith."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
+from pathlib import Path
+
+from wheelsmith.errors import ToolchainError
+from wheelsmith.files import sha256_file
+from wheelsmith.model import canonical_digest
+
+# All of them pure Python: any Python that the sandbox has can run them.
+_DISTRIBUTIONS = ("build", "pyproject_hooks", "packaging")
+
+
+@cache
+def tools_digest() -> str:
+    """Give a digest over every file that ``lay_out_tools`` writes."""
+    return canonical_digest([[name, sha256_file(path)] for name, path in sorted(_contents())])
+
+
+def lay_out_tools(folder: Path) -> None:
+    """Write ``site/`` for PYTHONPATH and ``bin/ninja``."""
+    for name, path in _contents():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    (folder / "bin" / "ninja").chmod(0o755)
+
+
+def _contents() -> Iterator[tuple[str, Path]]:
+    for name in _DISTRIBUTIONS:
+        for file in distribution(name).files or ():
+            if file.suffix == ".py" or file.name == "METADATA":
+                yield f"site/{file.as_posix()}", Path(str(file.locate()))
+    own = Path(str(files("wheelsmith")))
+    yield "site/wheelsmith/__init__.py", own / "__init__.py"
+    for path in (own / "backend").glob("*.py"):
+        yield f"site/wheelsmith/backend/{path.name}", path
+    yield "bin/ninja", _ninja()
+
+
+def _ninja() -> Path:
+    try:
+        for file in distribution("ninja").files or ():
+            if file.name == "ninja" and (path := Path(str(file.locate()))).is_file():
+                return path
+    except PackageNotFoundError:
+        pass
+    if program := shutil.which("ninja"):
+        return Path(program)
+    raise ToolchainError("ninja is not installed", remedy="python3 -m pip install ninja")

@@ -1,0 +1,125 @@
+"""Prepare a prefix once, for every process and for ever."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from wheelsmith.errors import ToolchainError
+from wheelsmith.events import Listener
+from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
+from wheelsmith.files import publish_tree, remove_tree
+from wheelsmith.model import PrefixId
+from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
+from wheelsmith.toolchain.locate import locate
+from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.remote import fetch_part, fetch_whole
+from wheelsmith.toolchain.unpack import unpack
+
+# Every CUDA 13 wheel lays its files out under this folder.
+_CUDA_ROOT = "nvidia/cu13/"
+_TORCH_HEADERS = "torch/include/"
+
+
+class Toolchains:
+    """Read-only folders under a cache, named by what they are made from.
+
+    :param cache: one folder for all of a user's projects; several processes may use it at once.
+    """
+
+    def __init__(self, cache: Path, listen: Listener) -> None:
+        self._root = cache / "prefix"
+        self._listen = listen
+
+    def find(self, prefix: PrefixId) -> Path | None:
+        """Give the prefix if it is here already."""
+        path = self._path(prefix)
+        return path if path.is_dir() else None
+
+    def prepare(self, prefix: PrefixId) -> Path:
+        """Give the prefix, making it from the network if it is not here.
+
+        :raises ToolchainError: it cannot be made, and what mends that.
+        """
+        make = self._cuda if prefix.kind == "cuda" else self._torch
+        return self._once(self._path(prefix), lambda folder: make(prefix, folder))
+
+    def tools(self) -> Path:
+        """Give the folder with what runs a build inside a sandbox: build, ninja and the backend."""
+        return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
+
+    def _path(self, prefix: PrefixId) -> Path:
+        return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
+
+    def _once(self, final: Path, make: Callable[[Path], None]) -> Path:
+        if final.is_dir():
+            return final
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._root / f".{final.name}.lock"):
+                if not final.is_dir():
+                    self._make(final, make)
+        except OSError as error:
+            raise ToolchainError(
+                f"{final.name} cannot be written: {error.strerror or error} ({error.filename or self._root})",
+                remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+            ) from error
+        return final
+
+    def _make(self, final: Path, make: Callable[[Path], None]) -> None:
+        # The lock is ours, so a folder that a killed process left is nobody's.
+        for left in self._root.glob(f".{final.name}.part-*"):
+            remove_tree(left)
+        folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.part-", dir=self._root))
+        try:
+            make(folder)
+            publish_tree(folder, final)
+        finally:
+            remove_tree(folder)
+
+    def _torch(self, prefix: PrefixId, folder: Path) -> None:
+        release = _release(prefix.version)
+        self._fetch_headers(release.wheels[prefix.arch], folder, _TORCH_HEADERS)
+
+    def _cuda(self, prefix: PrefixId, folder: Path) -> None:
+        toolkit = cuda_toolkits()[prefix.version]
+        host, _, target = prefix.arch.partition("-")
+        for pin in toolkit.packages[host]:
+            self._fetch_all(pin, folder, _CUDA_ROOT)
+        for pin in toolkit.headers:
+            self._fetch_headers(pin, folder, _CUDA_ROOT)
+        if target:
+            self._use_runtime_of(toolkit, target, folder)
+        (folder / "lib64").symlink_to("lib")
+
+    def _use_runtime_of(self, toolkit: CudaToolkit, target: str, folder: Path) -> None:
+        shutil.rmtree(folder / "lib")
+        self._fetch_all(toolkit.target_runtime[target], folder, _CUDA_ROOT)
+
+    def _fetch_all(self, pin: PinnedFile, folder: Path, root: str) -> None:
+        settings = pip_settings()
+        with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
+            location = locate(pin, settings, client)
+            wheel = fetch_whole(pin, location, Path(scratch), client, self._listen)
+            unpack(pin, wheel, folder, lambda name: name.removeprefix(root) if name.startswith(root) else None)
+
+    def _fetch_headers(self, pin: PinnedFile, folder: Path, root: str) -> None:
+        headers = root if root.endswith("include/") else root + "include/"
+        keep = root.removesuffix("include/")
+
+        def wanted(name: str) -> bool:
+            return name.startswith(headers) or name.endswith(".dist-info/RECORD")
+
+        settings = pip_settings()
+        with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
+            location = locate(pin, settings, client)
+            wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
+            unpack(pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None)
+
+
+def _release(version: str) -> TorchRelease:
+    return next(release for release in torch_releases().values() if release.version == version)

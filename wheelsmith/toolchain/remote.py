@@ -1,0 +1,140 @@
+"""Read a few files out of a big wheel on the network, without fetching the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import httpx
+
+from wheelsmith.errors import ToolchainError
+from wheelsmith.events import Listener, Transfer
+from wheelsmith.facts import PinnedFile
+from wheelsmith.files import sha256_file
+from wheelsmith.toolchain.locate import Location
+
+# The end of the file: the archive's directory and, in wheels, RECORD. torch's is 1.2 MB.
+_TAIL = 2 << 20
+# Reading across a gap is cheaper than asking again.
+_GAP = 512 << 10
+_CHUNK = 1 << 18
+
+
+def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
+    """Fetch a pinned file and compare it with its hash; gives the path at which it lies.
+
+    :raises ToolchainError: it cannot be had, or is not the file that was pinned.
+    """
+    path = location.path
+    if path is None:
+        path = target / pin.filename
+        _stream(pin, str(location.url), path, client, listen)
+    if sha256_file(path) != pin.sha256:
+        raise ToolchainError(
+            f"{pin.filename} is not the file that was pinned: its sha256 differs",
+            remedy="try again; if it stays so, the index serves another file under this name: report it to its owner",
+        )
+    return path
+
+
+def fetch_part(
+    pin: PinnedFile,
+    location: Location,
+    target: Path,
+    wanted: Callable[[str], bool],
+    client: httpx.Client,
+    listen: Listener,
+) -> Path:
+    """Fetch what ``wanted`` picks, by member name, and the archive's directory.
+
+    Gives a file of the wheel's full size with holes where nothing was fetched. A server that knows no ranges
+    sends the whole wheel, which is then compared with its hash.
+    """
+    if location.path is not None:
+        return fetch_whole(pin, location, target, client, listen)
+    url = str(location.url)
+    path = target / pin.filename
+    try:
+        with path.open("wb") as file:
+            file.truncate(pin.size)
+        if not _range(url, max(0, pin.size - _TAIL), pin.size, path, client):
+            return fetch_whole(pin, location, target, client, listen)
+        with zipfile.ZipFile(path) as archive:
+            spans = list(_spans(archive.infolist(), wanted, pin.size))
+        total = sum(end - start for start, end in spans)
+        done = 0
+        for start, end in spans:
+            _range(url, start, end, path, client)
+            done += end - start
+            listen(Transfer(name=pin.filename, done=done, total=total))
+    except httpx.HTTPError as error:
+        raise _interrupted(pin, error) from error
+    except zipfile.BadZipFile as error:
+        raise ToolchainError(f"{pin.filename} is not the archive that was pinned: {error}") from error
+    return path
+
+
+def _spans(
+    members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: int
+) -> Iterable[tuple[int, int]]:
+    """Give the byte ranges that hold the wanted members, neighbours joined."""
+    starts = sorted(member.header_offset for member in members) + [size]
+    ends = dict(zip(starts, starts[1:], strict=False))
+    current: tuple[int, int] | None = None
+    for start in sorted(member.header_offset for member in members if wanted(member.filename)):
+        if current and start - current[1] <= _GAP:
+            current = (current[0], ends[start])
+            continue
+        if current:
+            yield current
+        current = (start, ends[start])
+    if current:
+        yield current
+
+
+def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> bool:
+    """Fetch bytes ``start`` to ``end`` (exclusive) into their place; False when the server knows no ranges."""
+    with client.stream("GET", url, headers={"Range": f"bytes={start}-{end - 1}"}) as response:
+        if response.status_code == httpx.codes.OK:
+            return False
+        response.raise_for_status()
+        with path.open("r+b") as file:
+            file.seek(start)
+            got = 0
+            for chunk in response.iter_bytes(_CHUNK):
+                got += len(chunk)
+                if got > end - start:
+                    break
+                file.write(chunk)
+    if got != end - start:
+        raise httpx.ReadError(f"asked for {end - start} bytes, got {got}")
+    return True
+
+
+def _stream(pin: PinnedFile, url: str, path: Path, client: httpx.Client, listen: Listener) -> None:
+    try:
+        with client.stream("GET", url) as response, path.open("wb") as file:
+            response.raise_for_status()
+            done = 0
+            for chunk in response.iter_bytes(_CHUNK):
+                done += len(chunk)
+                if done > pin.size:
+                    break  # the hash will say so; there is no need to fill the disk first
+                file.write(chunk)
+                listen(Transfer(name=pin.filename, done=done, total=pin.size))
+    except httpx.HTTPError as error:
+        raise _interrupted(pin, error) from error
+
+
+def _interrupted(pin: PinnedFile, error: httpx.HTTPError) -> ToolchainError:
+    return ToolchainError(
+        f"{pin.filename} could not be fetched: {error or type(error).__name__}",
+        remedy="check the network and pip's configuration (python3 -m pip config list), then run it again",
+    )
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Give the sha256 (hex) of ``data``."""
+    return hashlib.sha256(data).hexdigest()

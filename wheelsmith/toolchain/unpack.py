@@ -1,0 +1,70 @@
+"""Take files out of a wheel, each compared with RECORD, and nothing outside the target folder."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from installer.records import InvalidRecordEntry, parse_record_file
+
+from wheelsmith.errors import ToolchainError
+from wheelsmith.facts import PinnedFile
+
+
+def unpack(
+    pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], str | None]
+) -> None:
+    """Write the members that ``place`` gives a path to under ``target``.
+
+    :param place: member name → path relative to ``target``, or None to leave it out.
+    :raises ToolchainError: the wheel is broken, or a file is not what RECORD says.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            record = _record(pin, archive)
+            for member in archive.infolist():
+                path = None if member.is_dir() else place(member.filename)
+                if path is not None:
+                    _write(pin, archive, member, record, target / _inside(pin, path))
+    except (zipfile.BadZipFile, InvalidRecordEntry, EOFError) as error:
+        raise ToolchainError(
+            f"{pin.filename} cannot be unpacked: {error}",
+            remedy="try again; if it stays so, the index serves a broken file: report it to its owner",
+        ) from error
+
+
+def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, str]:
+    """Give each member's hash as RECORD writes it, once RECORD itself is proven where it was pinned."""
+    name = next((n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1), None)
+    if name is None:
+        raise ToolchainError(f"{pin.filename} has no RECORD")
+    data = archive.read(name)
+    if pin.record_sha256 and hashlib.sha256(data).hexdigest() != pin.record_sha256:
+        raise ToolchainError(f"{pin.filename}: RECORD is not the one that was pinned")
+    return {path: digest for path, digest, _ in parse_record_file(data.decode("utf-8").splitlines())}
+
+
+def _write(
+    pin: PinnedFile, archive: zipfile.ZipFile, member: zipfile.ZipInfo, record: dict[str, str], path: Path
+) -> None:
+    data = archive.read(member)
+    wanted = record.get(member.filename, "")
+    found = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    if found != wanted:
+        raise ToolchainError(
+            f"{pin.filename}: {member.filename} is not what RECORD says",
+            remedy="try again; if it stays so, the index serves a broken file: report it to its owner",
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o755 if member.external_attr >> 16 & 0o111 else 0o644)
+
+
+def _inside(pin: PinnedFile, path: str) -> PurePosixPath:
+    relative = PurePosixPath(path)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise ToolchainError(f"{pin.filename} would write outside its folder: {path!r}")
+    return relative
