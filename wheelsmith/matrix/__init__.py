@@ -1,1 +1,19 @@
+"""matrix.yaml: what a kernel's users run, read with every mistake at its place."""
 
+from wheelsmith.matrix.expand import expand
+from wheelsmith.matrix.load import load_matrix, parse_matrix
+from wheelsmith.matrix.select import select
+from wheelsmith.matrix.types import EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
+
+__all__ = [
+    "EngineChoice",
+    "KernelRef",
+    "Matrix",
+    "OutputSettings",
+    "Rule",
+    "Selector",
+    "expand",
+    "load_matrix",
+    "parse_matrix",
+    "select",
+]

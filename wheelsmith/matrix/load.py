@@ -1,0 +1,215 @@
+"""Read matrix.yaml and find every mistake in it at once, each with its place.
+
+BaseLoader leaves every scalar the text that it is, so an unquoted 2.10 stays 2.10 and no stays no.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from wheelsmith.errors import MatrixError, Mistakes, Place
+from wheelsmith.matrix.types import EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
+from wheelsmith.model import CellSettings
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from wheelsmith.matrix.schema import MatrixModel, SelectorModel
+
+_LARGEST = 1 << 20  # bytes; a matrix is written by a person
+_SCHEMA_HINT = "see the whole shape with: wheelsmith schema"
+_Path = tuple[str | int, ...]
+
+
+def load_matrix(path: Path) -> Matrix:
+    """Read a matrix file.
+
+    :raises Mistakes: everything that is wrong with it.
+    :raises MatrixError: it cannot be read at all.
+    """
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise MatrixError("the file is larger than 1 MiB", where=Place(file=str(path)))
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise MatrixError(
+            f"there is no {path}", remedy="write one, or name another with --matrix: wheelsmith schema shows its shape"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise MatrixError(f"not UTF-8 text: {error.reason}", where=Place(file=str(path))) from None
+    except OSError as error:
+        raise MatrixError(f"{path} cannot be read: {error.strerror}") from None
+    return parse_matrix(text, file=path.name)
+
+
+def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
+    """Read a matrix from its text; ``file`` names it in messages."""
+    places: dict[_Path, Place] = {}
+    mistakes: list[MatrixError] = []
+    root = _compose(text, file)
+    data = _plain(root, (), file, places, mistakes)
+    if not isinstance(data, dict):
+        raise MatrixError("the file must be a mapping with kernel and axes", where=Place(file=file, line=1))
+    model = _validate(data, places, mistakes)
+    if mistakes or model is None:
+        mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
+        raise Mistakes(tuple(mistakes))
+    return _matrix(model, file, places)
+
+
+def _compose(text: str, file: str) -> yaml.Node:
+    try:
+        # An alias may stand for a structure that doubles at every level; a matrix needs none.
+        for event in yaml.parse(text, Loader=yaml.BaseLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise MatrixError(
+                    "aliases are not supported", where=_place(event.start_mark, file), remedy="write the value out"
+                )
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.MarkedYAMLError as error:
+        where = _place(error.problem_mark, file) if error.problem_mark else Place(file=file)
+        raise MatrixError(f"not YAML: {error.problem}", where=where) from None
+    except yaml.YAMLError as error:
+        raise MatrixError(f"not YAML: {' '.join(str(error).split())}", where=Place(file=file)) from None
+    except RecursionError:
+        raise MatrixError("nested too deeply", where=Place(file=file)) from None
+    if root is None:
+        raise MatrixError("the file is empty", where=Place(file=file, line=1), remedy=_SCHEMA_HINT)
+    return root
+
+
+def _plain(
+    node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], mistakes: list[MatrixError]
+) -> Any:
+    places.setdefault(path, _place(node.start_mark, file))
+    if isinstance(node, yaml.ScalarNode):
+        return node.value
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, (*path, n), file, places, mistakes) for n, item in enumerate(node.value)]
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        name = str(key.value)
+        where = _place(key.start_mark, file)
+        if name in found:
+            mistakes.append(MatrixError(f"{name} stands twice", where=where, remedy="keep one of them"))
+            continue
+        places[(*path, name, "key")] = where
+        found[name] = _plain(value, (*path, name), file, places, mistakes)
+    return found
+
+
+def _place(mark: Any, file: str) -> Place:
+    return Place(file=file, line=mark.line + 1, column=mark.column + 1)
+
+
+def _validate(
+    data: dict[str, Any], places: dict[_Path, Place], mistakes: list[MatrixError]
+) -> MatrixModel | None:
+    from pydantic import ValidationError
+
+    from wheelsmith.matrix.schema import MatrixModel
+
+    try:
+        return MatrixModel.model_validate(data)
+    except ValidationError as error:
+        mistakes.extend(_explain(detail, data, places) for detail in error.errors(include_url=False))
+        return None
+
+
+def _explain(detail: ErrorDetails, data: dict[str, Any], places: dict[_Path, Place]) -> MatrixError:
+    loc = detail["loc"]
+    name = str(loc[-1]) if loc else "the file"
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return MatrixError(
+            f"unknown key {name!r}", where=places[(*loc, "key")], remedy=_near(name, _siblings(loc))
+        )
+    where = _nearest(loc, places)
+    if kind == "missing":
+        return MatrixError(f"{name} is missing", where=where, remedy=_SCHEMA_HINT)
+    if kind == "literal_error":
+        choices = [choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")]
+        remedy = _near(str(detail["input"]), choices)
+        return MatrixError(f"{detail['input']!r} is not one of {', '.join(choices)}", where=where, remedy=remedy)
+    if kind == "value_error":
+        return MatrixError(str(detail["ctx"]["error"]), where=where)
+    if kind in {"too_short", "string_too_short"}:
+        return MatrixError(f"{name} is empty", where=where)
+    wanted = {"list_type": "a list", "string_type": "one value", "model_type": "a mapping"}.get(kind)
+    if wanted:
+        return MatrixError(f"{name} must be {wanted}", where=where, remedy=_SCHEMA_HINT)
+    return MatrixError(f"{name}: {detail['msg']}", where=where)
+
+
+def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
+    while loc not in places:
+        loc = loc[:-1]
+    return places[loc]
+
+
+def _siblings(loc: tuple[str | int, ...]) -> list[str]:
+    """Give the keys that may stand where the unknown one does."""
+    from wheelsmith.matrix.schema import json_schema
+
+    schema = json_schema()
+    definitions = schema["$defs"]
+    here = schema
+    for part in loc[:-1]:
+        here = here.get("items", {}) if isinstance(part, int) else here.get("properties", {}).get(part, {})
+        references = [here, *here.get("anyOf", []), here.get("items", {})]
+        found = next((r["$ref"] for r in references if "$ref" in r), None)
+        if found and not (here.get("type") == "array"):
+            here = definitions[found.rsplit("/", 1)[1]]
+        elif found:
+            here = {"items": definitions[found.rsplit("/", 1)[1]]}
+    return list(here.get("properties", {}))
+
+
+def _near(word: str, choices: list[str]) -> str:
+    close = difflib.get_close_matches(word, choices, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(choices)}"
+
+
+def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
+    return Matrix(
+        kernel=KernelRef(**model.kernel.model_dump()),
+        version=model.version,
+        torch=tuple(model.axes.torch),
+        cuda=tuple(model.axes.cuda),
+        arch=tuple(model.axes.arch),
+        settings=CellSettings(gpu_archs=tuple(model.gpu_archs) if model.gpu_archs else None),
+        any_cuda_minor=model.cuda_compatibility == "minor",
+        rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
+        engine=EngineChoice(
+            name=model.engine.name,
+            memory=model.engine.memory,
+            disk=model.engine.disk,
+            seconds=model.engine.timeout,
+        ),
+        output=OutputSettings(path=model.output.path),
+    )
+
+
+def _rule(model: MatrixModel, number: int, place: str) -> Rule:
+    rule = model.rules[number]
+    settings = rule.set
+    archs = settings.gpu_archs if settings else None
+    return Rule(
+        where=_selector(rule.exclude or rule.where),
+        exclude=rule.exclude is not None,
+        reason=rule.reason,
+        place=place,
+        gpu_archs=tuple(archs) if archs else None,
+        advertise=settings.advertise if settings else None,
+        image=settings.image if settings else None,
+    )
+
+
+def _selector(model: SelectorModel | None) -> Selector:
+    if model is None:
+        return Selector()
+    return Selector(torch=tuple(model.torch or ()), cuda=tuple(model.cuda or ()), arch=tuple(model.arch or ()))

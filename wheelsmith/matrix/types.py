@@ -1,0 +1,113 @@
+"""What matrix.yaml says, once it has been read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from packaging.specifiers import SpecifierSet
+
+from wheelsmith.model import Cell, CellSettings, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRef(Record):
+    """Which kernel; exactly one of ``hub`` and ``path``.
+
+    :param hub: a Hub repo, ``org/name``.
+    :param path: a folder, relative to matrix.yaml.
+    :param revision: a branch, tag or commit of the Hub repo.
+    :param test: a command that shows that an installed wheel works.
+    :param distribution: the project's name on the index; None takes build.toml's.
+    """
+
+    hub: str | None = None
+    path: str | None = None
+    revision: str | None = None
+    test: str | None = None
+    distribution: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector(Record):
+    """Which cells: for each axis the patterns of which any may match; an empty axis matches all.
+
+    A pattern is a value (``13.0``, ``cpu``), a glob (``13.*``) or a version specifier (``>=2.11,<2.14``).
+    """
+
+    torch: tuple[str, ...] = ()
+    cuda: tuple[str, ...] = ()
+    arch: tuple[str, ...] = ()
+
+    def matches(self, cell: Cell) -> bool:
+        """Say whether the cell is selected."""
+        values = ((self.torch, cell.torch), (self.cuda, cell.cuda or "cpu"), (self.arch, cell.arch))
+        return all(not patterns or any(_match(p, value) for p in patterns) for patterns, value in values)
+
+
+def is_specifier(pattern: str) -> bool:
+    """Say whether a pattern is a version specifier."""
+    return pattern[:1] in "<>=!~"
+
+
+def _match(pattern: str, value: str) -> bool:
+    if is_specifier(pattern):
+        return value[:1].isdigit() and SpecifierSet(pattern).contains(value)
+    return fnmatchcase(value, pattern)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Record):
+    """Excludes the cells it selects, or changes their settings.
+
+    :param gpu_archs: None leaves what was set before; so do the others.
+    :param place: where the rule stands, as ``matrix.yaml:9``.
+    """
+
+    where: Selector
+    exclude: bool
+    reason: str | None
+    place: str
+    gpu_archs: tuple[str, ...] | None = None
+    advertise: bool | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice(Record):
+    """Where cells are built; ``memory`` and ``disk`` in bytes, ``seconds`` of wall time for one cell."""
+
+    name: str = "auto"
+    memory: int | None = None
+    disk: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSettings(Record):
+    """Where a run leaves its wheels, index and logs; relative to matrix.yaml."""
+
+    path: str = "dist"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix(Record):
+    """One kernel and every combination that it is asked for.
+
+    :param version: overrides build.toml's version.
+    :param cuda: ``cpu`` or ``major.minor``.
+    :param settings: what holds for every cell before rules.
+    :param any_cuda_minor: build also with a CUDA newer than torch's own, of the same major: CUDA's minor-version
+        compatibility, which needs a recent driver.
+    """
+
+    kernel: KernelRef
+    version: str | None
+    torch: tuple[str, ...]
+    cuda: tuple[str, ...]
+    arch: tuple[str, ...]
+    settings: CellSettings = field(default_factory=CellSettings)
+    any_cuda_minor: bool = False
+    rules: tuple[Rule, ...] = ()
+    engine: EngineChoice = field(default_factory=EngineChoice)
+    output: OutputSettings = field(default_factory=OutputSettings)
