@@ -38,10 +38,6 @@ class Record:
         except TypeError as error:
             raise ValueError(f"{cls.__name__}: {error}") from error
 
-    def digest(self) -> str:
-        """Give the sha256 of the canonical JSON, in hex."""
-        return canonical_digest(self.to_json())
-
 
 def canonical_digest(data: object) -> str:
     """Give the sha256 (hex) of ``data`` as JSON with sorted keys and no spaces."""
@@ -50,7 +46,7 @@ def canonical_digest(data: object) -> str:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
@@ -202,14 +198,12 @@ class Step(Record):
 
     :param output: the one file that the command makes.
     :param inputs: files whose change makes it stale.
-    :param depfile: a Makefile fragment the compiler writes, or None.
     """
 
     kind: StepKind
     output: str
     inputs: tuple[str, ...]
     argv: tuple[str, ...]
-    depfile: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +265,7 @@ class BuildPlan(Record):
 
     cell: Cell
     source: SourceId
-    toolset: Toolset
+    toolset: Toolset | None
     cuda: PrefixId | None
     torch: PrefixId | None
     recipe: Recipe

@@ -181,9 +181,7 @@ def _line_reader(cell_id: str, log: TextIO, tail: deque[str], listen: Listener) 
     def read(line: str) -> None:
         log.write(line + "\n")
         if match := _NINJA_STATUS.match(line):
-            listen(
-                CellProgress(cell_id=cell_id, done=int(match[1]), total=int(match[2]), step=match[3])
-            )
+            listen(CellProgress(cell_id=cell_id, done=int(match[1]), total=int(match[2]), step=match[3]))
             return
         tail.append(line)
         listen(CellLine(cell_id=cell_id, line=line))
@@ -201,7 +199,10 @@ def _explain(exit_: Exit, limits: Limits) -> tuple[str, str | None]:
     gib = f"{(limits.memory or 0) / 2**30:.3g} GiB"
     return {
         Ending.EXITED: (f"the build ended with exit code {exit_.code}", None),
-        Ending.TIMEOUT: (f"the build ran longer than {limits.seconds:g} s", "raise engine.timeout in matrix.yaml"),
+        Ending.TIMEOUT: (
+            f"the build ran longer than {limits.seconds:g} s",
+            "raise engine.timeout in matrix.yaml",
+        ),
         Ending.OUT_OF_MEMORY: (
             f"out of memory: the limit is {gib}",
             "raise engine.memory in matrix.yaml, or build with fewer jobs (-j 1)",

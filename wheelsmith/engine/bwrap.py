@@ -17,7 +17,9 @@ from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
 from wheelsmith.model import Toolset
 
-_ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
+_ISOLATION = (
+    "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
+)
 _INSTALL = "apt-get install bubblewrap"
 
 

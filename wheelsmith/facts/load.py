@@ -36,7 +36,7 @@ class TorchRelease(Record):
 
     :param minor: ``2.11``: what the torch axis names.
     :param version: the patch release whose headers stand for it, e.g. ``2.11.0``.
-    :param cxx_std: the C++ standard its headers need, e.g. 17.
+    :param cxx_std: the C++ standard kernels are compiled with, e.g. 17: kernel-builder's choice, 20 from torch 2.12 on.
     :param cuda: every CUDA ``major.minor`` that this release was published for.
     :param wheels: CPU architecture → the wheel whose headers are used.
     """

@@ -37,7 +37,8 @@ def load_matrix(path: Path) -> Matrix:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise MatrixError(
-            f"there is no {path}", remedy="write one, or name another with --matrix: wheelsmith schema shows its shape"
+            f"there is no {path}",
+            remedy="write one, or name another with --matrix: wheelsmith schema shows its shape",
         ) from None
     except UnicodeDecodeError as error:
         raise MatrixError(f"not UTF-8 text: {error.reason}", where=Place(file=str(path))) from None
@@ -67,7 +68,9 @@ def _compose(text: str, file: str) -> yaml.Node:
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
             if isinstance(event, yaml.AliasEvent):
                 raise MatrixError(
-                    "aliases are not supported", where=_place(event.start_mark, file), remedy="write the value out"
+                    "aliases are not supported",
+                    where=_place(event.start_mark, file),
+                    remedy="write the value out",
                 )
         root = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
@@ -132,9 +135,13 @@ def _explain(detail: ErrorDetails, data: dict[str, Any], places: dict[_Path, Pla
     if kind == "missing":
         return MatrixError(f"{name} is missing", where=where, remedy=_SCHEMA_HINT)
     if kind == "literal_error":
-        choices = [choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")]
+        choices = [
+            choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")
+        ]
         remedy = _near(str(detail["input"]), choices)
-        return MatrixError(f"{detail['input']!r} is not one of {', '.join(choices)}", where=where, remedy=remedy)
+        return MatrixError(
+            f"{detail['input']!r} is not one of {', '.join(choices)}", where=where, remedy=remedy
+        )
     if kind == "value_error":
         return MatrixError(str(detail["ctx"]["error"]), where=where)
     if kind in {"too_short", "string_too_short"}:
@@ -212,4 +219,6 @@ def _rule(model: MatrixModel, number: int, place: str) -> Rule:
 def _selector(model: SelectorModel | None) -> Selector:
     if model is None:
         return Selector()
-    return Selector(torch=tuple(model.torch or ()), cuda=tuple(model.cuda or ()), arch=tuple(model.arch or ()))
+    return Selector(
+        torch=tuple(model.torch or ()), cuda=tuple(model.cuda or ()), arch=tuple(model.arch or ())
+    )

@@ -18,7 +18,11 @@ from wheelsmith.tags import parse_capability
 ARCHES = ("x86_64", "aarch64")
 _MINOR = re.compile(r"\d+\.\d+")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
-_UNITS = {"B": 1, **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)}, **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)}}
+_UNITS = {
+    "B": 1,
+    **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)},
+    **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
+}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
@@ -47,7 +51,9 @@ def _pattern(text: str) -> str:
         try:
             SpecifierSet(text)
         except InvalidSpecifier:
-            raise ValueError(f"{text!r} is not a version specifier such as '<2.11' or '>=13.0,<13.3'") from None
+            raise ValueError(
+                f"{text!r} is not a version specifier such as '<2.11' or '>=13.0,<13.3'"
+            ) from None
     return text
 
 
@@ -135,7 +141,9 @@ class KernelModel(_Model):
     revision: str | None = Field(
         None, description="A branch, tag or commit of the Hub repo", min_length=1, max_length=200
     )
-    test: str | None = Field(None, description="A command that shows that an installed wheel works", min_length=1)
+    test: str | None = Field(
+        None, description="A command that shows that an installed wheel works", min_length=1
+    )
     distribution: Annotated[str, AfterValidator(_project)] | None = Field(
         None, description="The project's name on the index; default: the name in build.toml"
     )
@@ -154,8 +162,8 @@ class KernelModel(_Model):
 class AxesModel(_Model):
     """What is combined with what, in this order."""
 
-    torch: Annotated[list[TorchMinor], AfterValidator(_distinct), Field(min_length=1, max_length=100)] = Field(
-        description="torch releases, such as 2.11"
+    torch: Annotated[list[TorchMinor], AfterValidator(_distinct), Field(min_length=1, max_length=100)] = (
+        Field(description="torch releases, such as 2.11")
     )
     cuda: Annotated[list[CudaMinor], AfterValidator(_distinct), Field(min_length=1, max_length=100)] = Field(
         description="CUDA toolkits, such as 13.0, and cpu"
@@ -182,7 +190,9 @@ class SelectorModel(_Model):
 class SettingsModel(_Model):
     """What a rule sets for the cells it selects."""
 
-    gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
+    gpu_archs: GpuArchs | None = Field(
+        None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX"
+    )
     advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
     image: str | None = Field(None, description="A container image, for container engines", min_length=1)
 
@@ -198,7 +208,9 @@ class RuleModel(_Model):
     @model_validator(mode="after")
     def _one_job(self) -> RuleModel:
         if (self.exclude is None) == (self.set is None):
-            raise ValueError("a rule either excludes cells or sets something: give exactly one of exclude and set")
+            raise ValueError(
+                "a rule either excludes cells or sets something: give exactly one of exclude and set"
+            )
         if self.exclude is not None and self.reason is None:
             raise ValueError("an exclusion needs a reason")
         if self.exclude is not None and self.where is not None:
@@ -211,7 +223,9 @@ class RuleModel(_Model):
 class EngineModel(_Model):
     """Where cells are built, and what one cell may use."""
 
-    name: Literal["auto", "bwrap", "local"] = Field("auto", description="auto takes the first that works here")
+    name: Literal["auto", "bwrap", "local"] = Field(
+        "auto", description="auto takes the first that works here"
+    )
     memory: Annotated[int, BeforeValidator(_size)] | None = Field(
         None, description="Most memory for one cell, such as 8GiB", json_schema_extra={"type": "string"}
     )
@@ -240,7 +254,9 @@ class MatrixModel(_Model):
     )
     axes: AxesModel
     gpu_archs: GpuArchs | None = Field(
-        None, alias="gpu-archs", description="Compute capabilities for every CUDA cell; default: the toolkit's own"
+        None,
+        alias="gpu-archs",
+        description="Compute capabilities for every CUDA cell; default: the toolkit's own",
     )
     cuda_compatibility: Literal["hub", "minor"] = Field(
         "hub",
@@ -248,11 +264,15 @@ class MatrixModel(_Model):
         description="hub: no CUDA newer than torch's own. minor: any minor of the same CUDA major",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
-    engine: EngineModel = Field(default_factory=EngineModel)
-    output: OutputModel = Field(default_factory=OutputModel)
+    engine: EngineModel = EngineModel()
+    output: OutputModel = OutputModel()
 
 
 def json_schema() -> dict[str, Any]:
     """Give the JSON Schema of matrix.yaml, for editors."""
     schema = MatrixModel.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "matrix.yaml of wheelsmith"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "matrix.yaml of wheelsmith",
+    }

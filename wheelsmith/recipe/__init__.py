@@ -1,1 +1,23 @@
+"""From build.toml to the exact compile and link commands of one cell."""
 
+from wheelsmith.recipe.build_toml import parse_build_toml
+from wheelsmith.recipe.capabilities import plain, resolve
+from wheelsmith.recipe.compile import CompileTarget
+from wheelsmith.recipe.make import KernelSource, compiled_recipe, noarch_recipe
+from wheelsmith.recipe.metadata import Requirements, render_metadata
+from wheelsmith.recipe.spec import KernelSpec, Section, TorchSection
+
+__all__ = [
+    "CompileTarget",
+    "KernelSource",
+    "KernelSpec",
+    "Requirements",
+    "Section",
+    "TorchSection",
+    "compiled_recipe",
+    "noarch_recipe",
+    "parse_build_toml",
+    "plain",
+    "render_metadata",
+    "resolve",
+]

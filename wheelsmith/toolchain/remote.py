@@ -22,7 +22,9 @@ _GAP = 512 << 10
 _CHUNK = 1 << 18
 
 
-def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
+def fetch_whole(
+    pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener
+) -> Path:
     """Fetch a pinned file and compare it with its hash; gives the path at which it lies.
 
     :raises ToolchainError: it cannot be had, or is not the file that was pinned.

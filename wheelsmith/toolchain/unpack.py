@@ -14,9 +14,7 @@ from wheelsmith.errors import ToolchainError
 from wheelsmith.facts import PinnedFile
 
 
-def unpack(
-    pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], str | None]
-) -> None:
+def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], str | None]) -> None:
     """Write the members that ``place`` gives a path to under ``target``.
 
     :param place: member name → path relative to ``target``, or None to leave it out.
@@ -38,7 +36,9 @@ def unpack(
 
 def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, str]:
     """Give each member's hash as RECORD writes it, once RECORD itself is proven where it was pinned."""
-    name = next((n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1), None)
+    name = next(
+        (n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1), None
+    )
     if name is None:
         raise ToolchainError(f"{pin.filename} has no RECORD")
     data = archive.read(name)

@@ -1,0 +1,171 @@
+"""The compile and link commands, as kernel-builder's CMake files would give them.
+
+Paths are those inside the sandbox, fixed, so that what compilers embed of them never differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from wheelsmith import layout
+from wheelsmith.model import Step, StepKind
+from wheelsmith.recipe.capabilities import gencode
+
+_HOST_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
+_DEVICE_SUFFIX = ".cu"
+HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc"}
+_STUBS = "build/stubs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileTarget:
+    """What all sources of one extension have in common.
+
+    :param cxx: the C++ compiler to call.
+    :param cxx_std: the C++ standard's year, e.g. 17.
+    :param backend: ``cpu`` or ``cuda``.
+    :param stable_abi: the torch release of the stable ABI to target, or None.
+    """
+
+    cxx: str
+    cxx_std: int
+    backend: str
+    namespace: str
+    stable_abi: str | None
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """Give the macros that kernel sources rely on."""
+        found = [f"-DTORCH_EXTENSION_NAME={self.namespace}", "-DPy_LIMITED_API=0x03090000"]
+        found += ["-DCUDA_KERNEL", "-DUSE_CUDA=1"] if self.backend == "cuda" else ["-DCPU_KERNEL"]
+        if self.stable_abi:
+            major, minor = (int(part) for part in self.stable_abi.split("."))
+            found.append(f"-DTORCH_TARGET_VERSION={(major << 56) | (minor << 48):#018x}")
+        return tuple(found)
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """Give the header folders that every source sees."""
+        torch = f"{layout.TORCH}/include"
+        found = ["-I", f"{layout.SOURCE}/csrc", "-isystem", torch]
+        found += ["-isystem", f"{torch}/torch/csrc/api/include"]
+        # nvcc finds its own headers; sources for the host compiler need to be told.
+        return (*found, *(("-isystem", f"{layout.CUDA}/include") if self.backend == "cuda" else ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceGroup:
+    """Sources that share their flags: the binding, or one kernel section."""
+
+    src: tuple[str, ...]
+    include: tuple[str, ...] = ()
+    cxx_flags: tuple[str, ...] = ()
+    cuda_flags: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+
+
+def compile_steps(group: SourceGroup, target: CompileTarget) -> Iterator[Step]:
+    """Give one step for each source that is compiled; headers are none."""
+    for source in group.src:
+        suffix = PurePosixPath(source).suffix
+        if suffix == _DEVICE_SUFFIX:
+            yield _device(source, group, target)
+        elif suffix in _HOST_SUFFIXES:
+            yield _host(source, group, target)
+
+
+def is_known_source(path: str) -> bool:
+    """Say whether a file in ``src`` is one that can be compiled or included."""
+    suffix = PurePosixPath(path).suffix
+    return suffix in _HOST_SUFFIXES | HEADER_SUFFIXES | {_DEVICE_SUFFIX}
+
+
+def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
+    """Give the steps that make empty libraries with torch's names.
+
+    The extension must name torch's libraries, because torch loads them privately; linking against stand-ins saves
+    fetching 500 MB. That they really export what is used is what the wheel's check proves.
+    """
+    names = ["libtorch", "libtorch_cpu", "libc10"]
+    names += ["libtorch_cuda", "libc10_cuda"] if target.backend == "cuda" else []
+    return tuple(
+        Step(
+            kind=StepKind.STUB,
+            output=f"{_STUBS}/{name}.so",
+            inputs=(),
+            argv=(
+                *(target.cxx, "-shared", "-nostdlib", "-x", "c++", "/dev/null"),
+                *(f"-Wl,-soname,{name}.so", "-Wl,--build-id=none", "-o", f"{_STUBS}/{name}.so"),
+            ),
+        )
+        for name in names
+    )
+
+
+def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
+    """Give the step that makes the extension module."""
+    libraries = ["-Wl,--no-as-needed", *stubs, "-Wl,--as-needed"]
+    if target.backend == "cuda":
+        # The runtime's wheel has no libcudart.so to find by -lcudart.
+        libraries += [f"-L{layout.CUDA}/lib64", "-l:libcudart.so.13"]
+    return Step(
+        kind=StepKind.LINK,
+        output=output,
+        inputs=(*objects, *stubs),
+        argv=(
+            *(target.cxx, "-shared", "-o", output, *objects, *libraries),
+            *("-Wl,-s", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
+        ),
+    )
+
+
+def _object(source: str) -> str:
+    return f"build/obj/{source}.o"
+
+
+def _host(source: str, group: SourceGroup, target: CompileTarget) -> Step:
+    output = _object(source)
+    return Step(
+        kind=StepKind.CXX,
+        output=output,
+        inputs=(f"src/{source}",),
+        argv=(
+            *(
+                target.cxx,
+                f"-std=c++{target.cxx_std}" if not source.endswith(".c") else "-xc",
+                "-O3",
+                "-DNDEBUG",
+            ),
+            *("-fPIC", "-fno-gnu-unique", *target.defines),
+            *(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
+            *(*target.includes, *group.cxx_flags, "-c", f"{layout.SOURCE}/{source}", "-o", output),
+        ),
+    )
+
+
+def _device(source: str, group: SourceGroup, target: CompileTarget) -> Step:
+    output = _object(source)
+    return Step(
+        kind=StepKind.NVCC,
+        output=output,
+        inputs=(f"src/{source}",),
+        argv=(
+            *(
+                f"{layout.CUDA}/bin/nvcc",
+                "-ccbin",
+                target.cxx,
+                f"-std=c++{target.cxx_std}",
+                "-O3",
+                "-DNDEBUG",
+            ),
+            *("-Xcompiler", "-fPIC,-fno-gnu-unique", "--expt-relaxed-constexpr", "--expt-extended-lambda"),
+            *("-DENABLE_FP8", *target.defines),
+            *(flag for capability in group.capabilities for flag in gencode(capability)),
+            *(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
+            # Temporary files named after the output, not after a process id, which the object would keep.
+            *(*target.includes, *group.cuda_flags, "-objtemp"),
+            *("-c", f"{layout.SOURCE}/{source}", "-o", output),
+        ),
+    )

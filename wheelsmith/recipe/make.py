@@ -1,0 +1,113 @@
+"""One kernel's recipe for one cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from wheelsmith.errors import BuildTomlError, Place
+from wheelsmith.model import Recipe, Record, SourceId
+from wheelsmith.recipe.compile import (
+    CompileTarget,
+    SourceGroup,
+    compile_steps,
+    is_known_source,
+    link_step,
+    stub_steps,
+)
+from wheelsmith.recipe.generated import NOARCH_OPS, OPS, PYPROJECT, REGISTRATION
+from wheelsmith.recipe.spec import KernelSpec
+
+_PACKAGES = "torch-ext"
+_UNIQUE = 10  # hex digits of the tree digest in the operators' namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSource(Record):
+    """What planning needs to know of a kernel's files.
+
+    :param paths: every file, relative to the kernel's folder, sorted.
+    :param readme: the text that becomes the wheel's description.
+    """
+
+    id: SourceId
+    paths: tuple[str, ...]
+    readme: str | None
+
+
+def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:
+    """Give the name of the operators' namespace, unique per kernel, backend and source.
+
+    Two versions of a kernel can then be loaded in one process.
+    """
+    return f"_{spec.module}_{backend}_{source.id.tree[:_UNIQUE]}"
+
+
+def compiled_recipe(
+    spec: KernelSpec, source: KernelSource, groups: tuple[SourceGroup, ...], target: CompileTarget
+) -> Recipe:
+    """Give the steps, generated files and contents of a wheel with a compiled extension.
+
+    :raises BuildTomlError: a source that build.toml names is not there or of a kind that is not compiled.
+    """
+    _check_sources(groups, source)
+    compiled = tuple(step for group in groups for step in compile_steps(group, target))
+    stubs = stub_steps(target)
+    module_file = f"build/{target.namespace}.abi3.so"
+    objects = tuple(step.output for step in compiled)
+    link = link_step(objects, tuple(step.output for step in stubs), module_file, target)
+    extension = f"{spec.module}/{target.namespace}.abi3.so"
+    ops = OPS.format(namespace=target.namespace)
+    return Recipe(
+        steps=(*compiled, *stubs, link),
+        generated={
+            "pyproject.toml": PYPROJECT,
+            f"{_PACKAGES}/registration.h": REGISTRATION,
+            f"{_PACKAGES}/{spec.module}/_ops.py": ops,
+        },
+        contents={**_python_files(spec, source), extension: module_file},
+        namespace=target.namespace,
+        extension=extension,
+    )
+
+
+def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
+    """Give the recipe of a kernel with nothing compiled: its Python package."""
+    unique = source.id.tree[:_UNIQUE]
+    ops = NOARCH_OPS.format(module=spec.module, unique=unique)
+    return Recipe(
+        steps=(),
+        generated={"pyproject.toml": PYPROJECT, f"{_PACKAGES}/{spec.module}/_ops.py": ops},
+        contents=_python_files(spec, source),
+        namespace=f"_{spec.module}_{unique}",
+        extension=None,
+    )
+
+
+def _python_files(spec: KernelSpec, source: KernelSource) -> dict[str, str]:
+    """Give the files of the kernel's Python package: path in the wheel → path in the work folder."""
+    root = f"{_PACKAGES}/{spec.module}/"
+    suffixes = {".py", ".pyi"} | {"." + extension.lstrip(".") for extension in spec.pyext}
+    found = {
+        f"{spec.module}/{path.removeprefix(root)}": f"src/{path}"
+        for path in source.paths
+        if path.startswith(root) and PurePosixPath(path).suffix in suffixes
+    }
+    if f"{spec.module}/__init__.py" not in found:
+        raise BuildTomlError(
+            f"the kernel has no {root}__init__.py",
+            where=Place(file="build.toml"),
+            remedy=f"put the Python package of a kernel called {spec.name} there",
+        )
+    return {**found, f"{spec.module}/_ops.py": f"src/{root}_ops.py"}
+
+
+def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> None:
+    for path in (path for group in groups for path in group.src):
+        if path not in source.paths:
+            raise BuildTomlError(f"src names {path}, which is not there", where=Place(file="build.toml"))
+        if not is_known_source(path):
+            raise BuildTomlError(
+                f"src names {path}, which is neither C, C++, CUDA nor a header",
+                where=Place(file="build.toml"),
+            )

@@ -1,0 +1,75 @@
+"""What a kernel's build.toml says, once it has been read; every edition ends here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wheelsmith.model import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchSection(Record):
+    """The binding that registers a kernel's operators with torch.
+
+    :param stable_abi: backend → the torch release from which on its binary works.
+    :param pyext: extensions of further files of the Python package.
+    """
+
+    src: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    pyext: tuple[str, ...] = ()
+    minver: str | None = None
+    maxver: str | None = None
+    cxx_flags: tuple[str, ...] = ()
+    stable_abi: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section(Record):
+    """One ``[kernel.<name>]``: sources that share their flags.
+
+    :param capabilities: compute capabilities that the sources are written for; None takes those of the build.
+    :param cuda_minver: the section is left out by an older CUDA.
+    """
+
+    name: str
+    backend: str
+    src: tuple[str, ...]
+    depends: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    cxx_flags: tuple[str, ...] = ()
+    cuda_flags: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] | None = None
+    cuda_minver: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec(Record):
+    """A kernel in kernel-builder layout.
+
+    :param module: the Python package: the name with underscores.
+    :param torch: None for a kernel with nothing compiled.
+    :param sections: those of the backends cpu and cuda; other backends' variants are other people's.
+    :param python_depends: backend, or ``""`` for all → names from build.toml's allow-list.
+    :param kernel_depends: backend, or ``""`` for all → Hub repos that the kernel needs at run time.
+    """
+
+    name: str
+    edition: int
+    version: int | None
+    license: str | None
+    backends: tuple[str, ...]
+    upstream: str | None = None
+    source: str | None = None
+    torch: TorchSection | None = None
+    pyext: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    cuda_minver: str | None = None
+    cuda_maxver: str | None = None
+    python_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    kernel_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def module(self) -> str:
+        """Give the name of the Python package."""
+        return self.name.replace("-", "_")
