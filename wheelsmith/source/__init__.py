@@ -1,1 +1,24 @@
+"""A kernel's source: a Hub repo at a commit, or a folder, as one checked tree."""
 
+from pathlib import Path
+
+from wheelsmith.errors import MatrixError
+from wheelsmith.matrix import KernelRef
+from wheelsmith.source.folder import read_folder
+from wheelsmith.source.hub import read_hub
+from wheelsmith.source.tree import SourceTree, copy_into
+
+__all__ = ["SourceTree", "copy_into", "fetch_source"]
+
+
+def fetch_source(kernel: KernelRef, *, base: Path) -> SourceTree:
+    """Give the source that matrix.yaml names.
+
+    :param base: the folder that a relative path starts from.
+    :raises SourceError: it cannot be had, or must not be used.
+    """
+    if kernel.hub and kernel.revision:
+        return read_hub(kernel.hub, kernel.revision)
+    if kernel.path:
+        return read_folder(base / kernel.path)
+    raise MatrixError("the kernel is neither a Hub repo nor a folder")

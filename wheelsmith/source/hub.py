@@ -1,0 +1,143 @@
+"""A kernel in a Hub repo, through huggingface_hub: its endpoint, token, cache and offline mode are the user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wheelsmith.errors import SourceError
+from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, SourceFile, SourceTree, check_path, make_tree
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+# Kernels have a repo type of their own; older ones are model repos.
+_REPO_TYPES = ("kernel", "model")
+# What the Hub's own builder published: binaries, gigabytes of them.
+_BINARIES = "build/*"
+
+
+def read_hub(repo: str, revision: str) -> SourceTree:
+    """Give a repo's files at the commit that ``revision`` names now.
+
+    A commit that is in the cache already is read without the network.
+
+    :raises SourceError: the repo cannot be had, or holds what must not be used.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import disable_progress_bars
+
+    disable_progress_bars()
+    api = HfApi(library_name="wheelsmith")
+    root = _cached(api, repo, revision) if _COMMIT.fullmatch(revision) else None
+    root = root or _explained(repo, revision, lambda: _download(api, repo, revision))
+    return make_tree(_files(root), origin=f"hub:{repo}", revision=revision, commit=root.name)
+
+
+def _cached(api: HfApi, repo: str, revision: str) -> Path | None:
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    for repo_type in _REPO_TYPES:
+        try:
+            return Path(
+                api.snapshot_download(
+                    repo, revision=revision, repo_type=repo_type, ignore_patterns=[_BINARIES], local_files_only=True
+                )
+            )
+        except (LocalEntryNotFoundError, OSError):
+            continue
+    return None
+
+
+def _download(api: HfApi, repo: str, revision: str) -> Path:
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    if HF_HUB_OFFLINE:
+        found = _cached(api, repo, revision)
+        if found is None:
+            raise SourceError(
+                f"{repo} at {revision} is not in the Hub cache, and the Hub is switched off (HF_HUB_OFFLINE)",
+                remedy=f"fetch it once while online: hf download {repo} --revision {revision}",
+            )
+        return found
+    for repo_type in _REPO_TYPES:
+        try:
+            commit = api.repo_info(repo, revision=revision, repo_type=repo_type).sha
+        except RepositoryNotFoundError:
+            if repo_type == _REPO_TYPES[-1]:
+                raise
+            continue
+        _check_listing(api, repo, commit, repo_type)
+        return Path(
+            api.snapshot_download(repo, revision=commit, repo_type=repo_type, ignore_patterns=[_BINARIES])
+        )
+    raise AssertionError("unreachable")  # pragma: no cover  # the loop's last turn returns or raises
+
+
+def _check_listing(api: HfApi, repo: str, commit: str | None, repo_type: str) -> None:
+    """Refuse a hostile repo before any of it is fetched."""
+    from huggingface_hub.hf_api import RepoFile
+
+    count = total = 0
+    for entry in api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=repo_type):
+        if not isinstance(entry, RepoFile) or entry.path.startswith("build/"):
+            continue
+        check_path(entry.path)
+        count, total = count + 1, total + entry.size
+        if count > MOST_FILES or total > MOST_BYTES:
+            raise SourceError(
+                f"{repo} is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB"
+            )
+
+
+def _files(root: Path) -> list[SourceFile]:
+    """Give the snapshot's files; in the Hub cache they are links into the repo's own blobs."""
+    storage = root.parent.parent.resolve()
+    found = []
+    for path in root.rglob("*"):
+        if path.is_dir() and not path.is_symlink():
+            continue
+        real = path.resolve()
+        if not real.is_relative_to(storage) or not real.is_file():
+            raise SourceError(f"{path.relative_to(root)} leads out of the repo")
+        relative = path.relative_to(root).as_posix()
+        if not relative.startswith("build/"):
+            found.append(SourceFile(path=relative, real=real))
+    return found
+
+
+def _explained(repo: str, revision: str, fetch: Callable[[], Path]) -> Path:
+    """Turn the Hub client's errors into ours; their texts may hold request headers, so they are not repeated."""
+    import httpx
+    from huggingface_hub import errors
+
+    try:
+        return fetch()
+    except errors.GatedRepoError:
+        raise SourceError(
+            f"{repo} is gated and this account has no access",
+            remedy=f"ask for access on the repo's page, then: hf auth login, or set HF_TOKEN ({repo})",
+        ) from None
+    except errors.RevisionNotFoundError:
+        raise SourceError(
+            f"{repo} has no revision {revision!r}", remedy="name a branch such as v1, a tag or a commit"
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise SourceError(
+            f"there is no kernel {repo} on the Hub, or it is private",
+            remedy="check the name; for a private repo: hf auth login, or set HF_TOKEN",
+        ) from None
+    except errors.HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else "no status"
+        raise SourceError(f"the Hub answered {status} for {repo}", remedy="try again later") from None
+    except errors.HFValidationError as error:
+        raise SourceError(f"{repo!r} is not a Hub repo: {error}") from None
+    except (httpx.HTTPError, OSError, ValueError) as error:
+        raise SourceError(
+            f"{repo} could not be fetched: {type(error).__name__}",
+            remedy="check the network and HF_ENDPOINT; what is cached is used with HF_HUB_OFFLINE=1",
+        ) from None
