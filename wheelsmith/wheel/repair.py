@@ -1,0 +1,67 @@
+"""From the wheel that a build left to the wheel that people install."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from wheelsmith import layout
+from wheelsmith.errors import WheelError
+from wheelsmith.model import WheelSpec
+from wheelsmith.tags import wheel_stem
+from wheelsmith.wheel import auditwheel
+from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
+
+
+def repair(raw: Path, spec: WheelSpec, work: Path) -> Path:
+    """Give the wheel the platform tag it has earned, and bytes that depend on its content alone.
+
+    :param raw: what the build left; nothing about it is believed.
+    :param work: an empty folder for this.
+    :raises WheelError: the build left something else than the plan promised.
+    """
+    contents = open_wheel(raw)
+    _check_promised(contents, spec)
+    work.mkdir(parents=True, exist_ok=True)
+    if spec.platform != "any":
+        tagged = work / "tagged"
+        tagged.mkdir()
+        contents = open_wheel(auditwheel.repair(raw, tagged))
+    return _pack(contents, work)
+
+
+def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
+    expected = (
+        f"{wheel_stem(spec.distribution)}-{spec.version}-{spec.python_tag}-{spec.abi_tag}-{spec.platform}.whl"
+    )
+    if contents.filename != expected:
+        raise WheelError(f"the build left {contents.filename}, not {expected}")
+    if contents.files[f"{contents.info}/METADATA"] != spec.metadata.encode():
+        raise WheelError("the build changed METADATA")
+    if wrong := record_mistakes(contents):
+        raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
+
+
+def _pack(contents: WheelContents, work: Path) -> Path:
+    """Write the files in order, with one date and plain modes, through the ``wheel`` command."""
+    folder, target = work / "unpacked", work / "packed"
+    target.mkdir()
+    for name, data in contents.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        # wheel pack copies modes, which would otherwise follow the umask of whoever builds.
+        path.chmod(0o755 if data[:4] == b"\x7fELF" else 0o644)
+    answer = subprocess.run(
+        [sys.executable, "-m", "wheel", "pack", str(folder), "-d", str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH},
+    )
+    found = list(target.glob("*.whl"))
+    if answer.returncode or len(found) != 1:
+        raise WheelError(f"{contents.filename} could not be packed: {answer.stderr.strip()}")
+    return found[0]
