@@ -1,0 +1,67 @@
+"""Make wheelsmith/wheel/symbols/<arch>.bin again: what every pinned torch release exports.
+
+Fetches torch's libraries, and nothing else, out of each wheel: about 5 GB in all for x86_64. Needs ``nm``.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import subprocess
+import sys
+import tempfile
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from wheelsmith.events import ignore
+from wheelsmith.facts import PinnedFile, torch_releases
+from wheelsmith.toolchain.locate import locate
+from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.remote import fetch_part
+from wheelsmith.wheel.symbols import write_table
+
+TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
+LIBRARIES = ("libc10.so", "libc10_cuda.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libgomp*.so*")
+
+
+def wanted(name: str) -> bool:
+    """Say whether a member of torch's wheel is one of the libraries that extensions link with."""
+    folder, _, file = name.rpartition("/")
+    return folder in {"torch/lib", "torch.libs"} and any(fnmatch.fnmatch(file, pattern) for pattern in LIBRARIES)
+
+
+def exports(pin: PinnedFile) -> set[str]:
+    """Fetch one wheel's libraries and give the symbols that they define."""
+    found: set[str] = set()
+    settings = pip_settings()
+    with settings.client() as client, tempfile.TemporaryDirectory() as scratch:
+        wheel = fetch_part(pin, locate(pin, settings, client), Path(scratch), wanted, client, ignore)
+        with zipfile.ZipFile(wheel) as archive:
+            for name in filter(wanted, archive.namelist()):
+                library = archive.extract(name, scratch)
+                answer = subprocess.run(
+                    ["nm", "-D", "--defined-only", "--format=just-symbols", library],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                found |= {line.split("@")[0] for line in answer.stdout.split()}
+                Path(library).unlink()
+    return found
+
+
+def main(arches: list[str]) -> None:
+    """Make the tables of the architectures named on the command line."""
+    for arch in arches:
+        table = {}
+        for minor, release in torch_releases().items():
+            table[minor] = exports(release.wheels[arch])
+            print(arch, minor, len(table[minor]), flush=True)
+        date = datetime.now(UTC).date().isoformat()
+        data = write_table(table, source="the torch wheels pinned in facts/torch.json", date=date)
+        (TARGET / f"{arch}.bin").write_bytes(data)
+        print(arch, len(data), "bytes")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["x86_64", "aarch64"])
