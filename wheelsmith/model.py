@@ -30,7 +30,7 @@ class Record:
 
         :raises ValueError: a field is missing, unknown or of another type.
         """
-        hints = _hints(cls)
+        hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]  # classes are hashable; mypy doubts it of Self
         if unknown := data.keys() - hints.keys():
             raise ValueError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
         try:

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
+import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event as Flag
 
 from wheelsmith.engine import Engine, Limits, choose
-from wheelsmith.events import CellFinished, Listener, RunFinished, RunStarted
-from wheelsmith.facts import torch_releases
+from wheelsmith.errors import EngineError, Place
+from wheelsmith.events import CellFinished, Listener, Notice, RunFinished, RunStarted
+from wheelsmith.files import atomic_copy, remove_tree
 from wheelsmith.index import FolderIndex, IndexedWheel
-from wheelsmith.matrix import Matrix, expand, load_matrix, select
-from wheelsmith.model import (
-    BuildPlan,
-    BuildResult,
-    Cell,
-    Excluded,
-    IndexEntry,
-    Status,
-    StepKind,
-    Toolset,
-)
+from wheelsmith.matrix import Matrix, expand, idle_rules, load_matrix, select
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, Status, StepKind, Toolset
 from wheelsmith.pipeline import Workshop, build_cell
 from wheelsmith.plan import make_plan
 from wheelsmith.recipe import KernelSource, KernelSpec, parse_build_toml
-from wheelsmith.schedule import run_builds
+from wheelsmith.schedule import fold, run_builds
 from wheelsmith.source import SourceTree, fetch_source
-from wheelsmith.store import Store
+from wheelsmith.store import Store, StoredWheel
 from wheelsmith.toolchain import Toolchains
 
-# What one compiler process needs at its worst, in bytes: measured on torch 2.11 with torch/all.h.
+# What one compiler process needs at its worst, in bytes: measured with torch/all.h of torch 2.11.
 _STEP_MEMORY = {StepKind.NVCC: 2_700 * 2**20, StepKind.CXX: 1_400 * 2**20}
 
 
@@ -45,6 +37,7 @@ _STEP_MEMORY = {StepKind.NVCC: 2_700 * 2**20, StepKind.CXX: 1_400 * 2**20}
 class Request:
     """What the command line asks for.
 
+    :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
     :param engine: overrides the matrix's choice.
     :param jobs: cells at once; None takes one per core.
     :param cores_per_cell: compile steps at once within a cell; None shares the cores out.
@@ -87,17 +80,31 @@ class Outcome:
     interrupted: bool
 
 
+def default_cache() -> Path:
+    """Give the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
+    if named := os.environ.get("WHEELSMITH_CACHE"):
+        return Path(named).absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("wheelsmith")
+
+
 def prepare(request: Request, listen: Listener) -> Prepared:
     """Read the matrix, fetch the kernel's source and plan every selected cell.
 
     :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
     """
     matrix = load_matrix(request.matrix)
+    for rule in idle_rules(matrix):
+        listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
     answers = select(expand(matrix), only=request.only, skip=request.skip)
-    source = fetch_source(matrix.kernel, base=request.matrix.resolve().parent, listen=listen)
+    base = request.matrix.resolve().parent
+    source = fetch_source(matrix.kernel, base=base)
     spec = parse_build_toml(source.read_text("build.toml"), file="build.toml")
-    engine = choose(request.engine or matrix.engine.name)
-    planned = tuple(_planner(matrix, spec, source, engine)(answer) for answer in answers)
+    engine = choose(request.engine or matrix.engine.name, trusted=matrix.kernel.path is not None)
+    kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
+    planner = _Planner(matrix=matrix, spec=spec, kernel=kernel, engine=engine)
+    planned = tuple(planner.plan(answer) for answer in answers)
     return Prepared(
         matrix=matrix,
         kernel=_label(spec, source),
@@ -105,12 +112,12 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         engine=engine,
         plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
-        out=request.out or request.matrix.resolve().parent / matrix.output.path,
+        out=(request.out or base / matrix.output.path).absolute(),
     )
 
 
 def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) -> Outcome:
-    """Build what is not yet in the store, then publish every wheel of the run to its index."""
+    """Build what the store does not have, then publish every wheel of the run to its index."""
     start = time.monotonic()
     listen(
         RunStarted(
@@ -120,45 +127,73 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
             excluded=prepared.excluded,
         )
     )
-    results: tuple[BuildResult, ...] = ()
+    results: list[BuildResult] = []
     try:
         with _scratch(request.cache / "work") as folder:
-            results = _build_all(prepared, request, folder, listen, cancel)
+            _build_all(prepared, request, folder, listen, results, cancel)
+        order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
+        results.sort(key=lambda result: order[result.cell.id])
         entries = _publish(prepared, results, Store(request.cache / "store"))
     finally:
-        interrupted = cancel.is_set()
         listen(
             RunFinished(
-                results=results,
+                results=tuple(results),
                 excluded=prepared.excluded,
-                interrupted=interrupted,
+                interrupted=cancel.is_set(),
                 seconds=round(time.monotonic() - start, 3),
             )
         )
-    return Outcome(results=results, excluded=prepared.excluded, entries=entries, interrupted=interrupted)
+    return Outcome(
+        results=tuple(results), excluded=prepared.excluded, entries=entries, interrupted=cancel.is_set()
+    )
 
 
-def _planner(
-    matrix: Matrix, spec: KernelSpec, source: SourceTree, engine: Engine
-) -> Callable[[Cell | Excluded], BuildPlan | Excluded]:
-    kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
-    toolsets: dict[str, Toolset | None] = {}
+def make_workshop(
+    prepared: Prepared, request: Request, folder: Path, jobs: int, listen: Listener
+) -> Workshop:
+    """Give what cells of this run are built with.
 
-    def plan(answer: Cell | Excluded) -> BuildPlan | Excluded:
+    :param jobs: compile steps at once within one cell.
+    """
+    choice = prepared.matrix.engine
+    asked = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
+    return Workshop(
+        source=prepared.source,
+        engine=prepared.engine,
+        toolchains=Toolchains(request.cache, listen),
+        store=Store(request.cache / "store"),
+        limits=Limits(**{name: value for name, value in asked.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
+        jobs=jobs,
+        folder=folder,
+        logs=prepared.out / "logs",
+        listen=listen,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """Plans cells of one kernel; asks the engine for each architecture's compilers once."""
+
+    matrix: Matrix
+    spec: KernelSpec
+    kernel: KernelSource
+    engine: Engine
+    toolsets: dict[str, Toolset | None] = field(default_factory=dict)
+
+    def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
         if isinstance(answer, Excluded):
             return answer
-        if answer.arch not in toolsets:
-            toolsets[answer.arch] = engine.toolset(answer.arch)
+        if answer.arch not in self.toolsets:
+            self.toolsets[answer.arch] = self.engine.toolset(answer.arch)
         return make_plan(
             answer,
-            spec=spec,
-            source=kernel,
-            distribution=matrix.kernel.distribution,
-            version=matrix.version,
-            toolset=toolsets[answer.arch],
+            spec=self.spec,
+            source=self.kernel,
+            distribution=self.matrix.kernel.distribution,
+            version=self.matrix.version,
+            toolset=self.toolsets[answer.arch],
+            host_arch=platform.machine(),
         )
-
-    return plan
 
 
 def _label(spec: KernelSpec, source: SourceTree) -> str:
@@ -167,52 +202,58 @@ def _label(spec: KernelSpec, source: SourceTree) -> str:
 
 
 def _build_all(
-    prepared: Prepared, request: Request, folder: Path, listen: Listener, cancel: Flag
-) -> tuple[BuildResult, ...]:
-    store = Store(request.cache / "store")
-    kept = {} if request.force else _kept(prepared.plans, store)
-    for result in kept.values():
+    prepared: Prepared,
+    request: Request,
+    folder: Path,
+    listen: Listener,
+    results: list[BuildResult],
+    cancel: Flag,
+) -> None:
+    def answered(result: BuildResult) -> None:
+        results.append(result)
         listen(CellFinished(result=result))
-    missing = tuple(plan for plan in prepared.plans if plan.cell.id not in kept)
-    builds = len({plan.build_digest for plan in missing})
+
+    kept = {} if request.force else _kept(prepared.plans, Store(request.cache / "store"))
+    for result in kept.values():
+        answered(result)
+    builds = fold([plan for plan in prepared.plans if plan.cell.id not in kept])
     cores = os.cpu_count() or 1
-    jobs = min(request.jobs or cores, max(builds, 1))
-    workshop = Workshop(
-        source=prepared.source,
-        engine=prepared.engine,
-        toolchains=Toolchains(request.cache, listen),
-        store=store,
-        limits=_limits(prepared.matrix),
-        jobs=request.cores_per_cell or max(1, cores // jobs),
-        folder=folder,
-        logs=prepared.out / "logs",
-        listen=listen,
-    )
-    made = run_builds(
-        missing,
+    jobs = min(request.jobs or cores, max(len(builds), 1))
+    steps = request.cores_per_cell or max(1, cores // jobs)
+    workshop = make_workshop(prepared, request, folder, steps, listen)
+    run_builds(
+        builds,
         lambda plan, flag: build_cell(plan, workshop, flag),
         jobs=jobs,
-        cost=lambda plan: _peak_memory(plan, workshop.jobs),
-        listen=listen,
+        memory=_free_memory(),
+        cost=lambda plan: _peak_memory(plan, steps),
+        on_result=answered,
         fail_fast=request.fail_fast,
         cancel=cancel,
     )
-    answered = {result.cell.id: result for result in (*kept.values(), *made)}
-    return tuple(answered[plan.cell.id] for plan in prepared.plans if plan.cell.id in answered)
 
 
 def _kept(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, BuildResult]:
+    """Give the results of the cells whose wheel is in the store; each wheel is looked up once."""
+    stored: dict[str, StoredWheel | None] = {}
     found = {}
     for plan in plans:
-        if stored := store.find(plan.build_digest):
+        digest = plan.build_digest
+        if digest not in stored:
+            stored[digest] = store.find(digest)
+        if kept := stored[digest]:
             found[plan.cell.id] = BuildResult(
-                cell=plan.cell, plan_digest=plan.build_digest, status=Status.CACHED, wheel=stored.wheel
+                cell=plan.cell, plan_digest=digest, status=Status.CACHED, wheel=kept.wheel
             )
     return found
 
 
-def _limits(matrix: Matrix) -> Limits:
-    return matrix.engine.limits
+def _free_memory() -> int:
+    """Give the bytes that builds may use together: four fifths of what is free."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024 * 4 // 5
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def _peak_memory(plan: BuildPlan, jobs: int) -> int:
@@ -220,45 +261,54 @@ def _peak_memory(plan: BuildPlan, jobs: int) -> int:
     return sum(needs[:jobs])
 
 
-def _publish(prepared: Prepared, results: tuple[BuildResult, ...], store: Store) -> tuple[IndexEntry, ...]:
+def _publish(prepared: Prepared, results: list[BuildResult], store: Store) -> tuple[IndexEntry, ...]:
     """Put every wheel of the run into the index at once, and beside it for people who want files."""
-    wheels: dict[str, list[Cell]] = {}
+    served: dict[str, list[Cell]] = {}
     for result in results:
         if result.wheel:
-            wheels.setdefault(result.plan_digest, []).append(result.cell)
+            served.setdefault(result.plan_digest, []).append(result.cell)
+    wheels = []
+    for digest, cells in served.items():
+        if stored := store.find(digest):
+            wheels.append(IndexedWheel(wheel=stored.wheel, path=stored.path, cells=tuple(cells)))
     if not wheels:
         return ()
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = [(store.find(digest), tuple(cells)) for digest, cells in wheels.items()]
-    return FolderIndex(prepared.out / "index").add(
-        tuple(
-            IndexedWheel(path=stored.path, cells=cells, advertise=cells[0].settings.advertise)
-            for stored, cells in found
-            if stored
-        ),
-        upload_time=now,
-    )
+    entries = FolderIndex(prepared.out / "index").add(wheels, upload_time=now)
+    for wheel in wheels:
+        copy = prepared.out / "wheels" / wheel.wheel.filename
+        if not copy.is_file() or copy.stat().st_size != wheel.wheel.size:
+            atomic_copy(wheel.path, copy)
+    return entries
 
 
 @contextmanager
 def _scratch(parent: Path) -> Iterator[Path]:
     """Give a folder that goes away at the end; folders that dead runs left go away now."""
-    parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.iterdir():
-        _remove_if_dead(left)
-    folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-    with (folder / "lock").open("w") as lock:
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for left in parent.iterdir():
+            _remove_if_dead(left)
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise EngineError(
+            f"no work folder can be made: {error.strerror}",
+            where=Place(file=str(parent)),
+            remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+        ) from error
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def _remove_if_dead(folder: Path) -> None:
     try:
         with (folder / "lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
     except OSError:
         return  # alive, or being made at this moment

@@ -14,7 +14,10 @@ from urllib.parse import unquote, urlsplit
 _HTML = "text/html"
 _V1_HTML = "application/vnd.pypi.simple.v1+html"
 _V1_JSON = "application/vnd.pypi.simple.v1+json"
-_LATEST = {"application/vnd.pypi.simple.latest+html": _V1_HTML, "application/vnd.pypi.simple.latest+json": _V1_JSON}
+_LATEST = {
+    "application/vnd.pypi.simple.latest+html": _V1_HTML,
+    "application/vnd.pypi.simple.latest+json": _V1_JSON,
+}
 # The first is what a client gets that has no preference.
 _OFFERED = (_HTML, _V1_HTML, _V1_JSON)
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
@@ -92,7 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.NOT_MODIFIED, headers)
             return
         charset = "; charset=utf-8" if kind != _V1_JSON else ""
-        self._head(HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))})
+        self._head(
+            HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))}
+        )
         if self.command == "GET":
             self.wfile.write(data)
 

@@ -1,6 +1,6 @@
 """matrix.yaml: what a kernel's users run, read with every mistake at its place."""
 
-from wheelsmith.matrix.expand import expand
+from wheelsmith.matrix.expand import expand, idle_rules
 from wheelsmith.matrix.load import load_matrix, parse_matrix
 from wheelsmith.matrix.select import select
 from wheelsmith.matrix.types import EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
@@ -13,6 +13,7 @@ __all__ = [
     "Rule",
     "Selector",
     "expand",
+    "idle_rules",
     "load_matrix",
     "parse_matrix",
     "select",

@@ -1,1 +1,9 @@
+"""What people and pipelines see of a run; listens to events and changes nothing."""
 
+from wheelsmith.report.choose import reporter
+from wheelsmith.report.errors import show_error
+from wheelsmith.report.grid import plan_table
+from wheelsmith.report.results import results_json
+from wheelsmith.report.style import make_console
+
+__all__ = ["make_console", "plan_table", "reporter", "results_json", "show_error"]

@@ -28,7 +28,7 @@ def read_hub(repo: str, revision: str) -> SourceTree:
     :raises SourceError: the repo cannot be had, or holds what must not be used.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
     api = HfApi(library_name="wheelsmith")
@@ -44,7 +44,11 @@ def _cached(api: HfApi, repo: str, revision: str) -> Path | None:
         try:
             return Path(
                 api.snapshot_download(
-                    repo, revision=revision, repo_type=repo_type, ignore_patterns=[_BINARIES], local_files_only=True
+                    repo,
+                    revision=revision,
+                    repo_type=repo_type,
+                    ignore_patterns=[_BINARIES],
+                    local_files_only=True,
                 )
             )
         except (LocalEntryNotFoundError, OSError):

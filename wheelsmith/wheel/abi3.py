@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-import abi3info
+import abi3info  # type: ignore[import-untyped]  # it ships no types
 
 from wheelsmith.wheel.elf import Extension
 

@@ -16,8 +16,22 @@ from wheelsmith.errors import WheelError
 # process two of each.
 PROVIDED = (
     *("libtorch*.so*", "libc10*.so*", "libshm*.so*", "libgomp*.so*"),
-    *("libcuda.so*", "libcudart.so*", "libcublas*.so*", "libcudnn*.so*", "libcusparse*.so*", "libcusolver*.so*"),
-    *("libcufft*.so*", "libcurand*.so*", "libnvrtc*.so*", "libnvJitLink*.so*", "libnccl*.so*", "libnvToolsExt*.so*"),
+    *(
+        "libcuda.so*",
+        "libcudart.so*",
+        "libcublas*.so*",
+        "libcudnn*.so*",
+        "libcusparse*.so*",
+        "libcusolver*.so*",
+    ),
+    *(
+        "libcufft*.so*",
+        "libcurand*.so*",
+        "libnvrtc*.so*",
+        "libnvJitLink*.so*",
+        "libnccl*.so*",
+        "libnvToolsExt*.so*",
+    ),
 )
 
 

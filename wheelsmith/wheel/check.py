@@ -70,7 +70,9 @@ def _names(contents: WheelContents) -> Iterator[Finding]:
     written = {tag for line in contents.wheel.get_all("Tag", []) for tag in [line.strip()]}
     claimed = {str(tag) for tag in tags}
     wrong = [f"WHEEL says {', '.join(sorted(written))}, the file name {', '.join(sorted(claimed))}"]
-    yield _finding("tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL")
+    yield _finding(
+        "tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL"
+    )
 
 
 def _requirements(contents: WheelContents) -> Iterator[Finding]:
@@ -116,7 +118,9 @@ def _purity(contents: WheelContents, extensions: dict[str, Extension]) -> Iterat
         wrong.append(f"a wheel for any platform holds {next(iter(extensions))}")
     if "any" not in platforms and not extensions:
         wrong.append(f"a wheel for {', '.join(platforms)} holds nothing that is compiled")
-    yield _finding("purity", wrong, f"{len(extensions)} compiled files for platform {', '.join(sorted(platforms))}")
+    yield _finding(
+        "purity", wrong, f"{len(extensions)} compiled files for platform {', '.join(sorted(platforms))}"
+    )
 
 
 def _platform(path: Path, contents: WheelContents) -> Iterator[Finding]:
@@ -147,7 +151,9 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 def _extension(name: str, extension: Extension, contents: WheelContents) -> Iterator[Finding]:
     tags = parse_wheel_filename(contents.filename)[3]
-    wrong = [] if all(t.platform.endswith(extension.arch) for t in tags) else [f"{name} is for {extension.arch}"]
+    wrong = (
+        [] if all(t.platform.endswith(extension.arch) for t in tags) else [f"{name} is for {extension.arch}"]
+    )
     yield _finding("architecture", wrong, f"{name} is for {extension.arch}")
     yield _finding(
         "search-path",
@@ -158,7 +164,9 @@ def _extension(name: str, extension: Extension, contents: WheelContents) -> Iter
         since = next(iter(tags)).interpreter
         outside = outside_abi3(extension, since)
         yield _finding(
-            "abi3", [f"{symbol} is not in the stable ABI of {since}" for symbol in outside], f"stable ABI of {since}"
+            "abi3",
+            [f"{symbol} is not in the stable ABI of {since}" for symbol in outside],
+            f"stable ABI of {since}",
         )
     yield _compute(name, extension, contents)
     yield _symbols(name, extension, contents)
@@ -176,7 +184,9 @@ def _compute(name: str, extension: Extension, contents: WheelContents) -> Findin
             wrong.append(f"the version says {local['compute']}, {name} does not need {runtime}")
         wrong += [f"{name} needs {lib}" for lib in cuda if lib.startswith("libcudart") and lib != runtime]
     code = read_fatbins(extension.fatbins)
-    found = ", ".join([*sorted(code.machine_code, key=_number), *(f"{c} as PTX" for c in sorted(code.ptx, key=_number))])
+    found = ", ".join(
+        [*sorted(code.machine_code, key=_number), *(f"{c} as PTX" for c in sorted(code.ptx, key=_number))]
+    )
     return _finding("compute-platform", wrong, f"GPU code for {found}" if found else "no GPU code")
 
 
@@ -218,7 +228,9 @@ def _version(release: str) -> tuple[int, ...]:
 # --- what the plan promised ---------------------------------------------------------------------------------
 
 
-def _promises(contents: WheelContents, extensions: dict[str, Extension], spec: WheelSpec) -> Iterator[Finding]:
+def _promises(
+    contents: WheelContents, extensions: dict[str, Extension], spec: WheelSpec
+) -> Iterator[Finding]:
     same = contents.files[f"{contents.info}/METADATA"] == spec.metadata.encode()
     yield _finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
     tags: Any = parse_wheel_filename(contents.filename)[3]
@@ -231,7 +243,9 @@ def _promises(contents: WheelContents, extensions: dict[str, Extension], spec: W
         machine |= code.machine_code
         ptx |= code.ptx
     missing = [f"no machine code for {c}" for c in map(_base, spec.gpu_archs) if c not in machine]
-    missing += [f"no PTX for {_base(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _base(c) not in ptx]
+    missing += [
+        f"no PTX for {_base(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _base(c) not in ptx
+    ]
     yield _finding("gpu-code", missing, f"code for {', '.join(spec.gpu_archs) or 'no GPU'}, as planned")
 
 

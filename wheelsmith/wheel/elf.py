@@ -57,9 +57,11 @@ def _read(elf: ELFFile) -> Extension:
         if isinstance(section, DynamicSection):
             for tag in section.iter_tags():
                 if tag.entry.d_tag == "DT_NEEDED":
-                    needed.append(tag.needed)
-                elif tag.entry.d_tag in {"DT_RPATH", "DT_RUNPATH"}:
-                    search.append(tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath)
+                    needed.append(tag.needed)  # type: ignore[attr-defined]  # pyelftools names it after the tag
+                elif tag.entry.d_tag == "DT_RPATH":
+                    search.append(tag.rpath)  # type: ignore[attr-defined]  # the same
+                elif tag.entry.d_tag == "DT_RUNPATH":
+                    search.append(tag.runpath)  # type: ignore[attr-defined]  # the same
     undefined, exported = _symbols(elf)
     fatbin = elf.get_section_by_name(".nv_fatbin")
     return Extension(

@@ -1,0 +1,67 @@
+"""A line for everything that starts or ends: for logs, pipes and CI."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wheelsmith.events import (
+    CellFinished,
+    CellLine,
+    CellProgress,
+    CellStage,
+    CellStarted,
+    Event,
+    Notice,
+    RunFinished,
+    RunStarted,
+    Transfer,
+)
+from wheelsmith.model import Status
+from wheelsmith.report.style import outcome, sign, size
+from wheelsmith.report.summary import show_summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class PlainReporter:
+    """Writes one line per event that a reader of a log would miss."""
+
+    def __init__(self, console: Console, out: Path) -> None:
+        self._console = console
+        self._out = out
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event is worth."""
+        match event:
+            case RunStarted():
+                self._say(
+                    f"{event.kernel} · {len(event.plans)} cells · {len(event.excluded)} excluded · {event.engine}"
+                )
+            case CellStarted():
+                self._say(f"  {event.cell_id}  started")
+            case CellFinished(result=result):
+                mark, style = sign(result.status, self._console)
+                self._say(f"{mark} {result.cell.id}  {outcome(result)}", style)
+                if result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
+                    self._say(f"::error title={result.cell.id}::{outcome(result)}")
+            case Transfer() if event.total and event.done >= event.total:
+                self._say(f"  fetched {event.name} ({size(event.total)})")
+            case Notice():
+                self._say(f"{event.level}: {event.text}")
+            case RunFinished():
+                show_summary(event, self._out, self._console)
+            case CellStage() | CellProgress() | CellLine() | Transfer():
+                pass
+
+    def __enter__(self) -> PlainReporter:
+        """Begin; there is nothing to set up."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End; there is nothing to put away."""
+
+    def _say(self, text: str, style: str | None = None) -> None:
+        self._console.print(text, style=style, soft_wrap=True)

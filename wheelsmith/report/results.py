@@ -1,0 +1,59 @@
+"""results.json and the summary that GitHub shows: everything a pipeline needs to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wheelsmith import __version__
+from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded
+from wheelsmith.report.style import duration, seconds, size
+
+
+def results_json(
+    kernel: str,
+    plans: Sequence[BuildPlan],
+    results: Sequence[BuildResult],
+    excluded: Sequence[Excluded],
+    *,
+    interrupted: bool,
+) -> dict[str, Any]:
+    """Give the run's outcome as data; every selected cell is in it, by its id."""
+    answered = {result.cell.id: result for result in results}
+    cells: dict[str, dict[str, Any]] = {}
+    for plan in plans:
+        result = answered.get(plan.cell.id)
+        cells[plan.cell.id] = {
+            **(result.to_json() if result else {"cell": plan.cell.to_json(), "status": "cancelled"}),
+            "version": plan.wheel.version,
+            "requires_torch": plan.wheel.stable_abi or plan.wheel.torch,
+            "gpu_archs": list(plan.wheel.gpu_archs),
+            "source": plan.source.to_json(),
+        }
+    for item in excluded:
+        cells[item.cell.id] = {"cell": item.cell.to_json(), "status": "excluded", "reason": item.reason}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "wheelsmith": __version__,
+        "kernel": kernel,
+        "interrupted": interrupted,
+        "cells": cells,
+    }
+
+
+def github_summary(results: Sequence[BuildResult], excluded: Sequence[Excluded]) -> str:
+    """Give a Markdown table for GITHUB_STEP_SUMMARY."""
+    rows = ["| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
+    for result in results:
+        wheel = result.wheel
+        what = f"`{wheel.filename}`" if wheel else _cell(result.failure.message if result.failure else "")
+        bytes_ = size(wheel.size) if wheel else ""
+        rows.append(
+            f"| `{result.cell.id}` | {result.status} | {what} | {bytes_} | {duration(seconds(result))} |"
+        )
+    rows += [f"| `{item.cell.id}` | excluded | {_cell(item.reason)} | | |" for item in excluded]
+    return "\n".join(rows) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,0 +1,65 @@
+"""Signs, colours and numbers, the same everywhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from wheelsmith.model import BuildResult, Status
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SIGNS = {
+    Status.BUILT: ("✓", "+", "green"),
+    Status.CACHED: ("✓", "=", "cyan"),
+    Status.FOLDED: ("✓", "=", "cyan"),
+    Status.FAILED: ("✗", "x", "red"),
+    Status.CANCELLED: ("–", "-", "yellow"),
+}
+
+
+def make_console(*, stderr: bool) -> Console:
+    """Make a console; rich honours NO_COLOR, FORCE_COLOR and TERM itself."""
+    from rich.console import Console
+
+    # Lines are not folded in a pipe or a log, where a reader's own width decides.
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 10_000
+    return Console(stderr=stderr, highlight=False, markup=False, width=width, emoji=False)
+
+
+def sign(status: Status, console: Console) -> tuple[str, str]:
+    """Give a status's sign and style; the sign alone tells them apart, in ASCII too."""
+    fancy, plain, style = _SIGNS[status]
+    return (fancy if (console.encoding or "").lower().startswith("utf") else plain), style
+
+
+def duration(seconds: float) -> str:
+    """Give ``0.4s``, ``12s`` or ``3m05s``."""
+    if seconds < 10:  # noqa: PLR2004  # below this, tenths matter
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    return f"{whole}s" if whole < 60 else f"{whole // 60}m{whole % 60:02d}s"  # noqa: PLR2004  # seconds
+
+
+def size(count: int) -> str:
+    """Give ``97.3 kB`` or ``1.2 MB``, in powers of ten as package indexes do."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
+def seconds(result: BuildResult) -> float:
+    """Give the wall time of all of a cell's stages."""
+    return sum(timing.seconds for timing in result.timings)
+
+
+def outcome(result: BuildResult) -> str:
+    """Say in a few words how a cell ended."""
+    if result.wheel:
+        took = duration(seconds(result)) if result.timings else result.status.value
+        return f"{took:>8}  {size(result.wheel.size):>9}  {result.wheel.filename}"
+    failure = result.failure
+    return f"{failure.stage}: {failure.message}" if failure else result.status.value

@@ -1,0 +1,56 @@
+"""The last words of every run, also of one that was interrupted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wheelsmith.events import RunFinished
+from wheelsmith.model import BuildResult, Status
+from wheelsmith.report.style import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
+    """Write what came of the run, and how to use it."""
+    for excluded in finished.excluded:
+        console.print(f"  · {excluded.cell.id}  {excluded.reason}", style="dim", soft_wrap=True)
+    for result in finished.results:
+        if result.status is Status.FAILED:
+            show_failure(result, out, console)
+    counts = Counter(result.status.value for result in finished.results)
+    counts["excluded"] = len(finished.excluded)
+    words = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no cells"
+    ending = "interrupted after" if finished.interrupted else "in"
+    console.print(f"{words} {ending} {duration(finished.seconds)}", style="bold", soft_wrap=True)
+    made = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
+    if made:
+        _show_use(made[0], out, console)
+
+
+def show_failure(result: BuildResult, out: Path, console: Console) -> None:
+    """Write a failure with the end of its log."""
+    failure = result.failure
+    if failure is None:
+        return
+    console.print(f"✗ {result.cell.id}  {failure.stage}: {failure.message}", style="red", soft_wrap=True)
+    for line in failure.tail:
+        console.print(f"  │ {line}", soft_wrap=True)
+    if failure.remedy:
+        console.print(f"  help: {failure.remedy}", soft_wrap=True)
+    if result.log:
+        console.print(f"  log: {out / 'logs' / result.log}", soft_wrap=True)
+
+
+def _show_use(result: BuildResult, out: Path, console: Console) -> None:
+    project = result.wheel.filename.split("-")[0].replace("_", "-") if result.wheel else ""
+    root = result.cell.compute
+    console.print(f"wheels: {out / 'wheels'}", soft_wrap=True)
+    console.print(
+        f"install: wheelsmith serve {out / 'index'}  "
+        f"then  pip install {project} --extra-index-url http://127.0.0.1:8000/{root}/",
+        soft_wrap=True,
+    )
