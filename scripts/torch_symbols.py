@@ -21,7 +21,14 @@ from wheelsmith.toolchain.remote import fetch_part
 from wheelsmith.wheel.symbols import write_table
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
-LIBRARIES = ("libc10.so", "libc10_cuda.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libgomp*.so*")
+LIBRARIES = (
+    "libc10.so",
+    "libc10_cuda.so",
+    "libtorch.so",
+    "libtorch_cpu.so",
+    "libtorch_cuda.so",
+    "libgomp*.so*",
+)
 
 
 def wanted(name: str) -> bool:

@@ -88,17 +88,7 @@ class RunFinished:
     seconds: float
 
 
-Event = (
-    RunStarted
-    | CellStarted
-    | CellStage
-    | CellProgress
-    | CellLine
-    | CellFinished
-    | Transfer
-    | Notice
-    | RunFinished
-)
+Event = RunStarted | CellStarted | CellStage | CellProgress | CellLine | CellFinished | Transfer | Notice | RunFinished
 Listener = Callable[[Event], None]
 
 

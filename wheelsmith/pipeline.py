@@ -48,7 +48,7 @@ class Workshop:
     listen: Listener
 
 
-class StageFailed(Exception):  # noqa: N818  # it carries a Failure, and never leaves this module
+class StageFailed(Exception):  # it carries a Failure, and never leaves this module
     """A stage ended without what the next one needs."""
 
     def __init__(self, failure: Failure, status: Status = Status.FAILED) -> None:

@@ -42,7 +42,7 @@ ENVIRONMENT = {
 }
 
 
-class _Impossible(Exception):  # noqa: N818  # it carries a reason, and never leaves this module
+class _Impossible(Exception):  # it carries a reason, and never leaves this module
     """The cell cannot be built, and this is why."""
 
 
@@ -104,9 +104,7 @@ def _no_compiler(arch: str, host_arch: str) -> str:
 def _check_kernel(cell: Cell, spec: KernelSpec) -> None:
     backend = _backend(cell)
     if backend not in spec.backends:
-        raise _Impossible(
-            f"the kernel has no {backend} backend: build.toml lists {', '.join(spec.backends) or 'none'}"
-        )
+        raise _Impossible(f"the kernel has no {backend} backend: build.toml lists {', '.join(spec.backends) or 'none'}")
     if spec.torch:
         _check_bounds("torch", cell.torch, spec.torch.minver, spec.torch.maxver)
     if cell.cuda:
@@ -146,9 +144,7 @@ def _python_depends(spec: KernelSpec, backend: str) -> tuple[str, ...]:
 def _noarch_plan(cell: Cell, spec: KernelSpec, source: KernelSource, name: str, public: str) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
     cuda = _python_depends(spec, "cuda") if "cuda" in spec.backends else ()
-    requirements = Requirements(
-        always=("torch", *_python_depends(spec, "")), extras={"cuda": cuda} if cuda else {}
-    )
+    requirements = Requirements(always=("torch", *_python_depends(spec, "")), extras={"cuda": cuda} if cuda else {})
     recipe = noarch_recipe(spec, source)
     wheel = WheelSpec(
         distribution=name,
@@ -212,9 +208,7 @@ def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
     if floor is None:
         return None
     if Version(cell.torch) < Version(floor):
-        raise _Impossible(
-            f"the kernel uses torch's stable ABI of {floor}, which torch {cell.torch} does not have"
-        )
+        raise _Impossible(f"the kernel uses torch's stable ABI of {floor}, which torch {cell.torch} does not have")
     if floor not in torch_releases():
         known = list(torch_releases())
         raise _Impossible(
@@ -234,9 +228,7 @@ def _groups(cell: Cell, spec: KernelSpec, toolkit: CudaToolkit | None) -> tuple[
     )
     sections = [s for s in spec.sections if s.backend == _backend(cell) and not _left_out(s, cell)]
     if not sections:
-        raise _Impossible(
-            f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies"
-        )
+        raise _Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
     return (binding, *(_section_group(section, requested) for section in sections))
 
 
@@ -258,9 +250,7 @@ def _left_out(section: Section, cell: Cell) -> bool:
 def _section_group(section: Section, requested: tuple[str, ...]) -> SourceGroup:
     for name in section.depends:
         if name != "torch":
-            raise _Impossible(
-                f"[kernel.{section.name}] depends on {name}, whose headers wheelsmith cannot provide"
-            )
+            raise _Impossible(f"[kernel.{section.name}] depends on {name}, whose headers wheelsmith cannot provide")
     capabilities = resolve(section.capabilities, requested) if requested else ()
     if requested and not capabilities:
         raise _Impossible(

@@ -129,7 +129,7 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
     )
     results: list[BuildResult] = []
     try:
-        with _scratch(request.cache / "work") as folder:
+        with scratch(request.cache / "work") as folder:
             _build_all(prepared, request, folder, listen, results, cancel)
         order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
         results.sort(key=lambda result: order[result.cell.id])
@@ -143,14 +143,10 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
                 seconds=round(time.monotonic() - start, 3),
             )
         )
-    return Outcome(
-        results=tuple(results), excluded=prepared.excluded, entries=entries, interrupted=cancel.is_set()
-    )
+    return Outcome(results=tuple(results), excluded=prepared.excluded, entries=entries, interrupted=cancel.is_set())
 
 
-def make_workshop(
-    prepared: Prepared, request: Request, folder: Path, jobs: int, listen: Listener
-) -> Workshop:
+def make_workshop(prepared: Prepared, request: Request, folder: Path, jobs: int, listen: Listener) -> Workshop:
     """Give what cells of this run are built with.
 
     :param jobs: compile steps at once within one cell.
@@ -248,6 +244,12 @@ def _kept(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, BuildResult]:
     return found
 
 
+def cached_digests(prepared: Prepared, request: Request) -> frozenset[str]:
+    """Give the build digests of the plans whose wheel is in the store."""
+    kept = _kept(prepared.plans, Store(request.cache / "store"))
+    return frozenset(result.plan_digest for result in kept.values())
+
+
 def _free_memory() -> int:
     """Give the bytes that builds may use together: four fifths of what is free."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
@@ -283,7 +285,7 @@ def _publish(prepared: Prepared, results: list[BuildResult], store: Store) -> tu
 
 
 @contextmanager
-def _scratch(parent: Path) -> Iterator[Path]:
+def scratch(parent: Path) -> Iterator[Path]:
     """Give a folder that goes away at the end; folders that dead runs left go away now."""
     try:
         parent.mkdir(parents=True, exist_ok=True)

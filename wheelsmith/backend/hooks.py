@@ -44,9 +44,7 @@ def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
     raise NotImplementedError("wheelsmith builds wheels; the source of a kernel is its repo")
 
 
-def build_wheel(
-    wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None
-) -> str:
+def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None) -> str:
     """Build the wheel of the plan and give its file name."""
     del config_settings, metadata_directory
     paths = Paths(json.loads(os.environ.get("WHEELSMITH_PATHS", "{}")))

@@ -1,1 +1,1 @@
-
+"""The command line: parse, call, hand to report."""

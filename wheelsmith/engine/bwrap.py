@@ -17,9 +17,7 @@ from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
 from wheelsmith.model import Toolset
 
-_ISOLATION = (
-    "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
-)
+_ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
 
 
@@ -46,8 +44,7 @@ class Bubblewrap:
                 Readiness.NOT_PERMITTED,
                 version=version,
                 detail=words,
-                remedy="sysctl -w kernel.unprivileged_userns_clone=1 "
-                "kernel.apparmor_restrict_unprivileged_userns=0",
+                remedy="sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0",
             )
         return self._probe(Readiness.READY, version=version)
 

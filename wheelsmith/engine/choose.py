@@ -42,7 +42,5 @@ def choose(name: str, *, trusted: bool) -> Engine:
 def _ready(engine: Engine) -> Engine:
     probe = engine.probe()
     if probe.readiness is not Readiness.READY:
-        raise EngineError(
-            f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy
-        )
+        raise EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
     return engine

@@ -42,7 +42,5 @@ def _identity(name: str, found: str) -> bytes:
 
 
 def _ask(program: str, option: str) -> str:
-    answer = subprocess.run(
-        [program, option], capture_output=True, text=True, check=False, env={"LC_ALL": "C"}
-    )
+    answer = subprocess.run([program, option], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
     return answer.stdout.strip()

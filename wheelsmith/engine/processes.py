@@ -139,9 +139,7 @@ class _Lines:
 
 def visible(text: str) -> str:
     r"""Replace control characters, so that a build cannot move the cursor: ESC becomes ``\x1b``."""
-    return "".join(
-        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text
-    )
+    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -85,9 +85,7 @@ class FolderIndex:
             self._put_file(wheel, entry)
             entries[entry.filename] = entry
             answers.append(entry)
-        state = {
-            project: tuple(entries[name] for name in sorted(entries)) for project, entries in merged.items()
-        }
+        state = {project: tuple(entries[name] for name in sorted(entries)) for project, entries in merged.items()}
         for project, kept in state.items():
             self._write_state(project, kept)
         # Every page, not only those of the projects just added to: a writer that was killed may have left some undone.
@@ -111,9 +109,7 @@ class FolderIndex:
             "project": project,
             "entries": [entry.to_json() for entry in entries],
         }
-        self._write_pages(
-            {f"{STATE}/{project}.json": json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"}
-        )
+        self._write_pages({f"{STATE}/{project}.json": json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"})
 
     def _write_pages(self, pages: dict[str, bytes]) -> None:
         for name, data in pages.items():

@@ -49,7 +49,7 @@ def negotiate(accept: str) -> str | None:
 
 
 def _weight(offered: str, weights: dict[str, float]) -> float:
-    for pattern in (offered, offered.split("/")[0] + "/*", "*/*"):
+    for pattern in (offered, offered.split("/", maxsplit=1)[0] + "/*", "*/*"):
         if pattern in weights:
             return weights[pattern]
     return 0.0
@@ -60,10 +60,10 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "wheelsmith"
     root: ClassVar[Path]
 
-    def do_GET(self) -> None:  # noqa: N802  # http.server's name
+    def do_GET(self) -> None:  # http.server's name
         self._answer()
 
-    def do_HEAD(self) -> None:  # noqa: N802  # http.server's name
+    def do_HEAD(self) -> None:  # http.server's name
         self._answer()
 
     def _answer(self) -> None:
@@ -95,9 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.NOT_MODIFIED, headers)
             return
         charset = "; charset=utf-8" if kind != _V1_JSON else ""
-        self._head(
-            HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))}
-        )
+        self._head(HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))})
         if self.command == "GET":
             self.wfile.write(data)
 

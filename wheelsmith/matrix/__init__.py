@@ -2,7 +2,7 @@
 
 from wheelsmith.matrix.expand import expand, idle_rules
 from wheelsmith.matrix.load import load_matrix, parse_matrix
-from wheelsmith.matrix.select import select
+from wheelsmith.matrix.select import cell_of, select
 from wheelsmith.matrix.types import EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "OutputSettings",
     "Rule",
     "Selector",
+    "cell_of",
     "expand",
     "idle_rules",
     "load_matrix",

@@ -85,9 +85,7 @@ def _compose(text: str, file: str) -> yaml.Node:
     return root
 
 
-def _plain(
-    node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], mistakes: list[MatrixError]
-) -> Any:
+def _plain(node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], mistakes: list[MatrixError]) -> Any:
     places.setdefault(path, _place(node.start_mark, file))
     if isinstance(node, yaml.ScalarNode):
         return node.value
@@ -109,9 +107,7 @@ def _place(mark: Any, file: str) -> Place:
     return Place(file=file, line=mark.line + 1, column=mark.column + 1)
 
 
-def _validate(
-    data: dict[str, Any], places: dict[_Path, Place], mistakes: list[MatrixError]
-) -> MatrixModel | None:
+def _validate(data: dict[str, Any], places: dict[_Path, Place], mistakes: list[MatrixError]) -> MatrixModel | None:
     from pydantic import ValidationError
 
     from wheelsmith.matrix.schema import MatrixModel
@@ -128,20 +124,14 @@ def _explain(detail: ErrorDetails, data: dict[str, Any], places: dict[_Path, Pla
     name = str(loc[-1]) if loc else "the file"
     kind = detail["type"]
     if kind == "extra_forbidden":
-        return MatrixError(
-            f"unknown key {name!r}", where=places[(*loc, "key")], remedy=_near(name, _siblings(loc))
-        )
+        return MatrixError(f"unknown key {name!r}", where=places[(*loc, "key")], remedy=_near(name, _siblings(loc)))
     where = _nearest(loc, places)
     if kind == "missing":
         return MatrixError(f"{name} is missing", where=where, remedy=_SCHEMA_HINT)
     if kind == "literal_error":
-        choices = [
-            choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")
-        ]
+        choices = [choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")]
         remedy = _near(str(detail["input"]), choices)
-        return MatrixError(
-            f"{detail['input']!r} is not one of {', '.join(choices)}", where=where, remedy=remedy
-        )
+        return MatrixError(f"{detail['input']!r} is not one of {', '.join(choices)}", where=where, remedy=remedy)
     if kind == "value_error":
         return MatrixError(str(detail["ctx"]["error"]), where=where)
     if kind in {"too_short", "string_too_short"}:
@@ -169,7 +159,7 @@ def _siblings(loc: tuple[str | int, ...]) -> list[str]:
         here = here.get("items", {}) if isinstance(part, int) else here.get("properties", {}).get(part, {})
         references = [here, *here.get("anyOf", []), here.get("items", {})]
         found = next((r["$ref"] for r in references if "$ref" in r), None)
-        if found and not (here.get("type") == "array"):
+        if found and here.get("type") != "array":
             here = definitions[found.rsplit("/", 1)[1]]
         elif found:
             here = {"items": definitions[found.rsplit("/", 1)[1]]}
@@ -219,6 +209,4 @@ def _rule(model: MatrixModel, number: int, place: str) -> Rule:
 def _selector(model: SelectorModel | None) -> Selector:
     if model is None:
         return Selector()
-    return Selector(
-        torch=tuple(model.torch or ()), cuda=tuple(model.cuda or ()), arch=tuple(model.arch or ())
-    )
+    return Selector(torch=tuple(model.torch or ()), cuda=tuple(model.cuda or ()), arch=tuple(model.arch or ()))

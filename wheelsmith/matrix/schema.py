@@ -51,9 +51,7 @@ def _pattern(text: str) -> str:
         try:
             SpecifierSet(text)
         except InvalidSpecifier:
-            raise ValueError(
-                f"{text!r} is not a version specifier such as '<2.11' or '>=13.0,<13.3'"
-            ) from None
+            raise ValueError(f"{text!r} is not a version specifier such as '<2.11' or '>=13.0,<13.3'") from None
     return text
 
 
@@ -141,9 +139,7 @@ class KernelModel(_Model):
     revision: str | None = Field(
         None, description="A branch, tag or commit of the Hub repo", min_length=1, max_length=200
     )
-    test: str | None = Field(
-        None, description="A command that shows that an installed wheel works", min_length=1
-    )
+    test: str | None = Field(None, description="A command that shows that an installed wheel works", min_length=1)
     distribution: Annotated[str, AfterValidator(_project)] | None = Field(
         None, description="The project's name on the index; default: the name in build.toml"
     )
@@ -162,8 +158,8 @@ class KernelModel(_Model):
 class AxesModel(_Model):
     """What is combined with what, in this order."""
 
-    torch: Annotated[list[TorchMinor], AfterValidator(_distinct), Field(min_length=1, max_length=100)] = (
-        Field(description="torch releases, such as 2.11")
+    torch: Annotated[list[TorchMinor], AfterValidator(_distinct), Field(min_length=1, max_length=100)] = Field(
+        description="torch releases, such as 2.11"
     )
     cuda: Annotated[list[CudaMinor], AfterValidator(_distinct), Field(min_length=1, max_length=100)] = Field(
         description="CUDA toolkits, such as 13.0, and cpu"
@@ -190,9 +186,7 @@ class SelectorModel(_Model):
 class SettingsModel(_Model):
     """What a rule sets for the cells it selects."""
 
-    gpu_archs: GpuArchs | None = Field(
-        None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX"
-    )
+    gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
     advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
     image: str | None = Field(None, description="A container image, for container engines", min_length=1)
 
@@ -208,9 +202,7 @@ class RuleModel(_Model):
     @model_validator(mode="after")
     def _one_job(self) -> RuleModel:
         if (self.exclude is None) == (self.set is None):
-            raise ValueError(
-                "a rule either excludes cells or sets something: give exactly one of exclude and set"
-            )
+            raise ValueError("a rule either excludes cells or sets something: give exactly one of exclude and set")
         if self.exclude is not None and self.reason is None:
             raise ValueError("an exclusion needs a reason")
         if self.exclude is not None and self.where is not None:
@@ -223,9 +215,7 @@ class RuleModel(_Model):
 class EngineModel(_Model):
     """Where cells are built, and what one cell may use."""
 
-    name: Literal["auto", "bwrap", "local"] = Field(
-        "auto", description="auto takes the first that works here"
-    )
+    name: Literal["auto", "bwrap", "local"] = Field("auto", description="auto takes the first that works here")
     memory: Annotated[int, BeforeValidator(_size)] | None = Field(
         None, description="Most memory for one cell, such as 8GiB", json_schema_extra={"type": "string"}
     )

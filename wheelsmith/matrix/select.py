@@ -32,9 +32,7 @@ def select(
         if (not only or any(_matches(p, name) for p in only)) and not any(_matches(p, name) for p in skip)
     )
     if not kept:
-        raise SelectionError(
-            "the selection leaves no cell", remedy="see every cell's name with: wheelsmith plan"
-        )
+        raise SelectionError("the selection leaves no cell", remedy="see every cell's name with: wheelsmith plan")
     return kept
 
 

@@ -102,11 +102,7 @@ def _edition(root: TableReader, general: TableReader) -> int:
             general.complain(f"edition {edition} is not known: wheelsmith reads 3, 4 and 5", "edition")
         return _NEWEST_EDITION
     torch = root.raw("torch")
-    if (
-        "backends" not in general
-        or "universal" in general
-        or (isinstance(torch, dict) and "universal" in torch)
-    ):
+    if "backends" not in general or "universal" in general or (isinstance(torch, dict) and "universal" in torch):
         general.complain("this build.toml is of edition 1 or 2, which is no longer built", remedy=_UPDATE)
         general.raw("universal")
         general.raw("cuda-minver")
@@ -141,9 +137,7 @@ def _kernel_depends(table: TableReader) -> tuple[str, ...]:
         return ()
     for item in value:
         if ("version" in item) == ("revision" in item) or item.keys() - {"repo-id", "version", "revision"}:
-            table.complain(
-                "a kernel dependency has repo-id and one of version and revision", "kernel-depends"
-            )
+            table.complain("a kernel dependency has repo-id and one of version and revision", "kernel-depends")
     return tuple(str(item["repo-id"]) for item in value)
 
 
@@ -155,9 +149,7 @@ def _hub(general: TableReader) -> None:
         hub.done()
 
 
-def _framework(
-    root: TableReader, general: TableReader, edition: int
-) -> tuple[TorchSection | None, tuple[str, ...]]:
+def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[TorchSection | None, tuple[str, ...]]:
     torch, noarch = root.table("torch"), root.table("torch-noarch")
     if "tvm-ffi" in root:
         root.raw("tvm-ffi")
@@ -205,9 +197,7 @@ def _stable_abi(table: TableReader) -> dict[str, str]:
         return {}
     named = dict.fromkeys(BUILT_BACKENDS, value) if isinstance(value, str) else value
     if not isinstance(named, dict):
-        table.complain(
-            "stable-abi must be a release such as 2.11, or a table of them by backend", "stable-abi"
-        )
+        table.complain("stable-abi must be a release such as 2.11, or a table of them by backend", "stable-abi")
         return {}
     for backend, release in named.items():
         if backend not in BACKENDS:

@@ -48,9 +48,7 @@ def _split(dotted: str) -> tuple[str, ...]:
 class TableReader:
     """One table: asks for each key once, and says at the end which keys nobody asked for."""
 
-    def __init__(
-        self, table: Any, path: tuple[str, ...], places: TomlPlaces, mistakes: list[BuildTomlError]
-    ) -> None:
+    def __init__(self, table: Any, path: tuple[str, ...], places: TomlPlaces, mistakes: list[BuildTomlError]) -> None:
         self._path = path
         self._places = places
         self._mistakes = mistakes

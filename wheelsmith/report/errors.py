@@ -22,6 +22,4 @@ def _line(label: str, text: str) -> None:
 
 def _one_line(text: str) -> str:
     """Make control characters visible: parts of a message may be somebody else's words."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text.replace("\n", " ")
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text.replace("\n", " "))

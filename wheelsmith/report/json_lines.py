@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from typing import Self
 
 from wheelsmith.events import Event
 from wheelsmith.model import Record
@@ -13,7 +14,7 @@ from wheelsmith.model import Record
 class JsonReporter:
     """Writes every event with its type's name under ``event``."""
 
-    def __enter__(self) -> JsonReporter:
+    def __enter__(self) -> Self:
         """Begin."""
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from wheelsmith.events import (
     CellFinished,
@@ -49,7 +49,7 @@ class LiveReporter:
         self._left = 0
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
-    def __enter__(self) -> LiveReporter:
+    def __enter__(self) -> Self:
         """Take the terminal."""
         self._live.start()
         return self
@@ -98,9 +98,9 @@ class LiveReporter:
         now = time.monotonic()
         for name, cell in list(self._running.items()):
             words = f"{name}  {cell.stage} {cell.steps} {duration(now - cell.start)}  {cell.line}"
-            yield Spinner(
-                "dots" if console.encoding.startswith("utf") else "line", Text(words, no_wrap=True)
-            ).render(now)
+            yield Spinner("dots" if console.encoding.startswith("utf") else "line", Text(words, no_wrap=True)).render(
+                now
+            )
         if self._transfer:
             yield Text(f"  fetching {self._transfer}"[: options.max_width], style="dim")
         waiting = self._left - len(self._running)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from wheelsmith.events import (
     CellFinished,
@@ -56,7 +56,7 @@ class PlainReporter:
             case CellStage() | CellProgress() | CellLine() | Transfer():
                 pass
 
-    def __enter__(self) -> PlainReporter:
+    def __enter__(self) -> Self:
         """Begin; there is nothing to set up."""
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from wheelsmith.events import CellFinished, Event
 from wheelsmith.model import Status
@@ -20,7 +20,7 @@ class QuietReporter:
         self._console = console
         self._out = out
 
-    def __enter__(self) -> QuietReporter:
+    def __enter__(self) -> Self:
         """Begin."""
         return self
 

@@ -48,9 +48,7 @@ def github_summary(results: Sequence[BuildResult], excluded: Sequence[Excluded])
         wheel = result.wheel
         what = f"`{wheel.filename}`" if wheel else _cell(result.failure.message if result.failure else "")
         bytes_ = size(wheel.size) if wheel else ""
-        rows.append(
-            f"| `{result.cell.id}` | {result.status} | {what} | {bytes_} | {duration(seconds(result))} |"
-        )
+        rows.append(f"| `{result.cell.id}` | {result.status} | {what} | {bytes_} | {duration(seconds(result))} |")
     rows += [f"| `{item.cell.id}` | excluded | {_cell(item.reason)} | | |" for item in excluded]
     return "\n".join(rows) + "\n"
 

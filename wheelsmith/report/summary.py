@@ -46,11 +46,13 @@ def show_failure(result: BuildResult, out: Path, console: Console) -> None:
 
 
 def _show_use(result: BuildResult, out: Path, console: Console) -> None:
-    project = result.wheel.filename.split("-")[0].replace("_", "-") if result.wheel else ""
-    root = result.cell.compute
+    if result.wheel is None:
+        return
+    project = result.wheel.filename.split("-")[0].replace("_", "-")
+    cell = result.cell
     console.print(f"wheels: {out / 'wheels'}", soft_wrap=True)
     console.print(
-        f"install: wheelsmith serve {out / 'index'}  "
-        f"then  pip install {project} --extra-index-url http://127.0.0.1:8000/{root}/",
+        f"try it: wheelsmith serve {out / 'index'}\n        "
+        f"pip install {project} 'torch=={cell.torch}.*' --extra-index-url http://127.0.0.1:8000/{cell.compute}/",
         soft_wrap=True,
     )

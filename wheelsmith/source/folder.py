@@ -33,9 +33,7 @@ def _files(root: Path) -> Iterator[SourceFile]:
         left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if here == root else set())
         for name in folders:
             if (here / name).is_symlink() and name not in left_out:
-                raise SourceError(
-                    f"{(here / name).relative_to(root)} is a link to a folder; wheelsmith follows none"
-                )
+                raise SourceError(f"{(here / name).relative_to(root)} is a link to a folder; wheelsmith follows none")
         folders[:] = sorted(name for name in folders if name not in left_out)
         for name in sorted(names):
             count += 1

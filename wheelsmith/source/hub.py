@@ -76,9 +76,7 @@ def _download(api: HfApi, repo: str, revision: str) -> Path:
                 raise
             continue
         _check_listing(api, repo, commit, repo_type)
-        return Path(
-            api.snapshot_download(repo, revision=commit, repo_type=repo_type, ignore_patterns=[_BINARIES])
-        )
+        return Path(api.snapshot_download(repo, revision=commit, repo_type=repo_type, ignore_patterns=[_BINARIES]))
     raise AssertionError("unreachable")  # pragma: no cover  # the loop's last turn returns or raises
 
 
@@ -93,9 +91,7 @@ def _check_listing(api: HfApi, repo: str, commit: str | None, repo_type: str) ->
         check_path(entry.path)
         count, total = count + 1, total + entry.size
         if count > MOST_FILES or total > MOST_BYTES:
-            raise SourceError(
-                f"{repo} is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB"
-            )
+            raise SourceError(f"{repo} is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
 
 
 def _files(root: Path) -> list[SourceFile]:

@@ -89,9 +89,7 @@ def check_path(path: str) -> None:
     if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
         raise SourceError(f"the kernel has a file with an unsafe name: {path!r}")
     if len(path.encode()) > _LONGEST_PATH:
-        raise SourceError(
-            f"the kernel has a file whose path is longer than {_LONGEST_PATH} bytes: {path[:60]!r}…"
-        )
+        raise SourceError(f"the kernel has a file whose path is longer than {_LONGEST_PATH} bytes: {path[:60]!r}…")
 
 
 def copy_into(tree: SourceTree, target: Path) -> None:

@@ -41,7 +41,7 @@ class PipSettings:
         if self.client_cert:
             context.load_cert_chain(self.client_cert)
         mounts = {
-            f"all://{host}": httpx.HTTPTransport(verify=False)  # noqa: S501  # the user's own trusted-host
+            f"all://{host}": httpx.HTTPTransport(verify=False)  # the user's own trusted-host
             for host in self.trusted_hosts
         }
         return httpx.Client(

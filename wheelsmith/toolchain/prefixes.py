@@ -105,9 +105,7 @@ class Toolchains:
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
             location = locate(pin, settings, client)
             wheel = fetch_whole(pin, location, Path(scratch), client, self._listen)
-            unpack(
-                pin, wheel, folder, lambda name: name.removeprefix(root) if name.startswith(root) else None
-            )
+            unpack(pin, wheel, folder, lambda name: name.removeprefix(root) if name.startswith(root) else None)
 
     def _fetch_headers(self, pin: PinnedFile, folder: Path, root: str) -> None:
         headers = root if root.endswith("include/") else root + "include/"
@@ -120,9 +118,7 @@ class Toolchains:
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
             location = locate(pin, settings, client)
             wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
-            unpack(
-                pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None
-            )
+            unpack(pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None)
 
 
 def _release(version: str) -> TorchRelease:

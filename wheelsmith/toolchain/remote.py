@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,9 +23,7 @@ _GAP = 512 << 10
 _CHUNK = 1 << 18
 
 
-def fetch_whole(
-    pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener
-) -> Path:
+def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
     """Fetch a pinned file and compare it with its hash; gives the path at which it lies.
 
     :raises ToolchainError: it cannot be had, or is not the file that was pinned.
@@ -78,12 +77,10 @@ def fetch_part(
     return path
 
 
-def _spans(
-    members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: int
-) -> Iterable[tuple[int, int]]:
+def _spans(members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: int) -> Iterable[tuple[int, int]]:
     """Give the byte ranges that hold the wanted members, neighbours joined."""
-    starts = sorted(member.header_offset for member in members) + [size]
-    ends = dict(zip(starts, starts[1:], strict=False))
+    starts = [*sorted(member.header_offset for member in members), size]
+    ends = dict(itertools.pairwise(starts))
     current: tuple[int, int] | None = None
     for start in sorted(member.header_offset for member in members if wanted(member.filename)):
         if current and start - current[1] <= _GAP:

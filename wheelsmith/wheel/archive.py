@@ -52,9 +52,7 @@ class WheelContents:
 
     def _headers(self, name: str) -> EmailMessage:
         # email.message_from_bytes gives what its policy makes.
-        return cast(
-            "EmailMessage", message_from_bytes(self.files[f"{self.info}/{name}"], policy=policy.compat32)
-        )
+        return cast("EmailMessage", message_from_bytes(self.files[f"{self.info}/{name}"], policy=policy.compat32))
 
 
 def open_wheel(path: Path) -> WheelContents:

@@ -13,7 +13,6 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.abi3 import outside_abi3
@@ -70,9 +69,7 @@ def _names(contents: WheelContents) -> Iterator[Finding]:
     written = {tag for line in contents.wheel.get_all("Tag", []) for tag in [line.strip()]}
     claimed = {str(tag) for tag in tags}
     wrong = [f"WHEEL says {', '.join(sorted(written))}, the file name {', '.join(sorted(claimed))}"]
-    yield _finding(
-        "tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL"
-    )
+    yield _finding("tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL")
 
 
 def _requirements(contents: WheelContents) -> Iterator[Finding]:
@@ -118,9 +115,7 @@ def _purity(contents: WheelContents, extensions: dict[str, Extension]) -> Iterat
         wrong.append(f"a wheel for any platform holds {next(iter(extensions))}")
     if "any" not in platforms and not extensions:
         wrong.append(f"a wheel for {', '.join(platforms)} holds nothing that is compiled")
-    yield _finding(
-        "purity", wrong, f"{len(extensions)} compiled files for platform {', '.join(sorted(platforms))}"
-    )
+    yield _finding("purity", wrong, f"{len(extensions)} compiled files for platform {', '.join(sorted(platforms))}")
 
 
 def _platform(path: Path, contents: WheelContents) -> Iterator[Finding]:
@@ -151,9 +146,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 def _extension(name: str, extension: Extension, contents: WheelContents) -> Iterator[Finding]:
     tags = parse_wheel_filename(contents.filename)[3]
-    wrong = (
-        [] if all(t.platform.endswith(extension.arch) for t in tags) else [f"{name} is for {extension.arch}"]
-    )
+    wrong = [] if all(t.platform.endswith(extension.arch) for t in tags) else [f"{name} is for {extension.arch}"]
     yield _finding("architecture", wrong, f"{name} is for {extension.arch}")
     yield _finding(
         "search-path",
@@ -228,9 +221,7 @@ def _version(release: str) -> tuple[int, ...]:
 # --- what the plan promised ---------------------------------------------------------------------------------
 
 
-def _promises(
-    contents: WheelContents, extensions: dict[str, Extension], spec: WheelSpec
-) -> Iterator[Finding]:
+def _promises(contents: WheelContents, extensions: dict[str, Extension], spec: WheelSpec) -> Iterator[Finding]:
     same = contents.files[f"{contents.info}/METADATA"] == spec.metadata.encode()
     yield _finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
     tags: Any = parse_wheel_filename(contents.filename)[3]
@@ -243,9 +234,7 @@ def _promises(
         machine |= code.machine_code
         ptx |= code.ptx
     missing = [f"no machine code for {c}" for c in map(_base, spec.gpu_archs) if c not in machine]
-    missing += [
-        f"no PTX for {_base(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _base(c) not in ptx
-    ]
+    missing += [f"no PTX for {_base(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _base(c) not in ptx]
     yield _finding("gpu-code", missing, f"code for {', '.join(spec.gpu_archs) or 'no GPU'}, as planned")
 
 

@@ -33,9 +33,7 @@ def repair(raw: Path, spec: WheelSpec, work: Path) -> Path:
 
 
 def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
-    expected = (
-        f"{wheel_stem(spec.distribution)}-{spec.version}-{spec.python_tag}-{spec.abi_tag}-{spec.platform}.whl"
-    )
+    expected = f"{wheel_stem(spec.distribution)}-{spec.version}-{spec.python_tag}-{spec.abi_tag}-{spec.platform}.whl"
     if contents.filename != expected:
         raise WheelError(f"the build left {contents.filename}, not {expected}")
     if contents.files[f"{contents.info}/METADATA"] != spec.metadata.encode():

@@ -1,0 +1,5 @@
+"""``python -m wheelsmith``."""
+
+from wheelsmith.cli.app import main
+
+main()

@@ -1,0 +1,80 @@
+"""The ``wheelsmith`` command. Nothing heavy is imported before a command is chosen."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from wheelsmith import __version__
+from wheelsmith.errors import ExitCode, WheelsmithError
+
+# Command → the line that --help shows for it, so that help imports no command.
+_COMMANDS = {
+    "plan": "Show what would be built, cell by cell, and why not the rest.",
+    "build-matrix": "Build every cell, check each wheel, publish them to an index.",
+    "check": "Prove that wheels tell the truth.",
+    "serve": "Serve an index to pip and uv.",
+    "schema": "Print the JSON Schema of matrix.yaml.",
+    "doctor": "Say what this machine can build, and what is missing.",
+    "shell": "Enter the sandbox of one cell.",
+    "completion": "Print the completion script of a shell.",
+}
+
+
+class LazyGroup(click.Group):
+    """Finds a command in the module of its name, when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the commands in the order in which people meet them."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command."""
+        if name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"wheelsmith.cli.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        del ctx
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, package_name="wheelsmith")
+def cli() -> None:
+    """Build every wheel that a kernel's users can install.
+
+    A matrix.yaml names a kernel and the torch, CUDA and CPU architectures its users run.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        code = cli.main(prog_name="wheelsmith", standalone_mode=False)
+    except WheelsmithError as error:
+        from wheelsmith.report.errors import show_error
+
+        show_error(error)
+        code = error.exit_code
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = ExitCode.USAGE
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("interrupted\n")
+        code = ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away, as head does; that is no mistake.
+        sys.stderr.close()
+        code = ExitCode.OK
+    sys.exit(int(code or 0))

@@ -1,0 +1,111 @@
+"""``wheelsmith build-matrix``."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import click
+
+from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
+from wheelsmith.cli.plan import plan_json, show_plan
+from wheelsmith.errors import ExitCode
+from wheelsmith.events import Event, RunFinished
+from wheelsmith.files import atomic_write
+from wheelsmith.model import BuildResult
+from wheelsmith.run import Prepared, build, prepare
+
+
+@click.command("build-matrix")
+@matrix_option
+@selection_options
+@engine_option
+@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cells at once; default: one per core.")
+@click.option("--cores-per-cell", type=click.IntRange(1, 1024), help="Compile steps at once within a cell.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@click.option("--force", is_flag=True, help="Build also what was built before.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first failure; default: the other cells go on.")
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "live", "plain", "json", "quiet"]),
+    default="auto",
+    show_default=True,
+    help="json writes events to stdout; the others write to stderr.",
+)
+@json_option("Print results.json on stdout at the end.")
+@click.pass_context
+def command(  # noqa: PLR0913  # one parameter an option
+    ctx: click.Context,
+    *,
+    matrix: Path,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    engine: str | None,
+    jobs: int | None,
+    cores_per_cell: int | None,
+    out: Path | None,
+    dry_run: bool,
+    force: bool,
+    fail_fast: bool,
+    progress: str,
+    as_json: bool,
+) -> None:
+    """Build every cell, check each wheel, publish them to an index."""
+    from wheelsmith.report import reporter
+
+    request = make_request(
+        matrix,
+        engine,
+        only=only,
+        skip=skip,
+        jobs=jobs,
+        cores_per_cell=cores_per_cell,
+        out=out,
+        force=force,
+        fail_fast=fail_fast,
+    )
+    prepared = prepare(request, reporter("plain", matrix.parent))
+    if dry_run:
+        if as_json:
+            click.echo(json.dumps(plan_json(prepared), indent=1))
+        else:
+            show_plan(prepared, request)
+        return
+    with reporter(progress, prepared.out) as report:
+
+        def listen(event: Event) -> None:
+            if isinstance(event, RunFinished):
+                # Before the summary: who reads the summary may look for the file.
+                _keep_results(prepared, event, as_json=as_json)
+            report(event)
+
+        outcome = build(prepared, request, listen, threading.Event())
+    ctx.exit(_exit_code(prepared, outcome.results, interrupted=outcome.interrupted))
+
+
+def _keep_results(prepared: Prepared, finished: RunFinished, *, as_json: bool) -> None:
+    from wheelsmith.report import results_json
+    from wheelsmith.report.results import github_summary
+
+    data = results_json(
+        prepared.kernel, prepared.plans, finished.results, prepared.excluded, interrupted=finished.interrupted
+    )
+    text = json.dumps(data, indent=1) + "\n"
+    atomic_write(prepared.out / "results.json", text.encode())
+    if as_json:
+        click.echo(text, nl=False)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(github_summary(finished.results, prepared.excluded))
+
+
+def _exit_code(prepared: Prepared, results: tuple[BuildResult, ...], *, interrupted: bool) -> ExitCode:
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    if not prepared.plans:
+        return ExitCode.NOTHING_SELECTED
+    answered = {result.cell.id for result in results if result.wheel}
+    return ExitCode.OK if all(plan.cell.id in answered for plan in prepared.plans) else ExitCode.CELLS_FAILED

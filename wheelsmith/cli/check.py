@@ -1,0 +1,52 @@
+"""``wheelsmith check``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wheelsmith.cli.options import json_option
+from wheelsmith.errors import ExitCode, WheelError
+from wheelsmith.wheel import CheckReport, Finding, check_wheel
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command("check")
+@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-v", "--verbose", is_flag=True, help="Show also what is right.")
+@json_option("Print every finding as JSON on stdout.")
+@click.pass_context
+def command(ctx: click.Context, *, wheels: tuple[Path, ...], verbose: bool, as_json: bool) -> None:
+    """Prove that wheels tell the truth: tags, symbols, requirements, GPU code."""
+    from wheelsmith.report import make_console
+
+    reports = [_check(path) for path in wheels]
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "wheels": [r.to_json() for r in reports]}, indent=1))
+    else:
+        console = make_console(stderr=False)
+        for report in reports:
+            _show(report, console, verbose=verbose)
+    ctx.exit(ExitCode.OK if all(report.ok for report in reports) else ExitCode.CELLS_FAILED)
+
+
+def _check(path: Path) -> CheckReport:
+    """Check one wheel; one that cannot be read is a finding too, so that the others are checked."""
+    try:
+        return check_wheel(path)
+    except WheelError as error:
+        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=error.message),))
+
+
+def _show(report: CheckReport, console: Console, *, verbose: bool) -> None:
+    mark, style = ("✓", "green") if report.ok else ("✗", "red")
+    console.print(f"{mark} {report.wheel}", style=style, soft_wrap=True)
+    for finding in report.findings:
+        if verbose or not finding.ok:
+            word = "ok  " if finding.ok else "lies"
+            console.print(f"  {word} {finding.rule}: {finding.message}", soft_wrap=True)

@@ -1,0 +1,101 @@
+"""``wheelsmith doctor``."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from wheelsmith.cli.options import json_option
+from wheelsmith.engine import Readiness, engines
+from wheelsmith.errors import ExitCode
+from wheelsmith.events import ignore
+from wheelsmith.facts import cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
+from wheelsmith.matrix.schema import ARCHES
+from wheelsmith.model import Record
+from wheelsmith.run import default_cache
+from wheelsmith.toolchain import Toolchains
+
+_ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torches, and room to build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom(Record):
+    """One thing that a build needs; ``needed`` is False where something else can take its place."""
+
+    what: str
+    ok: bool
+    found: str
+    needed: bool = True
+    remedy: str | None = None
+
+
+@click.command("doctor")
+@json_option("Print what was found as JSON on stdout.")
+@click.pass_context
+def command(ctx: click.Context, *, as_json: bool) -> None:
+    """Say what this machine can build, and what is missing with the command that mends it. Uses no network."""
+    from wheelsmith.report import make_console
+
+    symptoms = [*_engines(), *_compilers(), *_machine(), *_toolchains()]
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "symptoms": [s.to_json() for s in symptoms]}, indent=1))
+    else:
+        console = make_console(stderr=False)
+        for symptom in symptoms:
+            mark, style = ("✓", "green") if symptom.ok else ("✗", "red") if symptom.needed else ("–", "yellow")
+            console.print(f"{mark} {symptom.what}: {symptom.found}", style=style, soft_wrap=True)
+            if symptom.remedy and not symptom.ok:
+                console.print(f"  help: {symptom.remedy}", soft_wrap=True)
+    ctx.exit(ExitCode.OK if all(s.ok or not s.needed for s in symptoms) else ExitCode.ENVIRONMENT)
+
+
+def _engines() -> Iterator[Symptom]:
+    for engine in engines().values():
+        probe = engine.probe()
+        ready = probe.readiness is Readiness.READY
+        found = f"{probe.version or 'ready'} ({probe.isolation})" if ready else f"{probe.readiness}: {probe.detail}"
+        # local takes the place of any other, so none is needed; but it confines nothing.
+        yield Symptom(what=f"engine {engine.name}", ok=ready, found=found, needed=False, remedy=probe.remedy)
+
+
+def _compilers() -> Iterator[Symptom]:
+    host = platform.machine()
+    for arch in ARCHES:
+        toolset = next(iter(engines().values())).toolset(arch)
+        package = "g++" if arch == host else f"g++-{arch.replace('_', '-')}-linux-gnu"
+        yield Symptom(
+            what=f"compiler for {arch}",
+            ok=toolset is not None,
+            found=toolset.version if toolset else "none",
+            needed=arch == host,
+            remedy=f"apt-get install {package}",
+        )
+
+
+def _machine() -> Iterator[Symptom]:
+    cache = default_cache()
+    there = next(path for path in (cache, *cache.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    yield Symptom(
+        what="cache",
+        ok=free >= _ENOUGH_DISK,
+        found=f"{cache}, {free / 2**30:.1f} GiB free",
+        remedy="free some disk, or choose another place with WHEELSMITH_CACHE",
+    )
+    yield Symptom(what="python", ok=True, found=f"{platform.python_version()} at {sys.executable}")
+
+
+def _toolchains() -> Iterator[Symptom]:
+    toolchains, arch = Toolchains(default_cache(), ignore), platform.machine()
+    prefixes = {f"CUDA {v}": cuda_prefix(t, arch, arch) for v, t in cuda_toolkits().items() if arch in t.packages}
+    prefixes |= {f"torch {m}": torch_prefix(r, arch) for m, r in torch_releases().items() if arch in r.wheels}
+    here = [name for name, prefix in prefixes.items() if toolchains.find(prefix)]
+    rest = [name for name in prefixes if name not in here]
+    yield Symptom(what="toolchains here", ok=True, found=", ".join(here) or "none yet")
+    yield Symptom(what="toolchains fetched when needed", ok=True, found=", ".join(rest) or "none left")

@@ -1,0 +1,74 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from wheelsmith.run import Request, default_cache
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of cells from the matrix beside the command line."""
+    del parameter
+    from wheelsmith.errors import WheelsmithError
+    from wheelsmith.matrix import cell_of, expand, load_matrix
+
+    try:
+        answers = expand(load_matrix(Path(ctx.params.get("matrix") or "matrix.yaml")))
+    except WheelsmithError:
+        return []
+    return [name for answer in answers if (name := cell_of(answer).id).startswith(incomplete)]
+
+
+def matrix_option(command: _F) -> _F:
+    """Add ``--matrix``."""
+    return click.option(
+        "--matrix",
+        type=click.Path(path_type=Path),
+        default=Path("matrix.yaml"),
+        show_default=True,
+        help="The matrix file.",
+    )(command)
+
+
+def engine_option(command: _F) -> _F:
+    """Add ``--engine``."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "bwrap", "local"]),
+        help="Where builds run; default: the matrix's choice.",
+    )(command)
+
+
+def selection_options(command: _F) -> _F:
+    """Add ``--only`` and ``--skip``."""
+    for name, text in (("--skip", "Leave these cells out"), ("--only", "Take only these cells")):
+        command = click.option(
+            name,
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=_cells,
+            help=f"{text}: a glob with braces, such as 'torch2{{11,13}}-*-cu130-*'. Repeatable.",
+        )(command)
+    return command
+
+
+def cell_argument(command: _F) -> _F:
+    """Add the name of one cell."""
+    return click.argument("cell", shell_complete=_cells)(command)
+
+
+def json_option(text: str) -> Callable[[_F], _F]:
+    """Add ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
+    """Give the request that the options make."""
+    return Request(matrix=matrix, cache=default_cache(), engine=engine, **asked)

@@ -1,0 +1,62 @@
+"""``wheelsmith plan``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
+from wheelsmith.run import Prepared, Request, cached_digests, prepare
+
+
+@click.command("plan")
+@matrix_option
+@selection_options
+@engine_option
+@json_option("Print every plan and every exclusion as JSON on stdout.")
+@click.option("--format", "form", type=click.Choice(["table", "github-matrix"]), default="table", show_default=True)
+def command(
+    *,
+    matrix: Path,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    engine: str | None,
+    as_json: bool,
+    form: str,
+) -> None:
+    """Show what would be built, cell by cell, and why not the rest."""
+    from wheelsmith.report import reporter
+
+    request = make_request(matrix, engine, only=only, skip=skip)
+    prepared = prepare(request, reporter("plain", matrix.parent))
+    if as_json:
+        click.echo(json.dumps(plan_json(prepared), indent=1))
+    elif form == "github-matrix":
+        click.echo(json.dumps({"include": [{"cell": plan.cell.id} for plan in prepared.plans]}))
+    else:
+        show_plan(prepared, request)
+
+
+def plan_json(prepared: Prepared) -> dict[str, object]:
+    """Give the whole plan as data."""
+    return {
+        "schema_version": 1,
+        "kernel": prepared.kernel,
+        "engine": prepared.engine.name,
+        "plans": [{**plan.to_json(), "digest": plan.build_digest} for plan in prepared.plans],
+        "excluded": [{"id": item.cell.id, **item.to_json()} for item in prepared.excluded],
+    }
+
+
+def show_plan(prepared: Prepared, request: Request) -> None:
+    """Print the plan as a table on stdout."""
+    from wheelsmith.report import make_console, plan_table
+
+    cached = cached_digests(prepared, request)
+    console = make_console(stderr=False)
+    console.print(plan_table(prepared.plans, prepared.excluded, cached))
+    digests = {plan.build_digest for plan in prepared.plans}
+    cells = len(prepared.plans)
+    console.print(f"{cells} cells → {len(digests)} wheels, {len(digests & cached)} of them made before")

@@ -1,0 +1,39 @@
+"""``wheelsmith shell``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
+from wheelsmith.pipeline import build_command, lay_out
+from wheelsmith.run import make_workshop, prepare, scratch
+
+
+@click.command("shell")
+@cell_argument
+@matrix_option
+@engine_option
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, argv: tuple[str, ...]) -> None:
+    """Enter the sandbox of one cell, laid out and not yet built; what is written there is gone afterwards.
+
+    The build itself is: python3 -m build --wheel --no-isolation --outdir /work/dist /work/src
+    """
+    from wheelsmith.report import reporter
+
+    listen = reporter("plain", matrix.parent)
+    request = make_request(matrix, engine, only=(cell,))
+    prepared = prepare(request, listen)
+    if not prepared.plans:
+        raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
+    with scratch(request.cache / "work") as folder:
+        plan = prepared.plans[0]
+        workshop = make_workshop(prepared, request, folder, 1, listen)
+        work = folder / plan.cell.id
+        lay_out(plan, prepared.source, work)
+        build_it = build_command(plan, workshop, work)
+        ctx.exit(prepared.engine.enter(replace(build_it, argv=argv or ("bash", "--norc"))))
