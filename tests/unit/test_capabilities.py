@@ -1,0 +1,55 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wheelsmith.recipe.capabilities import gencode, read, resolve
+
+
+@pytest.mark.parametrize(
+    ("own", "requested", "answer"),
+    [
+        (None, ("8.0", "9.0+PTX"), ("8.0", "9.0+PTX")),
+        # kernel-builder's own examples
+        (("7.5", "8.0", "8.6", "9.0", "9.0a"), ("8.0", "8.6", "8.9", "9.0"), ("8.0", "8.6", "9.0a")),
+        (("8.0+PTX",), ("9.0",), ("8.0+PTX",)),
+        # machine code runs on its own major only
+        (("8.0",), ("9.0",), ()),
+        (("8.0",), ("8.9",), ("8.0",)),
+        (("9.0",), ("8.0",), ()),
+        (("9.0a", "10.0a"), ("8.0", "9.0"), ("9.0a",)),
+        (("10.0f",), ("10.0", "12.0"), ("10.0f",)),
+    ],
+)
+def test_loose_intersection(own, requested, answer):
+    assert resolve(own, requested) == answer
+
+
+def test_gencode():
+    assert gencode("9.0a") == ("-gencode=arch=compute_90a,code=sm_90a",)
+    assert gencode("12.0+PTX") == (
+        "-gencode=arch=compute_120,code=sm_120",
+        "-gencode=arch=compute_120,code=compute_120",
+    )
+
+
+capability = st.builds(
+    "{}.{}{}{}".format, st.integers(5, 12), st.integers(0, 9), st.sampled_from(["", "a", "f"]), st.sampled_from(["", "+PTX"])
+)
+
+
+@given(own=st.lists(capability, min_size=1, max_size=8), requested=st.lists(capability, min_size=1, max_size=8))
+def test_an_intersection_invents_nothing_and_serves_somebody(own, requested):
+    answer = resolve(tuple(own), tuple(requested))
+    numbers = {(read(c).number, read(c).suffix) for c in own}
+    targets = {read(c).number for c in requested}
+    for text in answer:
+        chosen = read(text)
+        assert (chosen.number, chosen.suffix) in numbers
+        assert any(
+            target == chosen.number if chosen.suffix else target >= chosen.number for target in targets
+        )
+
+
+@given(capability)
+def test_a_capability_is_read_as_it_is_written(text):
+    assert str(read(text)) == text

@@ -1,0 +1,182 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wheelsmith.errors import MatrixError, Mistakes, SelectionError
+from wheelsmith.facts import cuda_toolkits, torch_releases
+from wheelsmith.matrix import Matrix, cell_of, expand, idle_rules, parse_matrix, select
+from wheelsmith.model import Cell, Excluded
+
+SMALL = """\
+kernel: {path: kernel}
+axes:
+  torch: [2.10, 2.13]
+  cuda: [cpu, 13.0]
+  arch: [x86_64, aarch64]
+"""
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises((Mistakes, MatrixError)) as caught:
+        parse_matrix(text)
+    error = caught.value
+    return [str(m) for m in (error.mistakes if isinstance(error, Mistakes) else [error])]
+
+
+def test_an_unquoted_2_10_stays_2_10():
+    assert parse_matrix(SMALL).torch == ("2.10", "2.13")
+
+
+def test_every_combination_is_answered_in_order():
+    answers = expand(parse_matrix(SMALL))
+    assert [cell_of(a).id for a in answers] == [
+        "torch210-cxx11-cpu-x86_64-linux",
+        "torch210-cxx11-cpu-aarch64-linux",
+        "torch210-cxx11-cu130-x86_64-linux",
+        "torch210-cxx11-cu130-aarch64-linux",
+        "torch213-cxx11-cpu-x86_64-linux",
+        "torch213-cxx11-cpu-aarch64-linux",
+        "torch213-cxx11-cu130-x86_64-linux",
+        "torch213-cxx11-cu130-aarch64-linux",
+    ]
+    excluded = [a for a in answers if isinstance(a, Excluded)]
+    assert [a.cell.id for a in excluded] == [
+        "torch210-cxx11-cu130-x86_64-linux",
+        "torch210-cxx11-cu130-aarch64-linux",
+    ]
+    assert "torch 2.10 was built with CUDA 12.8" in excluded[0].reason
+
+
+def test_rules_apply_in_order_and_the_last_wins():
+    matrix = parse_matrix(
+        SMALL
+        + """\
+gpu-archs: [7.5]
+rules:
+  - exclude: {arch: aarch64}
+    reason: no machine to test on
+  - set: {gpu-archs: [8.0, 9.0+PTX]}
+    where: {cuda: "13.*"}
+  - set: {advertise: false, gpu-archs: [9.0a]}
+    where: {torch: ">=2.13", cuda: 13.0}
+"""
+    )
+    answers = {cell_of(a).id: a for a in expand(matrix)}
+    assert "no machine to test on (matrix.yaml:8)" in answers["torch213-cxx11-cpu-aarch64-linux"].reason
+    assert answers["torch213-cxx11-cpu-x86_64-linux"].settings.gpu_archs == ("7.5",)
+    last = answers["torch213-cxx11-cu130-x86_64-linux"].settings
+    assert (last.gpu_archs, last.advertise) == (("9.0a",), False)
+
+
+def test_a_rule_that_selects_nothing_is_told():
+    matrix = parse_matrix(SMALL + "rules:\n  - exclude: {torch: '2.9'}\n    reason: old\n")
+    assert [rule.place for rule in idle_rules(matrix)] == ["matrix.yaml:7"]
+
+
+def test_any_minor_of_the_same_major_when_allowed():
+    text = "kernel: {path: k}\naxes: {torch: [2.14], cuda: [13.5]}\n"
+    assert isinstance(expand(parse_matrix(text))[0], Excluded)
+    assert isinstance(expand(parse_matrix(text + "cuda-compatibility: minor\n"))[0], Cell)
+
+
+def test_unknown_releases_are_answered():
+    answers = expand(parse_matrix("kernel: {path: k}\naxes: {torch: [2.99, 2.8], cuda: [12.8, 99.0]}\n"))
+    reasons = [a.reason for a in answers]
+    assert "wheelsmith knows torch 2.8 to 2.15" in reasons[0]
+    assert "cannot be assembled here" in reasons[2]
+    assert "needs a torch of the same CUDA major" in reasons[3]
+
+
+def test_all_mistakes_come_at_once_with_their_places():
+    found = mistakes(
+        """\
+kernel:
+  hubb: a/b
+  path: x
+axes:
+  torch: [2.13.0]
+  cuda: [cpu, 13]
+  arch: [x86-64]
+rules:
+  - exclude: {torsh: "<2.11"}
+engine: {memory: 8}
+"""
+    )
+    assert [line.split(" ")[0] for line in found] == [
+        "matrix.yaml:2:3:",
+        "matrix.yaml:5:11:",
+        "matrix.yaml:6:15:",
+        "matrix.yaml:7:10:",
+        "matrix.yaml:9:15:",
+        "matrix.yaml:10:18:",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("[1, 2]", "must be a mapping"),
+        ("kernel: {path: k}\nkernel: {path: l}\naxes: {torch: [2.13], cuda: [cpu]}", "2:1: kernel stands twice"),
+        ("kernel: &a {path: k}\naxes: *a", "aliases are not supported"),
+        ("kernel: {path: k\naxes: x", "not YAML"),
+        ("kernel: {path: k}\naxes: {torch: [], cuda: [cpu]}", "torch is empty"),
+        ("kernel: {path: k}\naxes: {torch: [2.13, 2.13], cuda: [cpu]}", "2.13 stands twice"),
+        ("kernel: {path: k}\naxes: {torch: 2.13, cuda: [cpu]}", "torch must be a list"),
+        ("kernel: {path: k}", "axes is missing"),
+        ("kernel: {path: k, hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "exactly one of hub and path"),
+        ("kernel: {hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "needs a revision"),
+        ("kernel: {hub: ../b, revision: v1}\naxes: {torch: [2.13], cuda: [cpu]}", "is not a Hub repo"),
+        (SMALL + "version: 1+cu130", "local part"),
+        (SMALL + "version: one", "is not a version"),
+        (SMALL + "gpu-archs: [sm_90]", "is not a compute capability"),
+        (SMALL + "engine: {name: dokcer}", "is not one of"),
+        (SMALL + "engine: {timeout: 5}", "is not a duration"),
+        (SMALL + "rules: [{exclude: {cuda: cpu}}]", "an exclusion needs a reason"),
+        (SMALL + "rules: [{set: {advertise: false}}]", "set needs where"),
+        (SMALL + "rules: [{exclude: {}, reason: x}]", "names at least one of"),
+        (SMALL + "rules: [{set: {advertise: no}, where: {cuda: cpu}}]", "neither true nor false"),
+        (SMALL + "rules: [{exclude: {cuda: '<<3'}, reason: x}]", "is not a version specifier"),
+    ],
+)
+def test_mistakes(text, message):
+    assert any(message in line for line in mistakes(text)), mistakes(text)
+
+
+def test_select_with_braces_and_suggestions():
+    answers = expand(parse_matrix(SMALL))
+    kept = select(answers, only=["torch2{10,13}-*-cpu-*"], skip=["*aarch64*"])
+    assert [cell_of(a).torch for a in kept] == ["2.10", "2.13"]
+    with pytest.raises(SelectionError) as caught:
+        select(answers, only=["torch213-cxx11-cu13-x86_64-linux"])
+    assert "did you mean 'torch213-cxx11-cu130-x86_64-linux'" in caught.value.remedy
+    with pytest.raises(SelectionError):
+        select(answers, skip=["*"])
+
+
+versions = st.sampled_from(sorted(torch_releases()))
+cudas = st.sampled_from(["cpu", *cuda_toolkits(), "12.8"])
+
+
+@given(
+    torch=st.lists(versions, min_size=1, unique=True),
+    cuda=st.lists(cudas, min_size=1, unique=True),
+    arch=st.lists(st.sampled_from(["x86_64", "aarch64"]), min_size=1, unique=True),
+)
+def test_expansion_is_complete_and_repeatable(torch, cuda, arch):
+    lines = f"torch: {torch}, cuda: {cuda}, arch: {arch}".replace("'", "")
+    matrix = parse_matrix(f"kernel: {{path: k}}\naxes: {{{lines}}}\n")
+    answers = expand(matrix)
+    ids = [cell_of(a).id for a in answers]
+    assert len(ids) == len(set(ids)) == len(torch) * len(cuda) * len(arch)
+    assert answers == expand(matrix)
+    assert all(a.reason for a in answers if isinstance(a, Excluded))
+    assert Matrix.from_json(matrix.to_json()) == matrix
+
+
+def test_a_narrower_selection_never_changes_an_answer():
+    matrix = parse_matrix(SMALL)
+    narrow = expand(replace(matrix, torch=("2.13",)))
+    assert set(narrow) <= set(expand(matrix))
