@@ -73,7 +73,9 @@ def main() -> None:
             times["ours"].append(seconds(ours, image))
         a, b = statistics.median(times["usual"]), statistics.median(times["ours"])
         moved = image.numel() * image.element_size() * 4 / 3
-        print(f"{name:24} usual {a * 1e6:8.2f} us  ours {b * 1e6:8.2f} us  ratio {a / b:.3f}  {moved / b / 1e12:.2f} TB/s")
+        print(
+            f"{name:24} usual {a * 1e6:8.2f} us  ours {b * 1e6:8.2f} us  ratio {a / b:.3f}  {moved / b / 1e12:.2f} TB/s"
+        )
 
 
 if __name__ == "__main__":

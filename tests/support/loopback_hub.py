@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, name: str, revision: str, path: str):
         repo = self._repo(name, None)
         if repo is None or not self._revision(repo, revision):
-            return
+            return None
         fault = repo.faults.get(path)
         if isinstance(fault, int):
             return self._send(fault, b"")

@@ -89,7 +89,7 @@ def test_edition_3_without_framework_compiles_nothing():
 
 
 def test_noarch_keys_of_edition_5():
-    head = V5.split("[torch]")[0]
+    head = V5.split("[torch]", maxsplit=1)[0]
     spec = parse_build_toml(head + '[torch-noarch]\npyext = ["txt"]\ncuda_capabilities = ["9.0"]\n')
     assert spec.torch is None
     assert spec.pyext == ("txt",)
@@ -121,7 +121,7 @@ def test_noarch_keys_of_edition_5():
         ("[torch]", "[tvm-ffi]", "[tvm-ffi] kernels are not built"),
         ("[general]", "[general", "not TOML"),
         ("[general]", "[generall]", "name is missing in [general]"),
-        ('edition = 5\n', "universal = true\n", "edition 1 or 2"),
+        ("edition = 5\n", "universal = true\n", "edition 1 or 2"),
     ],
 )
 def test_every_mistake_has_a_place(old, new, message):

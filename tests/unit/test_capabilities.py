@@ -33,7 +33,11 @@ def test_gencode():
 
 
 capability = st.builds(
-    "{}.{}{}{}".format, st.integers(5, 12), st.integers(0, 9), st.sampled_from(["", "a", "f"]), st.sampled_from(["", "+PTX"])
+    "{}.{}{}{}".format,
+    st.integers(5, 12),
+    st.integers(0, 9),
+    st.sampled_from(["", "a", "f"]),
+    st.sampled_from(["", "+PTX"]),
 )
 
 
@@ -45,9 +49,7 @@ def test_an_intersection_invents_nothing_and_serves_somebody(own, requested):
     for text in answer:
         chosen = read(text)
         assert (chosen.number, chosen.suffix) in numbers
-        assert any(
-            target == chosen.number if chosen.suffix else target >= chosen.number for target in targets
-        )
+        assert any(target == chosen.number if chosen.suffix else target >= chosen.number for target in targets)
 
 
 @given(capability)

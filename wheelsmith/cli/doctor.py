@@ -17,7 +17,7 @@ from wheelsmith.errors import ExitCode
 from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
 from wheelsmith.matrix.schema import ARCHES
-from wheelsmith.model import Record
+from wheelsmith.record import Record
 from wheelsmith.run import default_cache
 from wheelsmith.toolchain import Toolchains
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from wheelsmith.model import Record, Toolset
+from wheelsmith.model import Toolset
+from wheelsmith.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

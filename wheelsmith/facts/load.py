@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from wheelsmith.model import PrefixId, Record, canonical_digest
+from wheelsmith.model import PrefixId
+from wheelsmith.record import Record, canonical_digest
 
 # Part of every prefix's name: raised when the way a prefix is laid out changes.
 _LAYOUT = 1

@@ -149,7 +149,7 @@ def _merge(wheel: IndexedWheel, known: IndexEntry | None, upload_time: str) -> I
     if known.sha256 != file.sha256:
         raise PackageIndexError(
             f"{file.filename} is in the index with other bytes, and a published file never changes",
-            remedy="give the kernel a new version: version in matrix.yaml or build.toml",
+            remedy="give the kernel a new version, in matrix.yaml or build.toml; or start another index with --out",
         )
     cells = {cell.id: cell for cell in (*known.cells, *wheel.cells)}
     return replace(known, cells=_ordered(tuple(cells.values())))

@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 from packaging.specifiers import SpecifierSet
 
-from wheelsmith.model import Cell, CellSettings, Record
+from wheelsmith.model import Cell, CellSettings
+from wheelsmith.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from wheelsmith.errors import BuildTomlError, Place
-from wheelsmith.model import Recipe, Record, SourceId
+from wheelsmith.model import Recipe, SourceId
 from wheelsmith.recipe.compile import (
     CompileTarget,
     SourceGroup,
@@ -17,6 +17,7 @@ from wheelsmith.recipe.compile import (
 )
 from wheelsmith.recipe.generated import NOARCH_OPS, OPS, PYPROJECT, REGISTRATION
 from wheelsmith.recipe.spec import KernelSpec
+from wheelsmith.record import Record
 
 _PACKAGES = "torch-ext"
 _UNIQUE = 10  # hex digits of the tree digest in the operators' namespace

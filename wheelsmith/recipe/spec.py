@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wheelsmith.model import Record
+from wheelsmith.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

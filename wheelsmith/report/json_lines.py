@@ -8,7 +8,7 @@ import sys
 from typing import Self
 
 from wheelsmith.events import Event
-from wheelsmith.model import Record
+from wheelsmith.record import Record
 
 
 class JsonReporter:

@@ -34,7 +34,7 @@ def run_builds(
     :param cancel: when set, what runs is killed and what waits is not started; so does Ctrl-C.
     """
     waiting = sorted(builds, key=lambda build: -cost(build.plan))
-    state = _Pool(run_one=run_one, memory=memory, cost=cost, waiting=waiting)
+    state = _Pool(run_one=run_one, memory=memory, cost=cost, waiting=waiting, fail_fast=fail_fast)
     threads = [threading.Thread(target=state.work, daemon=True) for _ in range(min(jobs, len(builds)))]
     for thread in threads:
         thread.start()
@@ -55,8 +55,6 @@ def run_builds(
         for answer in build.answers(result):
             answers.append(answer)
             on_result(answer)
-        if fail_fast and result.status is Status.FAILED:
-            state.stop()
     for thread in threads:
         thread.join()
     return tuple(answers)
@@ -70,6 +68,7 @@ class _Pool:
     memory: int
     cost: Callable[[BuildPlan], int]
     waiting: list[Build]
+    fail_fast: bool
     finished: queue.SimpleQueue[tuple[Build, BuildResult]] = field(default_factory=queue.SimpleQueue)
     halt: threading.Event = field(default_factory=threading.Event)
     _running: int = 0
@@ -87,6 +86,8 @@ class _Pool:
         while (build := self._take()) is not None:
             try:
                 result = self._run(build)
+                if self.fail_fast and result.status is Status.FAILED:
+                    self.stop()
             finally:
                 with self._change:
                     self._running -= 1

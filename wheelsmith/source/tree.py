@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.errors import SourceError
 from wheelsmith.files import sha256_file
-from wheelsmith.model import SourceId, canonical_digest
+from wheelsmith.model import SourceId
+from wheelsmith.record import canonical_digest
 
 MOST_FILES = 20_000
 MOST_BYTES = 512 * 2**20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wheelsmith.errors import ToolchainError
 from wheelsmith.files import sha256_file
-from wheelsmith.model import canonical_digest
+from wheelsmith.record import canonical_digest
 
 # All of them pure Python: any Python that the sandbox has can run them.
 _DISTRIBUTIONS = ("build", "pyproject_hooks", "packaging")

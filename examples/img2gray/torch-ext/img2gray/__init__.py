@@ -6,14 +6,11 @@ from ._ops import add_op_namespace_prefix, ops
 
 __all__ = ["img2gray"]
 
-# ITU-R BT.601.
-_WEIGHTS = (0.299, 0.587, 0.114)
-
 
 def img2gray(image: torch.Tensor) -> torch.Tensor:
     """Give the luma of an image, 0.299 R + 0.587 G + 0.114 B.
 
-    Works under ``torch.compile`` and, for float32, with autograd.
+    Works under ``torch.compile(fullgraph=True)``. It has no gradient.
 
     :param image: ``(..., 3)``, uint8 or float32. Bytes are rounded to nearest.
     :returns: ``(...)``, of the same type and on the same device.
@@ -25,10 +22,3 @@ def img2gray(image: torch.Tensor) -> torch.Tensor:
 def _fake(image: torch.Tensor) -> torch.Tensor:
     torch._check(image.shape[-1] == 3, lambda: "img2gray: the last dimension must hold R, G and B")
     return image.new_empty(image.shape[:-1])
-
-
-def _backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:
-    return grad.unsqueeze(-1) * grad.new_tensor(_WEIGHTS)
-
-
-torch.library.register_autograd(add_op_namespace_prefix("img2gray"), _backward)

@@ -1,0 +1,99 @@
+import re
+from importlib.resources import files
+
+import pytest
+
+from wheelsmith.facts import cuda_prefix, cuda_toolkits, dependencies, torch_prefix, torch_releases, why_incompatible
+from wheelsmith.tags import parse_capability
+from wheelsmith.wheel.symbols import SymbolTable, fingerprint, symbol_table, write_table
+
+DATE = re.compile(r"20\d\d-\d\d-\d\d")
+
+
+def pins():
+    for release in torch_releases().values():
+        yield from release.wheels.values()
+    for toolkit in cuda_toolkits().values():
+        yield from toolkit.headers
+        yield from toolkit.target_runtime.values()
+        for packages in toolkit.packages.values():
+            yield from packages
+
+
+def test_every_fact_has_a_source_and_a_date():
+    for fact in (*torch_releases().values(), *cuda_toolkits().values(), *dependencies()):
+        assert fact.source
+        assert DATE.fullmatch(fact.date)
+
+
+@pytest.mark.parametrize("pin", {pin.filename: pin for pin in pins()}.values(), ids=lambda pin: pin.filename)
+def test_pins_are_whole(pin):
+    assert re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
+    assert pin.size > 0
+    name, version, *_ = pin.filename.split("-")
+    assert name.replace("_", "-") == pin.project
+    assert version == pin.version
+
+
+def test_torch_releases():
+    assert list(torch_releases()) == ["2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"]
+    for minor, release in torch_releases().items():
+        assert release.version.startswith(minor + ".")
+        assert set(release.wheels) == {"x86_64", "aarch64"}
+        assert release.cxx_std in {17, 20}
+
+
+def test_toolkits():
+    assert list(cuda_toolkits()) == ["13.0", "13.1", "13.2", "13.3", "13.5"]
+    for toolkit in cuda_toolkits().values():
+        for text in (*toolkit.capabilities, *toolkit.default_capabilities):
+            parse_capability(text)
+        assert {c.removesuffix("+PTX") for c in toolkit.default_capabilities} <= set(toolkit.capabilities)
+        projects = [pin.project for pin in toolkit.packages["x86_64"]]
+        assert projects == [pin.project for pin in toolkit.packages["aarch64"]]
+
+
+def test_the_hubs_rule_for_cuda_minors():
+    releases = torch_releases()
+    assert why_incompatible(releases["2.13"], "13.0") is None
+    assert why_incompatible(releases["2.15"], "13.0") is None  # built with 13.2: an older minor is fine
+    assert why_incompatible(releases["2.11"], "13.1")
+    assert why_incompatible(releases["2.8"], "13.0")
+
+
+def test_a_prefix_is_named_by_its_pins():
+    toolkits, releases = cuda_toolkits(), torch_releases()
+    names = {cuda_prefix(t, "x86_64", target).digest for t in toolkits.values() for target in ("x86_64", "aarch64")}
+    assert len(names) == 2 * len(toolkits)
+    assert len({torch_prefix(r, "x86_64").digest for r in releases.values()}) == len(releases)
+
+
+def test_a_symbol_table_gives_back_what_it_was_made_from():
+    exports = {"2.1": {"a", "b"}, "2.2": {"b", "c"}}
+    head, _, body = write_table(exports, source="x", date="2026-01-01").partition(b"\n")
+    import json
+    import lzma
+
+    facts = json.loads(head)
+    table = SymbolTable(releases=tuple(facts["releases"]), count=facts["count"], planes=lzma.decompress(body))
+    assert table.exported_by("a") == {"2.1"}
+    assert table.exported_by("b") == {"2.1", "2.2"}
+    assert table.exported_by("c") == {"2.2"}
+    assert table.exported_by("d") == frozenset()
+    assert fingerprint("a") != fingerprint("b")
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_the_shipped_tables_know_torch(arch):
+    table = symbol_table(arch)
+    assert table.releases == tuple(torch_releases())
+    # c10::Error, in every release; torch's stable ABI, of 2.10 and later; nobody's.
+    assert table.exported_by("_ZTIN3c105ErrorE") == set(torch_releases())
+    assert "2.9" not in table.exported_by("torch_library_impl")
+    assert {"2.11", "2.15"} <= table.exported_by("torch_library_impl")
+    assert table.exported_by("wheelsmith_exports_nothing") == frozenset()
+
+
+def test_data_files_are_small():
+    for arch in ("x86_64", "aarch64"):
+        assert files("wheelsmith.wheel.symbols").joinpath(f"{arch}.bin").stat().st_size < 1 << 20

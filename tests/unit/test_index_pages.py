@@ -1,0 +1,73 @@
+import json
+
+import pytest
+
+from wheelsmith.index.render import render_project, render_roots
+from wheelsmith.index.serve import negotiate
+from wheelsmith.model import Cell, CellSettings, IndexEntry
+
+
+def entry(version: str, *cells: Cell, python: str | None = ">=3.9") -> IndexEntry:
+    return IndexEntry(
+        filename=f"k-{version}-cp39-abi3-manylinux_2_34_x86_64.whl",
+        sha256="ab" * 32,
+        size=7,
+        requires_python=python,
+        metadata_sha256="cd" * 32,
+        upload_time="2026-01-02T03:04:05Z",
+        cells=cells,
+    )
+
+
+CPU = Cell(torch="2.11", cuda=None, arch="x86_64")
+CUDA = Cell(torch="2.11", cuda="13.0", arch="x86_64")
+HIDDEN = Cell(torch="2.11", cuda="13.1", arch="x86_64", settings=CellSettings(advertise=False))
+
+
+def test_each_compute_platform_has_a_root_and_simple_has_all():
+    entries = (entry("1+cpu.torch2.11", CPU), entry("1+cu130.torch2.11", CUDA), entry("1+cu131", HIDDEN))
+    pages = render_project("k", entries)
+    files = {name: [f["filename"] for f in json.loads(page)["files"]] for name, page in pages.items() if "json" in name}
+    assert {name: len(found) for name, found in files.items()} == {
+        "cpu/k/index.json": 1,
+        "cu130/k/index.json": 1,
+        "simple/k/index.json": 2,
+    }
+    assert set(render_roots({"k": entries})) == {
+        f"{root}/index.{kind}" for root in ("simple", "cpu", "cu130") for kind in ("html", "json")
+    }
+
+
+def test_pages_do_not_depend_on_the_order_of_entries():
+    entries = (entry("1+cpu.torch2.9", CPU), entry("1+cpu.torch2.10", CPU), entry("2+cpu.torch2.9", CPU))
+    assert render_project("k", entries) == render_project("k", entries[::-1])
+
+
+def test_html_escapes_what_it_is_given():
+    page = render_project("k", [entry("1+cpu", CPU, python='>=3.9"><script>')])["simple/k/index.html"].decode()
+    assert "<script>" not in page
+    assert "&gt;=3.9" in page
+    assert "%2B" in page
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", "text/html"),
+        ("*/*", "text/html"),
+        ("text/html", "text/html"),
+        ("application/vnd.pypi.simple.v1+json", "application/vnd.pypi.simple.v1+json"),
+        ("application/vnd.pypi.simple.latest+json", "application/vnd.pypi.simple.v1+json"),
+        # what pip and uv send
+        (
+            "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01",
+            "application/vnd.pypi.simple.v1+json",
+        ),
+        ("application/vnd.pypi.simple.v1+json;q=0.2, text/html", "text/html"),
+        ("image/png", None),
+        ("text/html;q=0", None),
+        ("text/html;q=x", None),
+    ],
+)
+def test_negotiation(accept, kind):
+    assert negotiate(accept) == kind

@@ -1,0 +1,75 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wheelsmith.model import BuildResult, Cell, CellSettings, Failure, Status, Timing, WheelFile
+from wheelsmith.tags import local_version, parse_capability, wheel_stem
+
+texts = st.text(max_size=20)
+cells = st.builds(
+    Cell,
+    torch=st.from_regex(r"\A2\.[0-9]{1,2}\Z"),
+    cuda=st.none() | st.from_regex(r"\A1[0-9]\.[0-9]\Z"),
+    arch=st.sampled_from(["x86_64", "aarch64"]),
+    settings=st.builds(
+        CellSettings, gpu_archs=st.none() | st.lists(texts).map(tuple), advertise=st.booleans(), image=st.none() | texts
+    ),
+)
+wheels = st.builds(
+    WheelFile,
+    filename=texts,
+    sha256=texts,
+    size=st.integers(0),
+    metadata_sha256=texts,
+    requires_python=st.none() | texts,
+)
+results = st.builds(
+    BuildResult,
+    cell=cells,
+    plan_digest=texts,
+    status=st.sampled_from(Status),
+    wheel=st.none() | wheels,
+    failure=st.none() | st.builds(Failure, stage=texts, message=texts, tail=st.lists(texts).map(tuple)),
+    timings=st.lists(st.builds(Timing, stage=texts, seconds=st.floats(0, 1e6))).map(tuple),
+    log=st.none() | texts,
+)
+
+
+@given(results)
+def test_what_is_written_as_json_is_read_again(result):
+    assert BuildResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [
+        (Cell(torch="2.11", cuda="13.0", arch="x86_64"), "torch211-cxx11-cu130-x86_64-linux"),
+        (Cell(torch="2.9", cuda=None, arch="aarch64"), "torch29-cxx11-cpu-aarch64-linux"),
+    ],
+)
+def test_a_cell_has_the_hubs_name(cell, name):
+    assert cell.id == name
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"torch": "2.11"}, {"torch": 2.11, "cuda": None, "arch": "x"}, {"torch": "1", "cuda": "1", "x": 1}]
+)
+def test_broken_json_is_a_value_error(data):
+    with pytest.raises(ValueError):
+        Cell.from_json(data)
+
+
+def test_local_versions():
+    cell = Cell(torch="2.10", cuda="13.0", arch="x86_64")
+    assert local_version(cell, stable_abi=None) == "cu130.torch2.10"
+    assert local_version(cell, stable_abi="2.10") == "cu130"
+
+
+def test_names():
+    assert wheel_stem("My.Kernel-x") == "my_kernel_x"
+    assert parse_capability("9.0a+PTX") == (9, 0, "a", True)
+    for wrong in ("9", "sm_90", "9.0b", "123.0", "9.0+ptx"):
+        with pytest.raises(ValueError):
+            parse_capability(wrong)
