@@ -12,10 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import img2gray as installed
 import torch
 from torch.utils.cpp_extension import load
-
-import img2gray as installed
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "img2gray"

@@ -70,8 +70,6 @@ def make_plan(
         _check_kernel(cell, spec)
         if spec.torch is None:
             return _noarch_plan(cell, spec, source, name, public)
-        if toolset is None:
-            raise _Impossible(_no_compiler(cell.arch, host_arch))
         return _compiled_plan(cell, spec, source, name, public, toolset, host_arch)
     except _Impossible as impossible:
         return Excluded(cell=cell, reason=str(impossible))
@@ -174,9 +172,11 @@ def _compiled_plan(
     source: KernelSource,
     name: str,
     public: str,
-    toolset: Toolset,
+    toolset: Toolset | None,
     host_arch: str,
 ) -> BuildPlan:
+    if toolset is None:
+        raise _Impossible(_no_compiler(cell.arch, host_arch))
     stable = _stable_abi(cell, spec)
     release = torch_releases()[stable or cell.torch]
     toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
@@ -238,7 +238,8 @@ def _requested(cell: Cell, toolkit: CudaToolkit | None) -> tuple[str, ...]:
     requested = cell.settings.gpu_archs or toolkit.default_capabilities
     if unknown := [text for text in requested if plain(text) not in toolkit.capabilities]:
         raise _Impossible(
-            f"CUDA {toolkit.version} cannot make code for {', '.join(unknown)}: it knows {', '.join(toolkit.capabilities)}"
+            f"CUDA {toolkit.version} cannot make code for {', '.join(unknown)}: "
+            f"it knows {', '.join(toolkit.capabilities)}"
         )
     return requested
 

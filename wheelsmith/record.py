@@ -76,5 +76,8 @@ def _typed(hint: Any, value: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return hint(value)
     if isinstance(hint, type) and not isinstance(value, (int, float) if hint is float else hint):
-        raise ValueError(f"expected {hint.__name__}, not {value!r}")
+        # Callers treat a record of another shape as a wrong value, not as a mistake in their code.
+        raise ValueError(  # noqa: TRY004
+            f"expected {hint.__name__}, not {value!r}"
+        )
     return value

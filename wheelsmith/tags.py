@@ -21,7 +21,7 @@ def local_version(cell: Cell, *, stable_abi: str | None) -> str:
 
 
 def wheel_stem(distribution: str) -> str:
-    """Give the project's name as it stands in a file name: normalised, with underscores (binary distribution format)."""
+    """Give the project's name as it stands in a file name: with underscores (binary distribution format)."""
     return canonicalize_name(distribution).replace("-", "_")
 
 

@@ -48,7 +48,7 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
     else:
         console = make_console(stderr=False)
         for symptom in symptoms:
-            mark, style = ("✓", "green") if symptom.ok else ("✗", "red") if symptom.needed else ("–", "yellow")
+            mark, style = ("✓", "green") if symptom.ok else ("✗", "red") if symptom.needed else ("-", "yellow")
             console.print(f"{mark} {symptom.what}: {symptom.found}", style=style, soft_wrap=True)
             if symptom.remedy and not symptom.ok:
                 console.print(f"  help: {symptom.remedy}", soft_wrap=True)

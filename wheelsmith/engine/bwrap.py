@@ -113,7 +113,7 @@ def _host_view() -> tuple[str, ...]:
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         path = Path("/", name)
         if path.is_symlink():
-            view += ["--symlink", os.readlink(path), str(path)]
+            view += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             view += ["--ro-bind", str(path), str(path)]
     for declared in ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):

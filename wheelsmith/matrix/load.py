@@ -115,11 +115,11 @@ def _validate(data: dict[str, Any], places: dict[_Path, Place], mistakes: list[M
     try:
         return MatrixModel.model_validate(data)
     except ValidationError as error:
-        mistakes.extend(_explain(detail, data, places) for detail in error.errors(include_url=False))
+        mistakes.extend(_explain(detail, places) for detail in error.errors(include_url=False))
         return None
 
 
-def _explain(detail: ErrorDetails, data: dict[str, Any], places: dict[_Path, Place]) -> MatrixError:
+def _explain(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
     loc = detail["loc"]
     name = str(loc[-1]) if loc else "the file"
     kind = detail["type"]

@@ -15,7 +15,7 @@ _SIGNS = {
     Status.CACHED: ("✓", "=", "cyan"),
     Status.FOLDED: ("✓", "=", "cyan"),
     Status.FAILED: ("✗", "x", "red"),
-    Status.CANCELLED: ("–", "-", "yellow"),
+    Status.CANCELLED: ("-", "-", "yellow"),
 }
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from packaging.metadata import ExceptionGroup, Metadata
+from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -206,10 +206,11 @@ def _symbols(name: str, extension: Extension, contents: WheelContents) -> Findin
     promised = {release for release in table.releases if torch.contains(f"{release}.0")}
     if not promised:
         return _finding("symbols", [f"no torch that satisfies torch{torch} is known"], "")
-    wrong = []
-    for symbol in free:
-        if lacking := promised - table.exported_by(symbol):
-            wrong.append(f"torch {', '.join(sorted(lacking, key=_version))} does not export {symbol}")
+    wrong = [
+        f"torch {', '.join(sorted(lacking, key=_version))} does not export {symbol}"
+        for symbol in free
+        if (lacking := promised - table.exported_by(symbol))
+    ]
     text = f"{len(free)} symbols, all exported by torch {', '.join(sorted(promised, key=_version))}"
     return _finding("symbols", wrong, text)
 
