@@ -11,15 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
-from typing import TextIO
+from typing import Literal, TextIO
 
 from wheelsmith import layout
 from wheelsmith.engine import Command, Ending, Engine, Exit, Limits, Mount
 from wheelsmith.errors import WheelsmithError
-from wheelsmith.events import CellLine, CellProgress, CellStage, CellStarted, Listener
+from wheelsmith.events import CellLine, CellProgress, CellStage, CellStarted, Listener, Notice
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, Timing, WheelFile
+from wheelsmith.smoke import smoke_test, why_untested
 from wheelsmith.source import SourceTree, copy_into
-from wheelsmith.store import Store
+from wheelsmith.store import Store, StoredWheel
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel import CheckReport, check_wheel, repair, wheel_file
 
@@ -35,6 +36,8 @@ class Workshop:
     :param jobs: compile steps at once within one cell.
     :param folder: a scratch folder of this run alone.
     :param logs: where one log per cell is written.
+    :param test: a command that must succeed with each wheel installed, or None.
+    :param force: build also what the store has.
     """
 
     source: SourceTree
@@ -46,6 +49,8 @@ class Workshop:
     folder: Path
     logs: Path
     listen: Listener
+    test: str | None = None
+    force: bool = False
 
 
 class StageFailed(Exception):  # it carries a Failure, and never leaves this module
@@ -84,9 +89,14 @@ def build_cell(plan: BuildPlan, workshop: Workshop, cancel: Flag) -> BuildResult
     workshop.listen(CellStarted(cell_id=cell_id))
     wheel: WheelFile | None = None
     failure: Failure | None = None
-    status = Status.BUILT
+    stored = None if workshop.force else workshop.store.find(plan.build_digest)
+    status = Status.CACHED if stored else Status.BUILT
     try:
-        wheel = _make(plan, workshop, stages, cancel)
+        stored = stored or _make(plan, workshop, stages, cancel)
+        if workshop.test:
+            with stages.stage("test"):
+                _test(plan, stored, workshop.test, workshop, cancel)
+        wheel = stored.wheel
     except StageFailed as stop:
         failure, status = stop.failure, stop.status
     except WheelsmithError as error:
@@ -148,7 +158,7 @@ def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
     )
 
 
-def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) -> WheelFile:
+def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) -> StoredWheel:
     work = workshop.folder / plan.cell.id
     with stages.stage("fetch"):
         lay_out(plan, workshop.source, work)
@@ -163,18 +173,47 @@ def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) ->
         if not report.ok:
             raise StageFailed(_check_failure(report))
     with stages.stage("store"):
-        finished = wheel_file(wheel)
-        workshop.store.put(plan.build_digest, wheel, finished)
-    return finished
+        return workshop.store.put(plan.build_digest, wheel, wheel_file(wheel))
+
+
+def _test(plan: BuildPlan, stored: StoredWheel, command: str, workshop: Workshop, cancel: Flag) -> None:
+    if reason := why_untested(plan, workshop.toolchains):
+        workshop.listen(Notice(level="warning", text=f"{plan.cell.id} is not tested: {reason}"))
+        return
+    work = workshop.folder / f"test-{plan.cell.id}"
+    work.mkdir()
+    with _log(plan, workshop, "a") as (on_line, tail):
+        exit_ = smoke_test(
+            plan,
+            stored.path,
+            command,
+            work,
+            engine=workshop.engine,
+            toolchains=workshop.toolchains,
+            limits=workshop.limits,
+            on_line=on_line,
+            cancel=cancel,
+        )
+    if not exit_.ok:
+        raise _failed("test", exit_, workshop.limits, tuple(tail))
 
 
 def _run_build(command: Command, plan: BuildPlan, workshop: Workshop, cancel: Flag) -> None:
+    with _log(plan, workshop, "w") as (on_line, tail):
+        exit_ = workshop.engine.run(command, on_line, cancel)
+    if not exit_.ok:
+        raise _failed("build", exit_, command.limits, tuple(tail))
+
+
+@contextmanager
+def _log(
+    plan: BuildPlan, workshop: Workshop, mode: Literal["w", "a"]
+) -> Iterator[tuple[Callable[[str], None], deque[str]]]:
+    """Give a reader of lines that writes the cell's log, and the last lines it read."""
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     workshop.logs.mkdir(parents=True, exist_ok=True)
-    with (workshop.logs / log_name(plan)).open("w", encoding="utf-8") as log:
-        exit_ = workshop.engine.run(command, _line_reader(plan.cell.id, log, tail, workshop.listen), cancel)
-    if not exit_.ok:
-        raise _build_failed(exit_, command.limits, tuple(tail))
+    with (workshop.logs / log_name(plan)).open(mode, encoding="utf-8") as log:
+        yield _line_reader(plan.cell.id, log, tail, workshop.listen), tail
 
 
 def _line_reader(cell_id: str, log: TextIO, tail: deque[str], listen: Listener) -> Callable[[str], None]:
@@ -189,31 +228,31 @@ def _line_reader(cell_id: str, log: TextIO, tail: deque[str], listen: Listener) 
     return read
 
 
-def _build_failed(exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageFailed:
-    message, remedy = _explain(exit_, limits)
+def _failed(stage: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageFailed:
+    message, remedy = _explain(stage, exit_, limits)
     status = Status.CANCELLED if exit_.ending is Ending.CANCELLED else Status.FAILED
-    return StageFailed(Failure(stage="build", message=message, remedy=remedy, tail=tail), status)
+    return StageFailed(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status)
 
 
-def _explain(exit_: Exit, limits: Limits) -> tuple[str, str | None]:
+def _explain(stage: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
     gib = f"{(limits.memory or 0) / 2**30:.3g} GiB"
     return {
-        Ending.EXITED: (f"the build ended with exit code {exit_.code}", None),
+        Ending.EXITED: (f"the {stage} ended with exit code {exit_.code}", None),
         Ending.TIMEOUT: (
-            f"the build ran longer than {limits.seconds:g} s",
+            f"the {stage} ran longer than {limits.seconds:g} s",
             "raise engine.timeout in matrix.yaml",
         ),
         Ending.OUT_OF_MEMORY: (
             f"out of memory: the limit is {gib}",
             "raise engine.memory in matrix.yaml, or build with fewer jobs (-j 1)",
         ),
-        Ending.TOO_MUCH_OUTPUT: (f"the build printed more than {limits.output} bytes", None),
+        Ending.TOO_MUCH_OUTPUT: (f"the {stage} printed more than {limits.output} bytes", None),
         Ending.DISK_FULL: (
-            f"the build wrote more than {limits.disk / 2**30:.3g} GiB, or the disk is full",
+            f"the {stage} wrote more than {limits.disk / 2**30:.3g} GiB, or the disk is full",
             "free some disk, or raise engine.disk in matrix.yaml",
         ),
         Ending.CANCELLED: ("cancelled", None),
-        Ending.KILLED: (f"the build was killed (code {exit_.code})", None),
+        Ending.KILLED: (f"the {stage} was killed (code {exit_.code})", None),
     }[exit_.ending]
 
 

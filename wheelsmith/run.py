@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 from wheelsmith.engine import Engine, Limits, choose
-from wheelsmith.errors import EngineError, Place
+from wheelsmith.errors import EngineError, MatrixError, Place
 from wheelsmith.events import CellFinished, Listener, Notice, RunFinished, RunStarted
 from wheelsmith.files import atomic_copy, remove_tree
 from wheelsmith.index import FolderIndex, IndexedWheel
@@ -43,6 +43,7 @@ class Request:
     :param cores_per_cell: compile steps at once within a cell; None shares the cores out.
     :param out: overrides the matrix's output folder.
     :param force: build also what the store has.
+    :param test: run the kernel's test command on every wheel, also on those of the store.
     """
 
     matrix: Path
@@ -55,6 +56,7 @@ class Request:
     out: Path | None = None
     force: bool = False
     fail_fast: bool = False
+    test: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,8 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     base = request.matrix.resolve().parent
     source = fetch_source(matrix.kernel, base=base)
     spec = parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    if request.test and not matrix.kernel.test:
+        raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     engine = choose(request.engine or matrix.engine.name, trusted=matrix.kernel.path is not None)
     kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
     planner = _Planner(matrix=matrix, spec=spec, kernel=kernel, engine=engine)
@@ -163,6 +167,8 @@ def make_workshop(prepared: Prepared, request: Request, folder: Path, jobs: int,
         folder=folder,
         logs=prepared.out / "logs",
         listen=listen,
+        test=prepared.matrix.kernel.test if request.test else None,
+        force=request.force,
     )
 
 
@@ -209,7 +215,7 @@ def _build_all(
         results.append(result)
         listen(CellFinished(result=result))
 
-    kept = {} if request.force else _kept(prepared.plans, Store(request.cache / "store"))
+    kept = {} if request.force or request.test else _kept(prepared.plans, Store(request.cache / "store"))
     for result in kept.values():
         answered(result)
     builds = fold([plan for plan in prepared.plans if plan.cell.id not in kept])

@@ -27,6 +27,7 @@ from wheelsmith.run import Prepared, build, prepare
 @click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
 @click.option("--force", is_flag=True, help="Build also what was built before.")
+@click.option("--test", is_flag=True, help="Run the matrix's test on every wheel, with a whole torch (gigabytes).")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failure; default: the other cells go on.")
 @click.option(
     "--progress",
@@ -49,6 +50,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     out: Path | None,
     dry_run: bool,
     force: bool,
+    test: bool,
     fail_fast: bool,
     progress: str,
     as_json: bool,
@@ -65,6 +67,7 @@ def command(  # noqa: PLR0913  # one parameter an option
         cores_per_cell=cores_per_cell,
         out=out,
         force=force,
+        test=test,
         fail_fast=fail_fast,
     )
     prepared = prepare(request, reporter("plain", matrix.parent))

@@ -1,8 +1,8 @@
 """An index in a folder: several processes may add to it at once, and any of them may be killed.
 
 ``files/<sha256[:2]>/<sha256>/<wheel>`` and its ``.metadata`` are written once; ``_state/<project>.json`` is the sole
-truth; pages are rendered from it. The order of writing is the safety: files, state, pages, roots. What a killed writer left
-undone, the next one does.
+truth; pages are rendered from it. The order of writing is the safety: files, state, pages, roots. What a killed writer
+left undone, the next one does.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_part, fetch_whole
+from wheelsmith.toolchain.runtime import install_runtime, runtime_has_cuda
 from wheelsmith.toolchain.unpack import unpack
 
 # Every CUDA 13 wheel lays its files out under this folder.
@@ -51,6 +53,17 @@ class Toolchains:
     def tools(self) -> Path:
         """Give the folder with what runs a build inside a sandbox: build, ninja and the backend."""
         return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
+
+    def runtime(self, torch_version: str) -> Path:
+        """Give a folder with a whole torch for this Python, installing it if it is not here."""
+        return self._once(self._runtime(torch_version), lambda folder: install_runtime(torch_version, folder))
+
+    def runtime_has_cuda(self, torch_version: str) -> bool:
+        """Say whether that torch is a CUDA build."""
+        return runtime_has_cuda(self.runtime(torch_version))
+
+    def _runtime(self, torch_version: str) -> Path:
+        return self._root / f"runtime-torch-{torch_version}-{sys.implementation.cache_tag}"
 
     def _path(self, prefix: PrefixId) -> Path:
         return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"

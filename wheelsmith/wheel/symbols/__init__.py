@@ -1,8 +1,8 @@
 """What each torch release exports, as fingerprints, so that no check fetches a torch.
 
 One file an architecture, made by ``scripts/torch_symbols.py``: a line of JSON, then xz-compressed planes. Plane ``n``
-holds byte ``n`` of every fingerprint, in ascending order of fingerprints: the first planes compress to nothing. Two further
-planes hold the releases that export the symbol, a bit each.
+holds byte ``n`` of every fingerprint, in ascending order of fingerprints: the first planes compress to nothing. Two
+further planes hold the releases that export the symbol, a bit each.
 """
 
 from __future__ import annotations
