@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 from wheelsmith.engine import Engine, Limits, choose
-from wheelsmith.errors import EngineError, MatrixError, Place
+from wheelsmith.errors import EngineError, MatrixError, Place, StoreError
 from wheelsmith.events import CellFinished, Listener, Notice, RunFinished, RunStarted
 from wheelsmith.files import atomic_copy, remove_tree
 from wheelsmith.index import FolderIndex, IndexedWheel
@@ -123,6 +123,7 @@ def prepare(request: Request, listen: Listener) -> Prepared:
 def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) -> Outcome:
     """Build what the store does not have, then publish every wheel of the run to its index."""
     start = time.monotonic()
+    _make_folder(prepared.out)
     listen(
         RunStarted(
             kernel=prepared.kernel,
@@ -196,6 +197,17 @@ class _Planner:
             toolset=self.toolsets[answer.arch],
             host_arch=platform.machine(),
         )
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out).close()
+    except OSError as error:
+        raise StoreError(
+            f"the output folder {out} cannot be written: {error.strerror}",
+            remedy="mend its permissions, or choose another place with --out",
+        ) from error
 
 
 def _label(spec: KernelSpec, source: SourceTree) -> str:

@@ -16,8 +16,8 @@ from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.model import Toolset
 
 # The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
-# however it dies, and kills the whole group. The command itself must not hold the pipe.
-_LEASH = '(cat <&{fd} >/dev/null; kill -KILL -$$) & exec "$@" {fd}<&-'
+# however it dies, and kills the whole group. The command itself must not hold the pipe, which comes as stdin.
+_LEASH = 'exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill -KILL -$$) & exec "$@" 3<&-'
 
 
 class Local:
@@ -44,7 +44,7 @@ class Local:
         group = make_group(command.limits)
         read, write = os.pipe()
         try:
-            leash = ("/bin/sh", "-c", _LEASH.format(fd=read), "wheelsmith")
+            leash = ("/bin/sh", "-c", _LEASH, "wheelsmith")
             return Watched(
                 argv=group.wrap((*leash, *_at_host(command, command.argv))),
                 env=_environment(command),
@@ -52,7 +52,7 @@ class Local:
                 limits=command.limits,
                 folders=tuple(mount.source for mount in command.mounts if mount.writable),
                 group=group,
-                keep_open=read,
+                stdin=read,
             ).run(on_line, cancel)
         finally:
             os.close(read)

@@ -26,7 +26,7 @@ class Watched:
 
     :param argv: what to run; it leads its own session, so that its group can be killed whole.
     :param folders: writable folders whose size counts against ``limits.disk``.
-    :param keep_open: a file descriptor that the child inherits, or None.
+    :param stdin: a file descriptor, or subprocess.DEVNULL.
     """
 
     argv: Sequence[str]
@@ -35,7 +35,7 @@ class Watched:
     limits: Limits
     folders: tuple[Path, ...]
     group: Group
-    keep_open: int | None = None
+    stdin: int = subprocess.DEVNULL
     _printed: int = field(default=0, init=False)
 
     def run(self, on_line: Callable[[str], None], cancel: Event) -> Exit:
@@ -49,11 +49,10 @@ class Watched:
             self.argv,
             env=self.env,
             cwd=self.cwd,
-            stdin=subprocess.DEVNULL,
+            stdin=self.stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=() if self.keep_open is None else (self.keep_open,),
         )
         try:
             ending = self._follow(process, on_line, cancel, start)
@@ -61,6 +60,8 @@ class Watched:
             _kill(process)
             code = process.wait()
             self.group.kill()
+            if process.stdout:
+                process.stdout.close()
         if self.group.out_of_memory():
             ending = Ending.OUT_OF_MEMORY
         elif ending is Ending.EXITED and code < 0:

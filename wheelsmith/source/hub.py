@@ -76,7 +76,8 @@ def _download(api: HfApi, repo: str, revision: str) -> Path:
                 raise
             continue
         _check_listing(api, repo, commit, repo_type)
-        return Path(api.snapshot_download(repo, revision=commit, repo_type=repo_type, ignore_patterns=[_BINARIES]))
+        # By the name, not the commit: the cache then knows the name too, and offline runs find it.
+        return Path(api.snapshot_download(repo, revision=revision, repo_type=repo_type, ignore_patterns=[_BINARIES]))
     raise AssertionError("unreachable")  # pragma: no cover  # the loop's last turn returns or raises
 
 
@@ -112,7 +113,6 @@ def _files(root: Path) -> list[SourceFile]:
 
 def _explained(repo: str, revision: str, fetch: Callable[[], Path]) -> Path:
     """Turn the Hub client's errors into ours; their texts may hold request headers, so they are not repeated."""
-    import httpx
     from huggingface_hub import errors
 
     try:
@@ -136,7 +136,9 @@ def _explained(repo: str, revision: str, fetch: Callable[[], Path]) -> Path:
         raise SourceError(f"the Hub answered {status} for {repo}", remedy="try again later") from None
     except errors.HFValidationError as error:
         raise SourceError(f"{repo!r} is not a Hub repo: {error}") from None
-    except (httpx.HTTPError, OSError, ValueError) as error:
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001  # which HTTP library the client uses, and so what it raises, is its affair
         raise SourceError(
             f"{repo} could not be fetched: {type(error).__name__}",
             remedy="check the network and HF_ENDPOINT; what is cached is used with HF_HUB_OFFLINE=1",

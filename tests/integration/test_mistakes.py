@@ -1,0 +1,353 @@
+"""Bad input of every kind: one clear message, an exit code, a remedy, and never a traceback."""
+
+import os
+import shutil
+import socket
+import zipfile
+from pathlib import Path
+
+import pytest
+from command_line import run_command
+from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel, write
+from loopback_hub import Hub, serve
+
+AXES = "axes: {torch: [2.13], cuda: [cpu]}\n"
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+
+def tell(answer):
+    assert "Traceback" not in answer.err
+    assert answer.err.startswith("error: ") or "\nerror: " in answer.err or "Error: " in answer.err, answer
+    return answer.err
+
+
+# --- matrix.yaml and the command line -----------------------------------------------------------------------
+
+MATRICES = [
+    ("missing", None, 2, "there is no matrix.yaml", "wheelsmith schema"),
+    ("empty", "", 2, "the file is empty", "wheelsmith schema"),
+    ("not yaml", "kernel: {path: x\n", 2, "not YAML", None),
+    ("tab", "kernel:\n\tpath: x\n", 2, "matrix.yaml:2:1: not YAML", None),
+    ("control character", "kernel: {path: 'a\x00b'}\n", 2, "not YAML", None),
+    ("not a mapping", "- 1\n", 2, "must be a mapping", None),
+    ("deep", "[" * 3000 + "]" * 3000, 2, "nested too deeply", None),
+    ("alias", "kernel: &k {path: x}\naxes: *k\n", 2, "aliases are not supported", "write the value out"),
+    ("duplicate key", "kernel: {path: x}\nkernel: {path: y}\n" + AXES, 2, "2:1: kernel stands twice", "keep one"),
+    ("unknown key", "kernal: {path: x}\n" + AXES, 2, "unknown key 'kernal'", "did you mean 'kernel'"),
+    ("no axes", "kernel: {path: x}\n", 2, "axes is missing", None),
+    ("patch release", "kernel: {path: x}\naxes: {torch: [2.13.0], cuda: [cpu]}\n", 2, "write 2.13", None),
+    ("bad cuda", "kernel: {path: x}\naxes: {torch: [2.13], cuda: [cuda13]}\n", 2, "'cuda13' is not a release", None),
+    (
+        "bad arch",
+        "kernel: {path: x}\naxes: {torch: [2.13], cuda: [cpu], arch: [arm64]}\n",
+        2,
+        "'arm64' is not",
+        "one of",
+    ),
+    ("bad engine", "kernel: {path: x}\nengine: {name: bwarp}\n" + AXES, 2, "'bwarp' is not", "did you mean 'bwrap'"),
+    ("hub and path", "kernel: {path: x, hub: a/b}\n" + AXES, 2, "exactly one of hub and path", None),
+    ("hub without revision", "kernel: {hub: a/b}\n" + AXES, 2, "needs a revision", None),
+    ("rule without reason", "kernel: {path: x}\nrules: [{exclude: {cuda: cpu}}]\n" + AXES, 2, "needs a reason", None),
+    ("no folder", "kernel: {path: nowhere}\n" + AXES, 4, "there is no folder", "kernel.path"),
+    ("latin-1", b"kernel: {path: \xe9}\n", 2, "not UTF-8", None),
+    ("huge", "#" * (1 << 21), 2, "larger than 1 MiB", None),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "message", "remedy"), [m[1:] for m in MATRICES], ids=[m[0] for m in MATRICES])
+def test_matrix(text, code, message, remedy, monkeypatch, capsys, tmp_path):
+    if isinstance(text, bytes):
+        (tmp_path / "matrix.yaml").write_bytes(text)
+    elif text is not None:
+        (tmp_path / "matrix.yaml").write_text(text)
+    answer = run_command(monkeypatch, capsys, "plan")
+    assert answer.code == code
+    assert message in tell(answer)
+    assert remedy is None or remedy in answer.err
+
+
+COMMANDS = [
+    (("bild",), 2, "No such command"),
+    (("plan", "--only", "torch9*"), 3, "matches no cell"),
+    (("plan", "--skip", "*"), 3, "leaves no cell"),
+    (("build-matrix", "-j", "0"), 2, "Invalid value"),
+    (("build-matrix", "--engine", "vagrant"), 2, "Invalid value"),
+    (("build-matrix", "--test"), 2, "names no test"),
+    (("serve", "nowhere"), 4, "there is no index"),
+    (("shell", "torch299"), 3, "matches no cell"),
+]
+
+
+@pytest.mark.parametrize(("argv", "code", "message"), COMMANDS, ids=[" ".join(c[0]) for c in COMMANDS])
+def test_command_line(argv, code, message, monkeypatch, capsys, tmp_path):
+    matrix(tmp_path, str(pure_kernel(tmp_path / "k")))
+    answer = run_command(monkeypatch, capsys, *argv)
+    assert answer.code == code
+    assert message in tell(answer)
+
+
+# --- kernels ------------------------------------------------------------------------------------------------
+
+KERNELS = [
+    ("no build.toml", {"build.toml": None}, 4, "the kernel has no build.toml"),
+    ("not toml", {"build.toml": "[general\n"}, 2, "build.toml:1:9: not TOML"),
+    ("edition 1", {"build.toml": '[general]\nname = "k1"\n[torch]\nuniversal = true\n'}, 2, "edition 1 or 2"),
+    ("unknown key", {"build.toml": BUILD_TOML.replace("license", "licence")}, 2, "unknown key 'licence'"),
+    ("source missing", {"build.toml": BUILD_TOML.replace("tiny.cpp", "gone.cpp")}, 2, "gone.cpp, which is not there"),
+    ("odd source", {"build.toml": BUILD_TOML.replace("tiny.cpp", "README.md")}, 2, "neither C, C++, CUDA nor a header"),
+    ("no package", {"torch-ext/tiny/__init__.py": None}, 2, "no torch-ext/tiny/__init__.py"),
+    ("binary build.toml", {"build.toml": b"\xff\xfe"}, 4, "not UTF-8"),
+    ("link out", {"leak": Path("/etc/passwd")}, 4, "leads out of the kernel's folder"),
+    ("link to nothing", {"leak": Path("nowhere")}, 4, "a link to nothing"),
+    ("folder link", {"leak": Path("/usr")}, 4, "a link to a folder"),
+    ("unsafe name", {"a\nb.py": "x"}, 4, "unsafe name"),
+    ("long name", {"d/" * 100 + "x" * 100: "x"}, 4, "longer than 240 bytes"),
+]
+
+
+@pytest.mark.parametrize(("files", "code", "message"), [k[1:] for k in KERNELS], ids=[k[0] for k in KERNELS])
+def test_kernel(files, code, message, monkeypatch, capsys, tmp_path):
+    root = tiny_kernel(tmp_path / "k")
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            path.unlink()
+        elif isinstance(content, Path):
+            path.symlink_to(content)
+        elif isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content)
+    matrix(tmp_path, "k")
+    answer = run_command(monkeypatch, capsys, "plan", "--engine", "local")
+    assert answer.code == code
+    assert message in tell(answer)
+
+
+def test_a_pipe_in_the_folder_is_refused(monkeypatch, capsys, tmp_path):
+    os.mkfifo(tiny_kernel(tmp_path / "k") / "pipe")
+    matrix(tmp_path, "k")
+    answer = run_command(monkeypatch, capsys, "plan")
+    assert answer.code == 4
+    assert "not a regular file" in tell(answer)
+
+
+# --- the Hub ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(tmp_path):
+    with serve(Hub()) as running:
+        running.add_folder("org/pure", pure_kernel(tmp_path / "repo"))
+        yield running
+
+
+def hub_plan(hub, monkeypatch, capsys, tmp_path, repo="org/pure", revision="v1", **env):
+    """Plan a Hub kernel in a process of its own: the client reads its environment when it is imported."""
+    import subprocess
+    import sys
+
+    (tmp_path / "matrix.yaml").write_text(f"kernel: {{hub: {repo}, revision: {revision}}}\n{AXES}")
+    environment = {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "hf"), **env}
+    command = [sys.executable, "-m", "wheelsmith", "plan", "--engine", "local"]
+    answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in answer.stderr
+    return answer
+
+
+def test_hub_kernels_are_planned_at_their_commit(hub, monkeypatch, capsys, tmp_path):
+    answer = hub_plan(hub, monkeypatch, capsys, tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    hub.down = True
+    offline = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_HUB_OFFLINE="1")
+    assert offline.returncode == 0, offline.stderr
+    pinned = hub_plan(hub, monkeypatch, capsys, tmp_path, revision=hub.repos["org/pure"].commit)
+    assert pinned.returncode == 0, pinned.stderr  # a commit in the cache needs no network
+
+
+@pytest.mark.parametrize(
+    ("case", "message", "remedy"),
+    [
+        ({"repo": "org/gone"}, "there is no kernel org/gone", "HF_TOKEN"),
+        ({"revision": "v9"}, "has no revision 'v9'", "a branch"),
+        ({"HF_HUB_OFFLINE": "1"}, "not in the Hub cache", "hf download"),
+    ],
+)
+def test_hub_answers(case, message, remedy, hub, monkeypatch, capsys, tmp_path):
+    answer = hub_plan(hub, monkeypatch, capsys, tmp_path, **case)
+    assert answer.returncode == 4
+    assert message in answer.stderr
+    assert remedy in answer.stderr
+
+
+def test_a_private_repo_needs_the_token_and_does_not_tell_it(hub, monkeypatch, capsys, tmp_path):
+    hub.repos["org/pure"].token = "hf_right"
+    wrong = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_TOKEN="hf_wrongsecret")
+    assert wrong.returncode == 4
+    assert "private" in wrong.stderr
+    assert "hf_wrongsecret" not in wrong.stderr + wrong.stdout
+    right = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_TOKEN="hf_right")
+    assert right.returncode == 0, right.stderr
+    assert "hf_right" not in right.stderr + right.stdout
+
+
+def test_a_hub_that_is_not_there(hub, monkeypatch, capsys, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
+    answer = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_ENDPOINT=endpoint)
+    assert answer.returncode == 4
+    assert "could not be fetched" in answer.stderr
+
+
+@pytest.mark.parametrize("name", ["../evil.py", "/etc/evil.py", "a\\b.py"])
+def test_a_hostile_repo_is_refused_before_it_is_fetched(name, hub, monkeypatch, capsys, tmp_path):
+    hub.repos["org/pure"].files[name] = b"x"
+    answer = hub_plan(hub, monkeypatch, capsys, tmp_path)
+    assert answer.returncode == 4
+    assert "unsafe name" in answer.stderr
+    assert not any("resolve" in request for request in hub.requests)
+
+
+def test_the_hubs_binaries_are_not_fetched(hub, monkeypatch, capsys, tmp_path):
+    hub.repos["org/pure"].files["build/torch211/x.so"] = b"x" * 1000
+    assert hub_plan(hub, monkeypatch, capsys, tmp_path).returncode == 0
+    assert not any("torch211" in request for request in hub.requests)
+
+
+# --- machines -----------------------------------------------------------------------------------------------
+
+
+def test_no_engine_for_somebody_elses_code(monkeypatch, capsys, tmp_path):
+    from wheelsmith.engine import choose
+    from wheelsmith.errors import EngineError
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError) as caught:
+        choose("auto", trusted=False)
+    assert "apt-get install bubblewrap" in caught.value.remedy
+    assert choose("auto", trusted=True).name == "local"
+    with pytest.raises(EngineError, match="engine bwrap is missing"):
+        choose("bwrap", trusted=True)
+
+
+def test_no_compiler_is_a_reason_not_a_crash(monkeypatch, capsys, tmp_path):
+    tiny_kernel(tmp_path / "k")
+    matrix(tmp_path, "k")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    answer = run_command(monkeypatch, capsys, "plan", "--engine", "local")
+    assert answer.code == 0
+    assert "apt-get install g++" in answer.out
+
+
+def test_a_build_that_cannot_write_its_output(monkeypatch, capsys, tmp_path):
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k")
+    (tmp_path / "dist").write_text("in the way")
+    answer = run_command(monkeypatch, capsys, "build-matrix", "--engine", "local")
+    assert answer.code in {1, 4}
+    assert "dist" in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_cache_that_is_in_the_way(monkeypatch, capsys, tmp_path):
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k")
+    (tmp_path / "cache").write_text("a file")
+    answer = run_command(monkeypatch, capsys, "build-matrix", "--engine", "local")
+    assert answer.code == 4
+    assert "WHEELSMITH_CACHE" in tell(answer)
+
+
+def test_a_full_disk_loses_nothing(monkeypatch, capsys, tmp_path):
+    """A file system of 64 kB, so that what is full is really full."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("needs root to mount a small file system")
+    import subprocess
+
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], capture_output=True).returncode:
+        pytest.skip("may not mount here")
+    try:
+        pure_kernel(tmp_path / "k")
+        matrix(tmp_path, "k")
+        monkeypatch.setenv("WHEELSMITH_CACHE", str(small / "cache"))
+        answer = run_command(monkeypatch, capsys, "build-matrix", "--engine", "local")
+        assert answer.code in {1, 4}
+        assert "No space left" in answer.err
+        assert "WHEELSMITH_CACHE" in answer.err
+        monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+        again = run_command(monkeypatch, capsys, "build-matrix", "--engine", "local")
+        assert again.code == 0, again.err
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_taken_port(monkeypatch, capsys, tmp_path):
+    (tmp_path / "index" / "simple").mkdir(parents=True)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        answer = run_command(monkeypatch, capsys, "serve", "index", "--port", str(taken.getsockname()[1]))
+    assert answer.code == 4
+    assert "--port" in tell(answer)
+
+
+# --- wheels -------------------------------------------------------------------------------------------------
+
+GOOD = {
+    "pure/__init__.py": "",
+    "pure-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: pure\nVersion: 1\n",
+    "pure-1.dist-info/WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+}
+
+
+def make_wheel(path: Path, files: dict[str, str], record: str = "pure-1.dist-info/RECORD,,\n") -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**files, "pure-1.dist-info/RECORD": record}.items():
+            archive.writestr(name, text)
+    return path
+
+
+WHEELS = [
+    ("absent", lambda p: None, "there is no"),
+    ("not a zip", lambda p: p.write_bytes(b"hello"), "not a readable zip"),
+    ("truncated", lambda p: p.write_bytes(make_wheel(p, GOOD).read_bytes()[:-40]), "not a readable zip"),
+    ("no METADATA", lambda p: make_wheel(p, {"pure-1.dist-info/WHEEL": ""}), "has no pure-1.dist-info/METADATA"),
+    ("no dist-info", lambda p: zipfile.ZipFile(p, "w").close(), "0 .dist-info folders"),
+    ("traversal", lambda p: make_wheel(p, {**GOOD, "../evil": ""}), "unsafe name"),
+    ("RECORD lies", lambda p: make_wheel(p, GOOD), "is not in RECORD"),
+    (
+        "other version",
+        lambda p: make_wheel(
+            p, {**GOOD, "pure-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: pure\nVersion: 2\n"}
+        ),
+        "METADATA says version 2",
+    ),
+    ("broken ELF", lambda p: make_wheel(p, {**GOOD, "pure/x.so": "\x7fELF" + "x" * 60}), "broken ELF"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), [w[1:] for w in WHEELS], ids=[w[0] for w in WHEELS])
+def test_wheel(spoil, message, monkeypatch, capsys, tmp_path):
+    path = tmp_path / "pure-1-py3-none-any.whl"
+    spoil(path)
+    answer = run_command(monkeypatch, capsys, "check", str(path))
+    assert answer.code == 1
+    assert message in answer.out
+    assert "Traceback" not in answer.err
+
+
+def test_a_name_that_is_no_wheels(monkeypatch, capsys, tmp_path):
+    write(tmp_path, {"thing.whl": ""})
+    answer = run_command(monkeypatch, capsys, "check", "thing.whl")
+    assert answer.code == 1
+    assert "thing.whl" in answer.out

@@ -1,0 +1,66 @@
+"""Small kernels to build and to break."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BUILD_TOML = """\
+[general]
+name = "tiny"
+version = 1
+edition = 5
+license = "Apache-2.0"
+backends = ["cpu", "cuda"]
+
+[torch]
+src = ["torch-ext/binding.cpp"]
+
+[kernel.tiny]
+backend = "cpu"
+depends = []
+src = ["tiny.cpp"]
+"""
+
+NOARCH_TOML = """\
+[general]
+name = "pure"
+version = 1
+edition = 5
+license = "Apache-2.0"
+backends = ["cpu", "cuda"]
+
+[torch-noarch]
+"""
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def tiny_kernel(root: Path, **changes: str) -> Path:
+    """A kernel without torch headers, which compiles in a blink."""
+    files = {
+        "build.toml": BUILD_TOML,
+        "tiny.cpp": "int tiny_answer() { return 42; }\n",
+        "torch-ext/binding.cpp": '#include "registration.h"\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n',
+        "torch-ext/tiny/__init__.py": "",
+        "README.md": "# tiny\n",
+    }
+    return write(root, files | changes)
+
+
+def pure_kernel(root: Path, **changes: str) -> Path:
+    """A kernel with nothing compiled."""
+    files = {"build.toml": NOARCH_TOML, "torch-ext/pure/__init__.py": "VALUE = 1\n", "README.md": "# pure\n"}
+    return write(root, files | changes)
+
+
+def matrix(root: Path, kernel: str, *, torch: str = "2.13", cuda: str = "cpu", more: str = "") -> Path:
+    """A matrix.yaml beside the kernel."""
+    path = root / "matrix.yaml"
+    path.write_text(f"kernel: {{path: {kernel}}}\naxes: {{torch: [{torch}], cuda: [{cuda}]}}\n{more}")
+    return path
