@@ -184,7 +184,7 @@ def _compiled_plan(
     target = CompileTarget(
         cxx=toolset.cxx,
         cxx_std=release.cxx_std,
-        backend=_backend(cell),
+        cuda=cell.cuda,
         namespace=namespace(spec, _backend(cell), source),
         stable_abi=stable,
     )
@@ -226,10 +226,12 @@ def _groups(cell: Cell, spec: KernelSpec, toolkit: CudaToolkit | None) -> tuple[
         cxx_flags=spec.torch.cxx_flags,
         capabilities=requested,
     )
-    sections = [s for s in spec.sections if s.backend == _backend(cell) and not _left_out(s, cell)]
-    if not sections:
+    own = [section for section in spec.sections if section.backend == _backend(cell)]
+    sections = [section for section in own if not _left_out(section, cell)]
+    # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
+    if not sections and (own or not spec.torch.src):
         raise _Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
-    return (binding, *(_section_group(section, requested) for section in sections))
+    return (binding, *(_section_group(section, requested, toolkit) for section in sections))
 
 
 def _requested(cell: Cell, toolkit: CudaToolkit | None) -> tuple[str, ...]:
@@ -248,16 +250,11 @@ def _left_out(section: Section, cell: Cell) -> bool:
     return bool(section.cuda_minver and cell.cuda and Version(cell.cuda) < Version(section.cuda_minver))
 
 
-def _section_group(section: Section, requested: tuple[str, ...]) -> SourceGroup:
+def _section_group(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit | None) -> SourceGroup:
     for name in section.depends:
         if name != "torch":
             raise _Impossible(f"[kernel.{section.name}] depends on {name}, whose headers wheelsmith cannot provide")
-    capabilities = resolve(section.capabilities, requested) if requested else ()
-    if requested and not capabilities:
-        raise _Impossible(
-            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}, "
-            f"none of which serves {', '.join(requested)}"
-        )
+    capabilities = _capabilities(section, requested, toolkit) if toolkit else ()
     return SourceGroup(
         src=section.src,
         include=section.include,
@@ -265,6 +262,20 @@ def _section_group(section: Section, requested: tuple[str, ...]) -> SourceGroup:
         cuda_flags=section.cuda_flags,
         capabilities=capabilities,
     )
+
+
+def _capabilities(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit) -> tuple[str, ...]:
+    written_for = section.capabilities
+    if written_for is not None:
+        # A list serves many toolkits: 10.1 is what CUDA 12 called 11.0, and CUDA 13 makes no code for 7.0.
+        written_for = tuple(text for text in written_for if plain(text) in toolkit.capabilities)
+    found = resolve(written_for, requested)
+    if not found:
+        raise _Impossible(
+            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}, none of which "
+            f"CUDA {toolkit.version} makes into code for {', '.join(requested)}"
+        )
+    return found
 
 
 def _wheel(
@@ -276,8 +287,9 @@ def _wheel(
     stable: str | None,
     groups: tuple[SourceGroup, ...],
 ) -> WheelSpec:
-    version = f"{public}+{local_version(cell, stable_abi=stable)}"
-    torch = f"torch>={stable}" if stable else f"torch=={cell.torch}.*"
+    floor = _floor(spec, stable)
+    version = f"{public}+{local_version(cell, stable_abi=floor)}"
+    torch = f"torch>={floor}" if floor else f"torch=={cell.torch}.*"
     requirements = Requirements(
         always=(torch, *_python_depends(spec, ""), *_python_depends(spec, _backend(cell))), extras={}
     )
@@ -293,11 +305,21 @@ def _wheel(
         ),
         module=spec.module,
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
-        torch=stable or cell.torch,
+        torch=stable if floor else cell.torch,
         cuda=cell.cuda,
         arch=cell.arch,
-        stable_abi=stable,
+        stable_abi=floor,
     )
+
+
+def _floor(spec: KernelSpec, stable: str | None) -> str | None:
+    """Give the torch from which on a stable-ABI wheel works; None when it serves only its cell's torch.
+
+    A kernel that names a newest torch must not be installed beside a newer one, so its wheels name theirs.
+    """
+    if stable is None or spec.torch is None or spec.torch.maxver:
+        return None
+    return max(stable, spec.torch.minver or stable, key=Version)
 
 
 def _plan(

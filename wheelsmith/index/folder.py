@@ -121,7 +121,7 @@ class FolderIndex:
     def _lock(self) -> Iterator[None]:
         folder = self._root / STATE
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / ".lock").open("w") as lock:
+        with (folder / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

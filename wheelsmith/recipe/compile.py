@@ -25,13 +25,13 @@ class CompileTarget:
 
     :param cxx: the C++ compiler to call.
     :param cxx_std: the C++ standard's year, e.g. 17.
-    :param backend: ``cpu`` or ``cuda``.
+    :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
     :param stable_abi: the torch release of the stable ABI to target, or None.
     """
 
     cxx: str
     cxx_std: int
-    backend: str
+    cuda: str | None
     namespace: str
     stable_abi: str | None
 
@@ -39,7 +39,7 @@ class CompileTarget:
     def defines(self) -> tuple[str, ...]:
         """Give the macros that kernel sources rely on."""
         found = [f"-DTORCH_EXTENSION_NAME={self.namespace}", "-DPy_LIMITED_API=0x03090000"]
-        found += ["-DCUDA_KERNEL", "-DUSE_CUDA=1"] if self.backend == "cuda" else ["-DCPU_KERNEL"]
+        found += ["-DCUDA_KERNEL", "-DUSE_CUDA=1"] if self.cuda else ["-DCPU_KERNEL"]
         if self.stable_abi:
             major, minor = (int(part) for part in self.stable_abi.split("."))
             found.append(f"-DTORCH_TARGET_VERSION={(major << 56) | (minor << 48):#018x}")
@@ -52,7 +52,7 @@ class CompileTarget:
         found = ["-I", f"{layout.SOURCE}/csrc", "-isystem", torch]
         found += ["-isystem", f"{torch}/torch/csrc/api/include"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
-        return (*found, *(("-isystem", f"{layout.CUDA}/include") if self.backend == "cuda" else ()))
+        return (*found, *(("-isystem", f"{layout.CUDA}/include") if self.cuda else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +66,30 @@ class SourceGroup:
     capabilities: tuple[str, ...] = ()
 
 
-def compile_steps(group: SourceGroup, target: CompileTarget) -> Iterator[Step]:
-    """Give one step for each source that is compiled; headers are none."""
-    for source in group.src:
+def compile_steps(groups: tuple[SourceGroup, ...], target: CompileTarget) -> Iterator[Step]:
+    """Give one step for each source that is compiled; headers are none.
+
+    A source that several sections name is compiled once, with the flags and capabilities of all of them: that is
+    what CMake's source properties come to.
+    """
+    for source in dict.fromkeys(path for group in groups for path in group.src):
+        group = _merged(source, tuple(group for group in groups if source in group.src))
         suffix = PurePosixPath(source).suffix
         if suffix == _DEVICE_SUFFIX:
             yield _device(source, group, target)
         elif suffix in _HOST_SUFFIXES:
             yield _host(source, group, target)
+
+
+def _merged(source: str, groups: tuple[SourceGroup, ...]) -> SourceGroup:
+    wanted = dict.fromkeys(text for group in groups for text in group.capabilities)
+    return SourceGroup(
+        src=(source,),
+        include=tuple(dict.fromkeys(folder for group in groups for folder in group.include)),
+        cxx_flags=tuple(flag for group in groups for flag in group.cxx_flags),
+        cuda_flags=tuple(flag for group in groups for flag in group.cuda_flags),
+        capabilities=tuple(text for text in wanted if f"{text}+PTX" not in wanted),
+    )
 
 
 def is_known_source(path: str) -> bool:
@@ -89,7 +105,7 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
     fetching 500 MB. That they really export what is used is what the wheel's check proves.
     """
     names = ["libtorch", "libtorch_cpu", "libc10"]
-    names += ["libtorch_cuda", "libc10_cuda"] if target.backend == "cuda" else []
+    names += ["libtorch_cuda", "libc10_cuda"] if target.cuda else []
     return tuple(
         Step(
             kind=StepKind.STUB,
@@ -106,10 +122,12 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
 
 def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
     """Give the step that makes the extension module."""
-    libraries = ["-Wl,--no-as-needed", *stubs, "-Wl,--as-needed"]
-    if target.backend == "cuda":
-        # The runtime's wheel has no libcudart.so to find by -lcudart.
-        libraries += [f"-L{layout.CUDA}/lib64", "-l:libcudart.so.13"]
+    libraries = ["-Wl,--no-as-needed", *stubs]
+    if target.cuda:
+        # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls
+        # nothing of it: what a wheel's version says of CUDA must show in the binary.
+        libraries += [f"-L{layout.CUDA}/lib64", f"-l:libcudart.so.{target.cuda.split('.', maxsplit=1)[0]}"]
+    libraries.append("-Wl,--as-needed")
     return Step(
         kind=StepKind.LINK,
         output=output,

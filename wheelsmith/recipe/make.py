@@ -52,7 +52,7 @@ def compiled_recipe(
     :raises BuildTomlError: a source that build.toml names is not there or of a kind that is not compiled.
     """
     _check_sources(groups, source)
-    compiled = tuple(step for group in groups for step in compile_steps(group, target))
+    compiled = tuple(compile_steps(groups, target))
     stubs = stub_steps(target)
     module_file = f"build/{target.namespace}.abi3.so"
     objects = tuple(step.output for step in compiled)
@@ -66,33 +66,42 @@ def compiled_recipe(
             f"{_PACKAGES}/registration.h": REGISTRATION,
             f"{_PACKAGES}/{spec.module}/_ops.py": ops,
         },
-        contents={**_python_files(spec, source), extension: module_file},
+        contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
         namespace=target.namespace,
         extension=extension,
     )
 
 
 def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
-    """Give the recipe of a kernel with nothing compiled: its Python package."""
+    """Give the recipe of a kernel with nothing compiled: its Python package, with every file in it.
+
+    Such kernels hold data and headers that they read or compile at run time; kernel-builder ships them all.
+    """
     unique = source.id.tree[:_UNIQUE]
     ops = NOARCH_OPS.format(module=spec.module, unique=unique)
     return Recipe(
         steps=(),
         generated={"pyproject.toml": PYPROJECT, f"{_PACKAGES}/{spec.module}/_ops.py": ops},
-        contents=_python_files(spec, source),
+        contents=_python_files(spec, source, None),
         namespace=f"_{spec.module}_{unique}",
         extension=None,
     )
 
 
-def _python_files(spec: KernelSpec, source: KernelSource) -> dict[str, str]:
-    """Give the files of the kernel's Python package: path in the wheel → path in the work folder."""
+def _suffixes(spec: KernelSpec) -> frozenset[str]:
+    return frozenset({".py", ".pyi", *("." + extension.lstrip(".") for extension in spec.pyext)})
+
+
+def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[str] | None) -> dict[str, str]:
+    """Give the files of the kernel's Python package: path in the wheel → path in the work folder.
+
+    :param suffixes: those that are shipped; None ships every file but bytecode.
+    """
     root = f"{_PACKAGES}/{spec.module}/"
-    suffixes = {".py", ".pyi"} | {"." + extension.lstrip(".") for extension in spec.pyext}
     found = {
         f"{spec.module}/{path.removeprefix(root)}": f"src/{path}"
         for path in source.paths
-        if path.startswith(root) and PurePosixPath(path).suffix in suffixes
+        if path.startswith(root) and _shipped(PurePosixPath(path), suffixes)
     }
     if f"{spec.module}/__init__.py" not in found:
         raise BuildTomlError(
@@ -101,6 +110,12 @@ def _python_files(spec: KernelSpec, source: KernelSource) -> dict[str, str]:
             remedy=f"put the Python package of a kernel called {spec.name} there",
         )
     return {**found, f"{spec.module}/_ops.py": f"src/{root}_ops.py"}
+
+
+def _shipped(path: PurePosixPath, suffixes: frozenset[str] | None) -> bool:
+    if suffixes is None:
+        return path.suffix != ".pyc" and "__pycache__" not in path.parts
+    return path.suffix in suffixes
 
 
 def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> None:

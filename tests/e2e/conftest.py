@@ -1,0 +1,77 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from wheelsmith.run import default_cache
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass
+class Factory:
+    """A folder with a matrix, and a cache of its own that shares only the user's toolchains."""
+
+    folder: Path
+    cache: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> "Factory":
+        cache = folder / "cache"
+        cache.mkdir(parents=True)
+        shared = default_cache() / "prefix"
+        shared.mkdir(parents=True, exist_ok=True)
+        (cache / "prefix").symlink_to(shared)
+        return cls(folder=folder, cache=cache)
+
+    def command(self, *argv: str) -> list[str]:
+        return [sys.executable, "-m", "wheelsmith", *argv]
+
+    def environment(self, **env: str) -> dict[str, str]:
+        return {**os.environ, "WHEELSMITH_CACHE": str(self.cache), **env}
+
+    def run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        answer = subprocess.run(
+            self.command(*argv), cwd=self.folder, env=self.environment(**env), capture_output=True, text=True
+        )
+        assert "Traceback" not in answer.stderr, answer.stderr
+        return answer
+
+    def results(self, out: str = "dist") -> dict[str, dict]:
+        return json.loads((self.folder / out / "results.json").read_text())["cells"]
+
+    def hashes(self, out: str = "dist") -> dict[str, str]:
+        return {name: cell["wheel"]["sha256"] for name, cell in self.results(out).items()}
+
+
+def example(folder: Path) -> Factory:
+    """Lay out this repository's own matrix and example elsewhere."""
+    factory = Factory.at(folder)
+    shutil.copy(ROOT / "matrix.yaml", folder)
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    return factory
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The default matrix, built."""
+    factory = example(tmp_path_factory.mktemp("default"))
+    answer = factory.run("build-matrix", "-j", "1")
+    assert answer.returncode == 0, answer.stderr
+    return factory
+
+
+@pytest.fixture(scope="session")
+def torch_python(tmp_path_factory):
+    """The Python of a clean environment with torch 2.13."""
+    venv = tmp_path_factory.mktemp("torch") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    python = venv / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, "torch==2.13.0", "numpy", "pytest", "setuptools"], check=True)
+    return python

@@ -1,0 +1,153 @@
+"""Runs that are killed, stopped or hit a limit: what is done stays done, and nothing is left over."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Factory
+from kernels import matrix, pure_kernel, tiny_kernel
+
+from wheelsmith.index import verify
+
+pytestmark = [pytest.mark.e2e, pytest.mark.network]
+
+
+@pytest.fixture
+def factory(tmp_path):
+    made = Factory.at(tmp_path)
+    tiny_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.11, 2.13")
+    return made
+
+
+def processes_under(folder: Path) -> list[str]:
+    """Every process that names the folder in its command line or works in it."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        try:
+            words = (process / "cmdline").read_bytes().decode(errors="replace")
+            if str(folder) in words or str(folder) in os.readlink(process / "cwd"):
+                found.append(words)
+        except OSError:
+            continue
+    return found
+
+
+def wait_until_gone(folder: Path) -> list[str]:
+    for _ in range(100):
+        if not processes_under(folder):
+            return []
+        time.sleep(0.05)
+    return processes_under(folder)
+
+
+def test_killed_at_random_twenty_times_it_still_finishes(factory):
+    generator = random.Random(20)
+    for _ in range(20):
+        run = subprocess.Popen(
+            factory.command("build-matrix", "-j", "2"),
+            cwd=factory.folder,
+            env=factory.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(generator.uniform(0.05, 3.0))
+        run.kill()
+        run.wait()
+        assert wait_until_gone(factory.folder) == []
+        dist = factory.folder / "dist"
+        if (dist / "index" / "_state").is_dir():
+            # Pages may be a step behind the state; nothing may be listed that is not there, or half there.
+            assert [w for w in verify(dist / "index") if "state" not in w] == []
+        if (dist / "results.json").exists():
+            json.loads((dist / "results.json").read_text())
+    answer = factory.run("build-matrix")
+    assert answer.returncode == 0, answer.stderr
+    assert verify(factory.folder / "dist" / "index") == ()
+    assert list((factory.cache / "work").iterdir()) == []
+    leftovers = [p for p in (factory.folder / "dist").rglob(".*") if p.name != ".lock"]
+    assert [p for p in leftovers if p.suffix == ".whl"] == []
+
+
+def test_only_missing_cells_are_built_again(factory):
+    assert factory.run("build-matrix", "--only", "*torch211*").returncode == 0
+    assert factory.run("build-matrix").returncode == 0
+    assert sorted(cell["status"] for cell in factory.results().values()) == ["built", "cached"]
+
+
+def test_ctrl_c_ends_with_the_summary(factory):
+    (factory.folder / "k" / "tiny.cpp").write_text('#include "slow.h"\n')
+    os.mkfifo(factory.folder / "pipe")
+    (factory.folder / "k" / "tiny.cpp").write_text("int f() { return __builtin_constant_p(1); }\n" + "\n" * 10)
+    run = subprocess.Popen(
+        factory.command("build-matrix", "-j", "1"),
+        cwd=factory.folder,
+        env=factory.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in run.stderr:
+        if "started" in line:
+            break
+    run.send_signal(signal.SIGINT)
+    _, rest = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert "interrupted after" in rest
+    assert "Traceback" not in rest
+    assert wait_until_gone(factory.folder) == []
+    assert {cell["status"] for cell in factory.results().values()} & {"cancelled", "built"}
+
+
+def test_one_broken_cell_does_not_stop_the_others(factory):
+    source = "#if __cplusplus > 201703L\n#error no C++20 today\n#endif\nint tiny_answer() { return 42; }\n"
+    (factory.folder / "k" / "tiny.cpp").write_text(source)
+    answer = factory.run("build-matrix")
+    assert answer.returncode == 1
+    assert {name[:8]: cell["status"] for name, cell in factory.results().items()} == {
+        "torch211": "built",
+        "torch213": "failed",
+    }
+    assert "no C++20 today" in answer.stderr
+    log = factory.folder / "dist" / "logs" / "torch213-cxx11-cpu-x86_64-linux.log"
+    assert str(log) in answer.stderr
+    assert "no C++20 today" in log.read_text()
+
+
+def test_the_memory_limit_is_named_with_its_remedy(factory):
+    source = "template <int N> struct S { S<N - 1> a, b; }; template <> struct S<0> {}; S<26> s;\n"
+    (factory.folder / "k" / "tiny.cpp").write_text(source + "int big[1 << 28] = {1};\n" * 1)
+    (factory.folder / "matrix.yaml").write_text(
+        (factory.folder / "matrix.yaml").read_text() + "engine: {memory: 40MiB}\n"
+    )
+    answer = factory.run("build-matrix", "--only", "*torch213*")
+    assert answer.returncode == 1
+    failure = next(iter(factory.results().values()))["failure"]
+    assert "out of memory" in failure["message"] or "memory" in " ".join(failure["tail"])
+
+
+def test_a_kernel_with_nothing_compiled_is_one_wheel_for_all(tmp_path):
+    factory = Factory.at(tmp_path)
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.9, 2.13", cuda="cpu, 13.0")
+    assert factory.run("build-matrix").returncode == 0
+    cells = factory.results()
+    assert sorted(cell["status"] for cell in cells.values()) == ["built", "excluded", "folded", "folded"]
+    assert {cell["wheel"]["filename"] for cell in cells.values() if "wheel" in cell} == {"pure-1-py3-none-any.whl"}
+
+
+def test_an_unadvertised_cell_is_built_but_not_listed(factory):
+    rule = "rules: [{set: {advertise: false}, where: {torch: 2.13}}]\n"
+    path = factory.folder / "matrix.yaml"
+    path.write_text(path.read_text() + rule)
+    assert factory.run("build-matrix").returncode == 0
+    page = (factory.folder / "dist/index/simple/tiny/index.html").read_text()
+    assert "torch2.11" in page
+    assert "torch2.13" not in page
+    assert len(list((factory.folder / "dist" / "wheels").iterdir())) == 2

@@ -1,0 +1,173 @@
+"""What a sandbox keeps in, and what it leaves behind: nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from wheelsmith.engine import Command, Ending, Limits, Mount, Readiness, engines
+from wheelsmith.engine.processes import visible
+
+READY = [name for name, engine in engines().items() if engine.probe().readiness is Readiness.READY]
+MIB = 2**20
+
+
+@pytest.fixture(params=["bwrap", "local"])
+def engine(request):
+    if request.param not in READY:
+        pytest.skip(f"{request.param} is not ready here")
+    return engines()[request.param]
+
+
+def run(engine, work, *argv, cancel=None, **limits):
+    lines = []
+    command = Command(
+        name="test",
+        argv=argv,
+        mounts=(Mount(source=work, target="/work", writable=True),),
+        env={"GREETING": "hi"},
+        workdir="/work",
+        limits=Limits(**{"memory": 512 * MIB, "seconds": 20.0, "pids": 64, **limits}),
+    )
+    return engine.run(command, lines.append, cancel or threading.Event()), lines
+
+
+def python(engine, work, code, **limits):
+    return run(engine, work, "python3", "-c", code, **limits)
+
+
+def test_a_command_runs_in_its_work_folder(engine, tmp_path):
+    exit_, lines = python(engine, tmp_path, "import os; open('made','w'); print(os.environ['GREETING'])")
+    assert exit_.ok
+    assert lines == ["hi"]
+    assert (tmp_path / "made").exists()
+
+
+def test_nothing_of_the_environment_comes_in(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    _, lines = python(engine, tmp_path, "import os; print(dict(os.environ))")
+    assert "hf_secret" not in lines[0]
+
+
+def test_the_exit_code_is_told(engine, tmp_path):
+    exit_, _ = run(engine, tmp_path, "sh", "-c", "exit 3")
+    assert (exit_.ending, exit_.code, exit_.ok) == (Ending.EXITED, 3, False)
+
+
+def test_too_much_memory(engine, tmp_path):
+    exit_, lines = python(engine, tmp_path, "x = bytearray(10**9)", memory=200 * MIB)
+    assert exit_.ending is Ending.OUT_OF_MEMORY or "MemoryError" in lines[-1]
+
+
+def test_too_long(engine, tmp_path):
+    exit_, _ = run(engine, tmp_path, "sh", "-c", "trap '' TERM; sleep 60", seconds=0.5)
+    assert exit_.ending is Ending.TIMEOUT
+
+
+def test_too_much_output(engine, tmp_path):
+    exit_, _ = run(engine, tmp_path, "sh", "-c", "yes", output=MIB)
+    assert exit_.ending is Ending.TOO_MUCH_OUTPUT
+
+
+def test_too_much_disk(engine, tmp_path):
+    exit_, _ = run(
+        engine,
+        tmp_path,
+        "sh",
+        "-c",
+        "dd if=/dev/zero of=a bs=1M count=4; dd if=/dev/zero of=b bs=1M count=4",
+        disk=5 * MIB,
+    )
+    assert exit_.ending is Ending.DISK_FULL
+
+
+def test_cancelling(engine, tmp_path):
+    cancel = threading.Event()
+    threading.Timer(0.3, cancel.set).start()
+    exit_, _ = run(engine, tmp_path, "sleep", "60", cancel=cancel)
+    assert exit_.ending is Ending.CANCELLED
+
+
+def test_escape_sequences_are_made_visible(engine, tmp_path):
+    _, lines = run(engine, tmp_path, "printf", "\\033[2Jgone\\r\\ttab")
+    assert lines == ["\\x1b[2Jgone", "\ttab"]
+    assert visible("a\x07b") == "a\\x07b"
+
+
+def alive(marker):
+    return [p.name for p in Path("/proc").iterdir() if p.name.isdigit() and marker in _words(p)]
+
+
+def _words(process):
+    try:
+        return (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def gone(marker):
+    for _ in range(100):
+        if not alive(marker):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_what_a_command_leaves_running_is_killed(engine, tmp_path):
+    run(engine, tmp_path, "sh", "-c", "(sleep 61.5 &) ; exit 0")
+    assert gone("61.5")
+
+
+def test_a_killed_wheelsmith_leaves_nothing_running(engine, tmp_path):
+    code = f"""
+import threading
+from pathlib import Path
+from wheelsmith.engine import Command, Limits, Mount, engines
+mounts = (Mount(source=Path({str(tmp_path)!r}), target="/work", writable=True),)
+argv = ("sh", "-c", "echo up; sleep 62.5")
+command = Command(name="t", argv=argv, mounts=mounts, env={{}}, workdir="/work", limits=Limits())
+engines()[{engine.name!r}].run(command, lambda line: print(line, flush=True), threading.Event())
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == "up\n"
+    assert alive("62.5")
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    assert gone("62.5")
+
+
+bwrap_only = pytest.mark.skipif("bwrap" not in READY, reason="bubblewrap is not ready here")
+
+
+@bwrap_only
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "import socket; socket.create_connection(('127.0.0.1', 22), 2)",
+        "import socket; socket.getaddrinfo('pypi.org', 443)",
+        "open('/escaped', 'w')",
+        "open('/usr/escaped', 'w')",
+        "print(open('/etc/passwd').read())",
+        "import os; os.listdir('/home')",
+        "import os; os.listdir(os.path.expanduser('~root/.ssh'))",
+        "import os; os.mknod('/work/disk', 0o60666, os.makedev(8, 0))",
+        "import ctypes, os; assert ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None) == 0",
+        "import os; os.kill(os.getppid() + 100000, 9)",
+    ],
+)
+def test_the_sandbox_holds(attack, tmp_path):
+    exit_, _ = python(engines()["bwrap"], tmp_path, attack)
+    assert not exit_.ok
+
+
+@bwrap_only
+def test_a_fork_bomb_is_bounded(tmp_path):
+    code = "import os, time\nfor n in range(500): os.fork() or (time.sleep(30), os._exit(0))\nprint('all')"
+    exit_, lines = python(engines()["bwrap"], tmp_path, code, seconds=5.0)
+    assert "all" not in lines or exit_.ending is Ending.TIMEOUT

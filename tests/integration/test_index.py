@@ -1,0 +1,195 @@
+"""Real installers against a real index."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from mousebender import simple
+from pypi_simple import PyPISimple
+from wheels import make_wheel
+
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.index import FolderIndex, IndexedWheel, make_server, verify
+from wheelsmith.model import Cell
+from wheelsmith.wheel import wheel_file
+
+NOW = "2026-01-02T03:04:05Z"
+JSON = "application/vnd.pypi.simple.v1+json"
+
+
+def indexed(path, torch, cuda):
+    return IndexedWheel(wheel=wheel_file(path), path=path, cells=(Cell(torch=torch, cuda=cuda, arch="x86_64"),))
+
+
+@contextmanager
+def served(root):
+    server = make_server(root, "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """A kernel for two torch releases and two compute platforms, and stand-ins for torch."""
+    root, made = tmp_path_factory.mktemp("index"), tmp_path_factory.mktemp("wheels")
+    wheels = []
+    for torch in ("2.9", "2.10"):
+        for cuda, compute in ((None, "cpu"), ("13.0", "cu130")):
+            version = f"1+{compute}.torch{torch}"
+            path = make_wheel(made, "kernel", version, requires=(f"torch=={torch}.*",))
+            wheels.append(indexed(path, torch, cuda))
+        make_wheel(root / "torches", "torch", f"{torch}.0")
+    FolderIndex(root / "index").add(wheels, upload_time=NOW)
+    with served(root / "index") as url:
+        yield root, url
+
+
+def pip(*argv):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")} | {"PIP_CONFIG_FILE": os.devnull}
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *argv]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("root", ["cpu", "cu130"])
+@pytest.mark.parametrize("torch", ["2.9", "2.10"])
+def test_pip_takes_the_wheel_for_its_torch(root, torch, index):
+    folder, url = index
+    answer = pip(
+        *("install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),
+        *("--index-url", f"{url}/{root}/", "--find-links", str(folder / "torches")),
+        *("kernel", f"torch=={torch}.0"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    chosen = {i["metadata"]["name"]: i["metadata"]["version"] for i in json.loads(answer.stdout)["install"]}
+    assert chosen == {"kernel": f"1+{root}.torch{torch}", "torch": f"{torch}.0"}
+
+
+@pytest.mark.parametrize("root", ["cpu", "cu130"])
+@pytest.mark.parametrize("torch", ["2.9", "2.10"])
+def test_uv_takes_the_wheel_for_its_torch(root, torch, index, tmp_path):
+    folder, url = index
+    wanted = tmp_path / "in.txt"
+    wanted.write_text(f"kernel\ntorch=={torch}.0\n")
+    uv = [
+        Path(sys.executable).with_name("uv"),
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-config",
+        "--no-header",
+    ]
+    answer = subprocess.run(
+        [*uv, "--default-index", f"{url}/{root}/", "--find-links", folder / "torches", "--cache-dir", tmp_path, wanted],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={k: v for k, v in os.environ.items() if not k.startswith("UV_")},
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert f"kernel==1+{root}.torch{torch}" in answer.stdout
+
+
+def test_pip_takes_an_exact_pin_from_the_root_for_all(index, tmp_path):
+    _, url = index
+    answer = pip("download", "--no-deps", "-d", str(tmp_path), "-i", f"{url}/simple/", "kernel==1+cu130.torch2.9")
+    assert answer.returncode == 0, answer.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["kernel-1+cu130.torch2.9-py3-none-any.whl"]
+    versions = pip("index", "versions", "-i", f"{url}/cu130/", "kernel")
+    assert "1+cu130.torch2.10, 1+cu130.torch2.9" in versions.stdout
+
+
+@pytest.mark.parametrize("root", ["simple", "cpu", "cu130"])
+def test_other_peoples_parsers_agree_on_html_and_json(root, index):
+    _, url = index
+    pages = {}
+    for kind in ("text/html", JSON):
+        with PyPISimple(endpoint=f"{url}/{root}/", accept=kind) as client:
+            page = client.get_project_page("kernel")
+            assert page.repository_version == "1.4"
+            pages[kind] = [
+                (p.filename, p.url, p.digests, p.requires_python, p.is_yanked, p.has_metadata, p.metadata_digests)
+                for p in page.packages
+            ]
+            assert "kernel" in client.get_index_page().projects
+    assert pages["text/html"] == pages[JSON] != []
+    request = urllib.request.Request(f"{url}/{root}/kernel/", headers={"Accept": JSON})
+    with urllib.request.urlopen(request) as response:
+        details = simple.parse_project_details(response.read().decode(), response.headers["Content-Type"], "kernel")
+    assert all(f["size"] and f["upload-time"] for f in details["files"])
+
+
+def test_the_server_serves_what_installers_rely_on(index):
+    _, url = index
+
+    def get(path, **headers):
+        return urllib.request.urlopen(urllib.request.Request(url + path, headers=headers))
+
+    page = get("/cpu/kernel/")
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert (page.headers["Vary"], page.headers["Cache-Control"]) == ("Accept", "no-cache")
+    with pytest.raises(urllib.error.HTTPError, match="304"):
+        get("/cpu/kernel/", **{"If-None-Match": page.headers["ETag"]})
+    file = json.loads(get("/cpu/kernel/", Accept=JSON).read())["files"][0]
+    wheel = get("/cpu/kernel/" + file["url"], Range="bytes=-4")
+    assert (wheel.status, len(wheel.read())) == (206, 4)
+    assert "immutable" in wheel.headers["Cache-Control"]
+    assert get("/cpu/kernel/" + file["url"] + ".metadata").read().startswith(b"Metadata-Version")
+    for hidden in ("/_state/kernel.json", "/..%2f..%2fetc/passwd", "/../../../../etc/passwd", "/cpu/nothing/"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(hidden)
+
+
+def test_adding_the_same_again_changes_nothing_and_other_bytes_are_refused(tmp_path):
+    index = FolderIndex(tmp_path / "index")
+    path = make_wheel(tmp_path / "a", "k", "1+cpu.torch2.9")
+    index.add([indexed(path, "2.9", None)], upload_time=NOW)
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "index").rglob("*.*") if p.is_file()}
+    index.add([indexed(path, "2.9", None)], upload_time="2027-01-01T00:00:00Z")
+    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in before} == before
+    other = make_wheel(tmp_path / "b", "k", "1+cpu.torch2.9", files={"x.py": b"other"})
+    with pytest.raises(PackageIndexError, match="a published file never changes"):
+        index.add([indexed(other, "2.9", None)], upload_time=NOW)
+    assert verify(tmp_path / "index") == ()
+
+
+def test_verify_finds_what_is_wrong(tmp_path):
+    index = FolderIndex(tmp_path)
+    entry = index.add([indexed(make_wheel(tmp_path / "w", "k", "1"), "2.9", None)], upload_time=NOW)[0]
+    file = next((tmp_path / "files").rglob(entry.filename))
+    file.write_bytes(b"broken")
+    assert "is not the file that was published" in verify(tmp_path)[0]
+    file.unlink()
+    (tmp_path / "cpu" / "k" / "index.html").write_text("")
+    assert [line.split(" is ")[1] for line in verify(tmp_path)] == ["listed but not there", "not what the state says"]
+    (tmp_path / "_state" / "k.json").write_text("{")
+    with pytest.raises(PackageIndexError, match="broken"):
+        verify(tmp_path)
+
+
+def _publish(root, number):
+    path = make_wheel(root / f"w{number}", f"k{number % 3}", f"{number}")
+    FolderIndex(root / "index").add([indexed(path, "2.9", None)], upload_time=NOW)
+
+
+def test_many_writers_at_once_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_publish, args=(tmp_path, number)) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [w.exitcode for w in writers] == [0] * 8
+    assert sum(len(entries) for entries in FolderIndex(tmp_path / "index").entries().values()) == 8
+    assert verify(tmp_path / "index") == ()
