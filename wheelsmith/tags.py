@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.model import Cell
 
-_CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?")
+_CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
 
 
 def local_version(cell: Cell, *, stable_abi: str | None) -> str:

@@ -33,7 +33,7 @@ def processes_under(folder: Path) -> list[str]:
             continue
         try:
             words = (process / "cmdline").read_bytes().decode(errors="replace")
-            if str(folder) in words or str(folder) in os.readlink(process / "cwd"):
+            if str(folder) in words or str(folder) in str((process / "cwd").readlink()):
                 found.append(words)
         except OSError:
             continue
@@ -83,9 +83,6 @@ def test_only_missing_cells_are_built_again(factory):
 
 
 def test_ctrl_c_ends_with_the_summary(factory):
-    (factory.folder / "k" / "tiny.cpp").write_text('#include "slow.h"\n')
-    os.mkfifo(factory.folder / "pipe")
-    (factory.folder / "k" / "tiny.cpp").write_text("int f() { return __builtin_constant_p(1); }\n" + "\n" * 10)
     run = subprocess.Popen(
         factory.command("build-matrix", "-j", "1"),
         cwd=factory.folder,
@@ -106,7 +103,7 @@ def test_ctrl_c_ends_with_the_summary(factory):
 
 
 def test_one_broken_cell_does_not_stop_the_others(factory):
-    source = "#if __cplusplus > 201703L\n#error no C++20 today\n#endif\nint tiny_answer() { return 42; }\n"
+    source = '#if __cplusplus > 201703L\n#error no C++20 today\n#endif\n#include <cstdio>\nint tiny_answer() { return std::puts(""); }\n'
     (factory.folder / "k" / "tiny.cpp").write_text(source)
     answer = factory.run("build-matrix")
     assert answer.returncode == 1

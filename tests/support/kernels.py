@@ -45,7 +45,7 @@ def tiny_kernel(root: Path, **changes: str) -> Path:
     """A kernel without torch headers, which compiles in a blink."""
     files = {
         "build.toml": BUILD_TOML,
-        "tiny.cpp": "int tiny_answer() { return 42; }\n",
+        "tiny.cpp": '#include <cstdio>\nint tiny_answer() { return std::puts("42"); }\n',
         "torch-ext/binding.cpp": '#include "registration.h"\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n',
         "torch-ext/tiny/__init__.py": "",
         "README.md": "# tiny\n",

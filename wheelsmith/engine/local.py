@@ -13,6 +13,7 @@ from wheelsmith.engine.cgroup import make_group, remove_dead_groups
 from wheelsmith.engine.compilers import host_toolset
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
+from wheelsmith.errors import EngineError
 from wheelsmith.model import Toolset
 
 # The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
@@ -40,6 +41,7 @@ class Local:
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end, and kill what it leaves in its session."""
+        _refuse_spaces(command)
         remove_dead_groups()
         group = make_group(command.limits)
         read, write = os.pipe()
@@ -69,9 +71,20 @@ class Local:
         ).returncode
 
 
+def _refuse_spaces(command: Command) -> None:
+    """Refuse folders that nvcc, which pastes its commands together for a shell, would take apart."""
+    for mount in command.mounts:
+        if " " in str(mount.source):
+            raise EngineError(
+                f"engine local cannot build in a folder whose path has a space: {mount.source}",
+                remedy="choose another place with WHEELSMITH_CACHE, or use an engine that mounts folders: bwrap",
+            )
+
+
 def _environment(command: Command) -> dict[str, str]:
     work = next(str(mount.source) for mount in command.mounts if mount.writable)
-    paths = {mount.target: str(mount.source) for mount in command.mounts}
+    # Resolved, because gcc names system headers by their shortest real path whatever it was told.
+    paths = {mount.target: str(mount.source.resolve()) for mount in command.mounts}
     return {
         "PATH": ":".join(dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])),
         "HOME": work,
@@ -89,5 +102,5 @@ def _on_host(command: Command, word: str) -> str:
     """Give a path inside the sandbox as the path on this host that stands for it."""
     for mount in command.mounts:
         if word == mount.target or word.startswith(mount.target + "/"):
-            return str(mount.source) + word[len(mount.target) :]
+            return str(mount.source.resolve()) + word[len(mount.target) :]
     return word

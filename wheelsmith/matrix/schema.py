@@ -16,14 +16,15 @@ from wheelsmith.matrix.types import is_specifier
 from wheelsmith.tags import parse_capability
 
 ARCHES = ("x86_64", "aarch64")
-_MINOR = re.compile(r"\d+\.\d+")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
+_MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
 _UNITS = {
     "B": 1,
     **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)},
     **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
 }
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h)")
+_LONGEST_PATTERN = 200
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
@@ -47,6 +48,8 @@ def _capability(text: str) -> str:
 
 
 def _pattern(text: str) -> str:
+    if len(text) > _LONGEST_PATTERN:
+        raise ValueError(f"a pattern of {len(text)} characters is no pattern")
     if is_specifier(text):
         try:
             SpecifierSet(text)
@@ -67,14 +70,14 @@ def _public_version(text: str) -> str:
 
 def _size(text: str) -> int:
     match = _SIZE.fullmatch(text)
-    if not match:
+    if not match or float(match[1]) == 0:
         raise ValueError(f"{text!r} is not a size such as 8GiB")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
 def _seconds(text: str) -> float:
     match = _TIME.fullmatch(text)
-    if not match:
+    if not match or float(match[1]) == 0:
         raise ValueError(f"{text!r} is not a duration such as 90s, 45m or 2h")
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
@@ -106,6 +109,17 @@ def _distinct(values: list[str]) -> list[str]:
         if value in values[:number]:
             raise ValueError(f"{value} stands twice")
     return values
+
+
+def _only_text(schema: dict[str, Any]) -> None:
+    """Show editors the text that a person writes, not the number that it becomes."""
+    schema.pop("anyOf", None)
+    schema["type"] = "string"
+
+
+def _text_or_number(schema: dict[str, Any]) -> None:
+    schema.pop("anyOf", None)
+    schema["type"] = ["string", "number"]
 
 
 # Editors read an unquoted 2.10 as a number; wheelsmith reads it as the text it is.
@@ -217,13 +231,13 @@ class EngineModel(_Model):
 
     name: Literal["auto", "bwrap", "local"] = Field("auto", description="auto takes the first that works here")
     memory: Annotated[int, BeforeValidator(_size)] | None = Field(
-        None, description="Most memory for one cell, such as 8GiB", json_schema_extra={"type": "string"}
+        None, description="Most memory for one cell, such as 8GiB", json_schema_extra=_only_text
     )
     disk: Annotated[int, BeforeValidator(_size)] | None = Field(
-        None, description="Most disk for one cell, such as 16GiB", json_schema_extra={"type": "string"}
+        None, description="Most disk for one cell, such as 16GiB", json_schema_extra=_only_text
     )
     timeout: Annotated[float, BeforeValidator(_seconds)] | None = Field(
-        None, description="Longest time for one cell, such as 45m", json_schema_extra={"type": "string"}
+        None, description="Longest time for one cell, such as 45m", json_schema_extra=_only_text
     )
 
 
@@ -240,7 +254,7 @@ class MatrixModel(_Model):
     version: Annotated[str, AfterValidator(_public_version)] | None = Field(
         None,
         description="The version of the wheels; default: build.toml's",
-        json_schema_extra={"type": ["string", "number"]},
+        json_schema_extra=_text_or_number,
     )
     axes: AxesModel
     gpu_archs: GpuArchs | None = Field(

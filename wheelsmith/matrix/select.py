@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from wheelsmith.errors import SelectionError
 from wheelsmith.model import Cell, Excluded
 
+_MOST_BRACES = 6  # each multiplies what a pattern stands for
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -47,6 +48,8 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _expand_braces(pattern: str) -> Iterator[str]:
     match = _BRACES.search(pattern)
+    if pattern.count("{") > _MOST_BRACES:
+        raise SelectionError(f"more than {_MOST_BRACES} braces in one pattern")
     if not match:
         yield pattern
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 
@@ -51,6 +52,7 @@ def is_specifier(pattern: str) -> bool:
     return pattern[:1] in "<>=!~"
 
 
+@lru_cache(maxsize=4096)
 def _match(pattern: str, value: str) -> bool:
     if is_specifier(pattern):
         return value[:1].isdigit() and SpecifierSet(pattern).contains(value)

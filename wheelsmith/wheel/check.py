@@ -24,6 +24,8 @@ from wheelsmith.wheel.symbols import symbol_table
 
 _CUDA_LIBRARIES = ("libcudart.so*", "libtorch_cuda.so*", "libc10_cuda.so*", "libcu*.so*", "libnv*.so*")
 _LOCAL = re.compile(r"(?P<compute>cpu|cu(?P<major>\d{2})\d)(?:\.torch(?P<torch>\d+\.\d+))?")
+# PEP 600's names for the platforms of PEP 513, 571 and 599.
+_LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
 
 
@@ -88,7 +90,7 @@ def _requirements(contents: WheelContents) -> Iterator[Finding]:
     wrong = []
     if pin and str(torch) != f"=={pin}.*":
         wrong.append(f"the version says torch {pin}, Requires-Dist says torch{torch}")
-    if not pin and not str(torch).startswith(">="):
+    if not pin and not any(specifier.operator == ">=" for specifier in torch):
         wrong.append(f"the version names no torch, Requires-Dist says torch{torch}")
     yield _finding("torch-requirement", wrong, f"Requires-Dist: torch{torch}")
 
@@ -120,10 +122,10 @@ def _purity(contents: WheelContents, extensions: dict[str, Extension]) -> Iterat
 
 def _platform(path: Path, contents: WheelContents) -> Iterator[Finding]:
     shown = auditwheel.show(path)
-    claimed = next(iter(parse_wheel_filename(contents.filename)[3])).platform
+    claimed = sorted({tag.platform for tag in parse_wheel_filename(contents.filename)[3]})
     earned = str(shown["sym_tag"])
-    wrong = [] if _no_older(claimed, earned) else [f"the tag says {claimed}, the symbols need {earned}"]
-    yield _finding("platform-tag", wrong, f"{claimed}: the symbols need {earned}")
+    wrong = [f"the tag says {tag}, the symbols need {earned}" for tag in claimed if not _no_older(tag, earned)]
+    yield _finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {earned}")
     foreign = [name for name in shown["external_libs"] if not _matches(name, auditwheel.PROVIDED)]
     yield _finding(
         "libraries",
@@ -134,6 +136,8 @@ def _platform(path: Path, contents: WheelContents) -> Iterator[Finding]:
 
 def _no_older(claimed: str, earned: str) -> bool:
     """Say whether every machine that ``claimed`` names has the symbols that ``earned`` names."""
+    for old, new in _LEGACY.items():
+        claimed = claimed.replace(old, new)
     one, other = _MANYLINUX.fullmatch(claimed), _MANYLINUX.fullmatch(earned)
     if not one or not other:
         return claimed == earned
