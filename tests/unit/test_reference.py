@@ -1,0 +1,15 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+SPEC = importlib.util.spec_from_file_location("generate_reference", ROOT / "scripts" / "generate_reference.py")
+generate = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(generate)
+
+
+@pytest.mark.parametrize("name", list(generate.pages()))
+def test_generated_pages_are_current(name):
+    shown = (ROOT / "docs" / "reference" / name).read_text()
+    assert shown == generate.pages()[name], "run: python scripts/generate_reference.py"
