@@ -1,5 +1,5 @@
 # Sourced by the scripts beside it: one virtual environment with wheelsmith in it, made once.
-# Usage: . scripts/environment.sh [EXTRA]
+# extra=NAME, set before, installs one of pyproject.toml's extras too: dash gives a sourced script no arguments.
 
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ if ! command -v bwrap >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1; the
   command -v bwrap >/dev/null 2>&1 || echo "warning: no bubblewrap: builds will not be isolated" >&2
 fi
 
-extra="${1:-}"
+extra="${extra:-}"
 wanted="$(cksum <pyproject.toml) $extra"
 if [ "$(cat .venv/.wheelsmith 2>/dev/null)" != "$wanted" ]; then
   [ -x .venv/bin/python ] || python3 -m venv .venv

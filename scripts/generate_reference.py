@@ -1,6 +1,6 @@
 """Write the generated pages of docs/reference: the command line and the schema of matrix.yaml.
 
-    python scripts/generate_reference.py          a test says when it is needed
+python scripts/generate_reference.py          a test says when it is needed
 """
 
 from __future__ import annotations
@@ -59,7 +59,13 @@ def _table(definition: dict[str, Any], schema: dict[str, Any]) -> str:
     for key, value in definition.get("properties", {}).items():
         what = value.get("description") or _described(value, schema)
         needed = key in definition.get("required", ())
-        default = "required" if needed else "" if value.get("default") in (None, [], "") or isinstance(value["default"], dict) else f"`{value['default']}`"
+        default = (
+            "required"
+            if needed
+            else ""
+            if value.get("default") in (None, [], "") or isinstance(value["default"], dict)
+            else f"`{value['default']}`"
+        )
         rows.append(f"| `{key}` | {what.splitlines()[0] if what else ''} | {default} |")
     return "\n".join(rows)
 

@@ -19,7 +19,7 @@ from wheelsmith.events import (
     RunStarted,
     Transfer,
 )
-from wheelsmith.report.style import duration, outcome, sign, size
+from wheelsmith.report.style import ID_WIDTH, duration, outcome, sign, size
 from wheelsmith.report.summary import show_summary
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class LiveReporter:
                 self._running.pop(result.cell.id, None)
                 self._left -= 1
                 mark, style = sign(result.status, self._console)
-                self._print(f"{mark} {result.cell.id}  {outcome(result)}", style)
+                self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {outcome(result)}", style)
             case Transfer():
                 done = event.total and event.done >= event.total
                 self._transfer = "" if done else f"{event.name}  {size(event.done)} of {size(event.total)}"

@@ -19,7 +19,7 @@ from wheelsmith.events import (
     Transfer,
 )
 from wheelsmith.model import Status
-from wheelsmith.report.style import outcome, sign, size
+from wheelsmith.report.style import ID_WIDTH, outcome, sign, size
 from wheelsmith.report.summary import show_summary
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PlainReporter:
                 self._say(f"  {event.cell_id}  started")
             case CellFinished(result=result):
                 mark, style = sign(result.status, self._console)
-                self._say(f"{mark} {result.cell.id}  {outcome(result)}", style)
+                self._say(f"{mark} {result.cell.id:<{ID_WIDTH}}  {outcome(result)}", style)
                 if result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
                     self._say(f"::error title={result.cell.id}::{outcome(result)}")
             case Transfer() if event.total and event.done >= event.total:

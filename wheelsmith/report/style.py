@@ -10,6 +10,8 @@ from wheelsmith.model import BuildResult, Status
 if TYPE_CHECKING:
     from rich.console import Console
 
+# The longest name of a cell that is common: torch211-cxx11-cu130-aarch64-linux.
+ID_WIDTH = 34
 _SIGNS = {
     Status.BUILT: ("✓", "+", "green"),
     Status.CACHED: ("✓", "=", "cyan"),
