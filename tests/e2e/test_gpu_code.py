@@ -1,0 +1,61 @@
+"""What we read of a binary's GPU code against what NVIDIA's own cuobjdump lists."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from wheelsmith.events import ignore
+from wheelsmith.facts import cuda_prefix, cuda_toolkits
+from wheelsmith.run import default_cache
+from wheelsmith.toolchain import Toolchains
+from wheelsmith.wheel.elf import read_extension
+from wheelsmith.wheel.fatbin import read_fatbins
+
+pytestmark = [pytest.mark.e2e, pytest.mark.network]
+SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"
+LISTED = re.compile(r"(?:ELF|PTX) file.*\.sm_(\d+)([af]?)\.(cubin|ptx)")
+
+
+@pytest.fixture(scope="module")
+def cuobjdump(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cuobjdump")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
+    subprocess.run([*install, "nvidia-cuda-cuobjdump==13.5.37"], check=True)
+    return folder / "nvidia" / "cu13" / "bin" / "cuobjdump"
+
+
+@pytest.fixture(scope="module")
+def cuda():
+    return Toolchains(default_cache(), ignore).prepare(cuda_prefix(cuda_toolkits()["13.0"], "x86_64", "x86_64"))
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        ["80:sm_80"],
+        ["80:sm_80", "90:sm_90", "90a:sm_90a"],
+        ["100f:sm_100f", "120:sm_120"],
+        ["100a:sm_100a", "103a:sm_103a"],
+        ["75:compute_75", "120:sm_120", "120:compute_120"],
+        ["90:sm_90", "90a:compute_90a"],
+    ],
+    ids=" ".join,
+)
+def test_the_same_is_read(codes, cuda, cuobjdump, tmp_path):
+    source, library = tmp_path / "k.cu", tmp_path / "k.so"
+    source.write_text(SOURCE)
+    flags = [f"-gencode=arch=compute_{c.split(':')[0]},code={c.split(':')[1]}" for c in codes]
+    nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
+    subprocess.run(nvcc, check=True)
+    code = read_fatbins(read_extension("k.so", library.read_bytes()).fatbins)
+    listing = "".join(
+        subprocess.run([cuobjdump, option, library], check=True, capture_output=True, text=True).stdout
+        for option in ("--list-elf", "--list-ptx")
+    )
+    listed = {
+        (kind, f"{int(number) // 10}.{int(number) % 10}{suffix}") for number, suffix, kind in LISTED.findall(listing)
+    }
+    ours = {("cubin", c) for c in code.machine_code} | {("ptx", c) for c in code.ptx}
+    assert ours == listed != set()

@@ -1,0 +1,189 @@
+import json
+
+import pytest
+
+from wheelsmith.errors import BuildTomlError
+from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind, Toolset
+from wheelsmith.plan import make_plan
+from wheelsmith.recipe import KernelSource, parse_build_toml
+
+TOML = """\
+[general]
+name = "my-kernel"
+version = 3
+edition = 5
+license = "Apache-2.0"
+backends = ["cpu", "cuda"]
+{general}
+[torch]
+src = ["torch-ext/b.cpp"]
+cxx-flags = ["-Wextra"]
+{torch}
+[kernel.host]
+backend = "cpu"
+depends = []
+include = ["inc"]
+cxx-flags = ["-mavx2"]
+src = ["a.cpp", "a.h"]
+
+[kernel.device]
+backend = "cuda"
+depends = ["torch"]
+cuda-flags = ["-lineinfo"]
+src = ["a.cu"]
+{device}
+"""
+PATHS = (
+    "a.cpp",
+    "a.cu",
+    "a.h",
+    "c.cu",
+    "torch-ext/b.cpp",
+    "torch-ext/my_kernel/__init__.py",
+    "torch-ext/my_kernel/x.json",
+)
+SOURCE = KernelSource(
+    id=SourceId(origin="path", revision=None, commit=None, tree="0123456789abcdef"), paths=PATHS, readme=None
+)
+GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
+
+
+def plan(
+    *,
+    torch="2.11",
+    cuda="13.0",
+    archs=None,
+    toolset=GXX,
+    distribution=None,
+    version=None,
+    arch="x86_64",
+    general="",
+    binding="",
+    device="",
+):
+    text = TOML.format(general=general, torch=binding, device=device)
+    cell = Cell(torch=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs))
+    return make_plan(
+        cell,
+        spec=parse_build_toml(text),
+        source=SOURCE,
+        distribution=distribution,
+        version=version,
+        toolset=toolset,
+        host_arch="x86_64",
+    )
+
+
+def commands(a_plan, kind):
+    return {step.output: " ".join(step.argv) for step in a_plan.recipe.steps if step.kind is kind}
+
+
+def test_a_cuda_plan():
+    made = plan(archs=("8.0", "9.0a", "12.0+PTX"))
+    assert BuildPlan.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert made.wheel.version == "3+cu130.torch2.11"
+    assert "Requires-Dist: torch==2.11.*\n" in made.wheel.metadata
+    assert made.wheel.gpu_archs == ("8.0", "9.0a", "12.0+PTX")
+    nvcc = commands(made, StepKind.NVCC)["build/obj/a.cu.o"]
+    for flag in (
+        "-std=c++17",
+        "-lineinfo",
+        "-objtemp",
+        "-DCUDA_KERNEL",
+        "code=sm_90a",
+        "code=compute_120",
+        "-DENABLE_FP8",
+    ):
+        assert flag in nvcc
+    assert "-DTORCH_EXTENSION_NAME=_my_kernel_cuda_0123456789" in nvcc
+    assert "-Wextra" in commands(made, StepKind.CXX)["build/obj/torch-ext/b.cpp.o"]
+    link = next(iter(commands(made, StepKind.LINK).values()))
+    assert (
+        link.index("libtorch_cuda.so")
+        < link.index("-l:libcudart.so.13")
+        < link.index("--as-needed", link.index("cudart"))
+    )
+    assert made.recipe.contents["my_kernel/_ops.py"] == "src/torch-ext/my_kernel/_ops.py"
+    assert "my_kernel/x.json" not in made.recipe.contents
+
+
+def test_a_cpu_plan():
+    made = plan(cuda=None, torch="2.13")
+    assert (made.wheel.version, made.cuda, made.wheel.gpu_archs) == ("3+cpu.torch2.13", None, ())
+    host = commands(made, StepKind.CXX)["build/obj/a.cpp.o"]
+    assert "-std=c++20" in host  # kernel-builder's choice from torch 2.12 on
+    assert "-mavx2" in host
+    assert "-I/work/src/inc" in host
+    assert not commands(made, StepKind.NVCC)
+
+
+def test_no_path_of_this_machine_is_in_a_plan():
+    text = json.dumps(plan().to_json())
+    from pathlib import Path
+
+    assert str(Path.home()) not in text
+    assert str(Path.cwd()) not in text
+
+
+def test_what_decides_the_bytes_decides_the_digest():
+    base = plan()
+    other_gxx = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="e")
+    different = [plan(torch="2.13"), plan(cuda=None), plan(archs=("8.0",)), plan(toolset=other_gxx), plan(version="4")]
+    digests = [p.build_digest for p in [base, *different]]
+    assert len(set(digests)) == len(digests)
+    assert plan().build_digest == base.build_digest
+
+
+def test_stable_abi_is_one_build_for_every_torch():
+    made = [plan(torch=t, **STABLE) for t in ("2.11", "2.13", "2.15")]
+    assert len({p.build_digest for p in made}) == 1
+    assert made[0].wheel.version == "3+cu130"
+    assert "Requires-Dist: torch>=2.11\n" in made[0].wheel.metadata
+    assert "-DTORCH_TARGET_VERSION=0x020b000000000000" in commands(made[0], StepKind.NVCC)["build/obj/a.cu.o"]
+    assert isinstance(plan(torch="2.10", **STABLE), Excluded)
+    # Other backends of the same kernel do not use it.
+    assert plan(cuda=None, **STABLE).wheel.version == "3+cpu.torch2.11"
+
+
+STABLE = {"device": '\n[torch.stable-abi]\ncuda = "2.11"\n'}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"general": '[general.cuda]\nmaxver = "12.9"'}, "needs cuda 12.9 or older"),
+        ({"general": '[general.cuda]\nminver = "13.1"'}, "needs cuda 13.1 or newer"),
+        ({"binding": 'minver = "2.12"'}, "needs torch 2.12 or newer"),
+        ({"general": 'kernel-depends = [{repo-id = "a/b", version = 1}]'}, "needs a/b from the Hub"),
+        ({"general": 'python-depends = ["numpy"]'}, "not on kernel-builder's list"),
+        ({"device": 'cuda-capabilities = ["8.0"]', "archs": ("9.0",)}, "none of which"),
+        ({"device": 'cuda-minver = "13.5"'}, "no kernel section of build.toml applies"),
+        ({"archs": ("5.0",)}, "cannot make code for 5.0"),
+        ({"toolset": None}, "apt-get install g++"),
+        ({"toolset": None, "arch": "aarch64"}, "apt-get install g++-aarch64-linux-gnu"),
+    ],
+)
+def test_a_cell_that_cannot_be_built_has_a_reason(options, reason):
+    made = plan(**options)
+    assert isinstance(made, Excluded)
+    assert reason in made.reason
+
+
+def test_dependencies_names_and_versions():
+    made = plan(general='python-depends = ["einops"]', distribution="My.Dist", version="1.2")
+    assert "Requires-Dist: einops\n" in made.wheel.metadata
+    assert "Name: My.Dist\nVersion: 1.2+cu130.torch2.11\n" in made.wheel.metadata
+    assert "License-Expression: Apache-2.0\n" in made.wheel.metadata
+
+
+def test_a_source_of_two_sections_is_compiled_once():
+    made = plan(
+        device='[kernel.more]\nbackend = "cuda"\ndepends = []\nsrc = ["a.cu", "c.cu"]\ncuda-flags = ["-DMORE"]\n'
+    )
+    assert set(commands(made, StepKind.NVCC)) == {"build/obj/a.cu.o", "build/obj/c.cu.o"}
+    assert "-lineinfo -DMORE" in commands(made, StepKind.NVCC)["build/obj/a.cu.o"]
+
+
+def test_a_source_that_is_not_there_is_the_kernels_mistake():
+    with pytest.raises(BuildTomlError, match=r"gone\.cu, which is not there"):
+        plan(device='[kernel.more]\nbackend = "cuda"\ndepends = []\nsrc = ["gone.cu"]\n')
