@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -85,8 +89,26 @@ def command(  # noqa: PLR0913  # one parameter an option
                 _keep_results(prepared, event, as_json=as_json)
             report(event)
 
-        outcome = build(prepared, request, listen, threading.Event())
+        with _cancelled_by_signals() as cancel:
+            outcome = build(prepared, request, listen, cancel)
     ctx.exit(_exit_code(prepared, outcome.results, interrupted=outcome.interrupted))
+
+
+@contextmanager
+def _cancelled_by_signals() -> Iterator[threading.Event]:
+    """Give a flag that Ctrl-C and SIGTERM set; asked a second time, the process ends at once."""
+    cancel = threading.Event()
+
+    def ask(number: int, _: FrameType | None) -> None:
+        signal.signal(number, before[number])
+        cancel.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield cancel
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep_results(prepared: Prepared, finished: RunFinished, *, as_json: bool) -> None:

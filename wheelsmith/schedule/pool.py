@@ -31,7 +31,7 @@ def run_builds(
     :param memory: bytes that all builds together may need; one that needs more runs alone.
     :param cost: the bytes that a build needs at its worst. The costliest start first, so that none is left for the end.
     :param on_result: is called in the calling thread, as answers come.
-    :param cancel: when set, what runs is killed and what waits is not started; so does Ctrl-C.
+    :param cancel: when set, what runs is killed and what waits is not started.
     """
     waiting = sorted(builds, key=lambda build: -cost(build.plan))
     state = _Pool(run_one=run_one, memory=memory, cost=cost, waiting=waiting, fail_fast=fail_fast)
@@ -46,10 +46,6 @@ def run_builds(
         except queue.Empty:
             if cancel.is_set():
                 state.stop()
-            continue
-        except KeyboardInterrupt:
-            cancel.set()
-            state.stop()
             continue
         left -= 1
         for answer in build.answers(result):
