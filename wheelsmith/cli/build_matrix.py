@@ -100,7 +100,7 @@ def _cancelled_by_signals() -> Iterator[threading.Event]:
     cancel = threading.Event()
 
     def ask(number: int, _: FrameType | None) -> None:
-        signal.signal(number, before[number])
+        signal.signal(number, before[signal.Signals(number)])
         cancel.set()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
