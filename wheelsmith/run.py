@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event as Flag
 
-from wheelsmith.engine import Engine, Limits, choose
+from wheelsmith.engine import Engine, Limits, Local, choose
 from wheelsmith.errors import EngineError, MatrixError, Place, StoreError
 from wheelsmith.events import CellFinished, Listener, Notice, RunFinished, RunStarted
 from wheelsmith.files import atomic_copy, remove_tree
@@ -106,6 +106,8 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     engine = choose(request.engine or matrix.engine.name, trusted=matrix.kernel.path is not None)
+    if engine.name == Local.name:
+        listen(Notice(level="warning", text=f"engine local: isolation is {engine.probe().isolation}"))
     kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
     planner = _Planner(matrix=matrix, spec=spec, kernel=kernel, engine=engine)
     planned = tuple(planner.plan(answer) for answer in answers)

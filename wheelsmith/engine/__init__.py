@@ -1,6 +1,7 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
 from wheelsmith.engine.choose import choose, engines
+from wheelsmith.engine.local import Local
 from wheelsmith.engine.protocol import (
     Command,
     Ending,
@@ -18,6 +19,7 @@ __all__ = [
     "Engine",
     "Exit",
     "Limits",
+    "Local",
     "Mount",
     "Probe",
     "Readiness",
