@@ -7,7 +7,10 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 _CHUNK = 1 << 20
 
@@ -19,32 +22,28 @@ def sha256_file(path: Path) -> str:
 
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Write ``data`` beside ``path``, flush it to disk and rename it into place."""
+    """Write ``data`` so that ``path`` is either as it was or whole."""
+    with _replacing(path) as file:
+        file.write(data)
+
+
+def atomic_copy(source: Path, path: Path) -> None:
+    """Copy a file so that ``path`` is either as it was or whole."""
+    with _replacing(path) as file, source.open("rb") as origin:
+        shutil.copyfileobj(origin, file, _CHUNK)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file beside ``path`` that is flushed to disk and renamed into place when the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def atomic_copy(source: Path, path: Path) -> None:
-    """Copy a file so that ``path`` is either absent or whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as target, source.open("rb") as origin:
-            shutil.copyfileobj(origin, target, _CHUNK)
-            target.flush()
-            os.fsync(target.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:

@@ -150,7 +150,7 @@ bwrap_only = pytest.mark.skipif("bwrap" not in READY, reason="bubblewrap is not 
     "attack",
     [
         "import socket; socket.create_connection(('127.0.0.1', 22), 2)",
-        "import socket; socket.getaddrinfo('pypi.org', 443)",
+        "import socket; socket.getaddrinfo('example.org', 443)",
         "open('/escaped', 'w')",
         "open('/usr/escaped', 'w')",
         "print(open('/etc/passwd').read())",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 import ssl
 import subprocess
 import sys
@@ -13,7 +15,9 @@ from urllib.request import url2pathname
 
 import httpx
 
-_DEFAULT_INDEX = "https://pypi.org/simple"
+from wheelsmith.errors import ToolchainError
+
+_DEFAULT_INDEX = re.compile(r"\(default (\S+?)\)")
 _SECTIONS = ("global", "download", "install", ":env:")
 
 
@@ -78,15 +82,28 @@ def local_folder(location: str) -> Path | None:
 
 
 def _indexes(options: dict[str, str]) -> list[str]:
-    return [options.get("index-url", _DEFAULT_INDEX), *options.get("extra-index-url", "").split()]
+    return [options.get("index-url") or _default_index(), *options.get("extra-index-url", "").split()]
+
+
+def _default_index() -> str:
+    """Ask pip which index it uses when nobody names one: only its help says so."""
+    found = _DEFAULT_INDEX.search(_pip("download", "--help").partition("--index-url")[2])
+    if found is None:
+        raise ToolchainError("pip names no default index", remedy="name one with PIP_INDEX_URL")
+    return found[1]
 
 
 def _pip_config_list() -> str:
+    return _pip("config", "list")
+
+
+def _pip(*argv: str) -> str:
     answer = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list", "--disable-pip-version-check"],
+        [sys.executable, "-m", "pip", *argv, "--disable-pip-version-check"],
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "COLUMNS": "200"},
     )
     return answer.stdout
 
