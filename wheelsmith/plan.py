@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from packaging.version import Version
 
 from wheelsmith import layout
@@ -29,7 +31,7 @@ from wheelsmith.recipe import (
 )
 from wheelsmith.recipe.compile import SourceGroup
 from wheelsmith.recipe.make import namespace
-from wheelsmith.tags import local_version
+from wheelsmith.tags import local_version, wheel_stem
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
 RECIPE_VERSION = 1
@@ -150,9 +152,7 @@ def _noarch_plan(cell: Cell, spec: KernelSpec, source: KernelSource, name: str, 
         python_tag="py3",
         abi_tag="none",
         platform="any",
-        metadata=render_metadata(
-            spec, distribution=name, version=public, requirements=requirements, readme=source.readme
-        ),
+        metadata=render_metadata(spec, distribution=name, version=public, requirements=requirements, source=source),
         module=spec.module,
         gpu_archs=(),
         torch=None,
@@ -300,9 +300,7 @@ def _wheel(
         python_tag="cp39",
         abi_tag="abi3",
         platform=f"linux_{cell.arch}",
-        metadata=render_metadata(
-            spec, distribution=name, version=version, requirements=requirements, readme=source.readme
-        ),
+        metadata=render_metadata(spec, distribution=name, version=version, requirements=requirements, source=source),
         module=spec.module,
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
         torch=stable if floor else cell.torch,
@@ -331,6 +329,9 @@ def _plan(
     recipe: Recipe,
     wheel: WheelSpec,
 ) -> BuildPlan:
+    info = f"{wheel_stem(wheel.distribution)}-{wheel.version}.dist-info"
+    licences = {f"{info}/licenses/{path}": f"src/{path}" for path in source.licences}
+    recipe = replace(recipe, contents={**recipe.contents, **licences})
     return BuildPlan(
         cell=cell,
         source=source.id,

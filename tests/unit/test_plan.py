@@ -34,6 +34,7 @@ src = ["a.cu"]
 {device}
 """
 PATHS = (
+    "LICENSE",
     "a.cpp",
     "a.cu",
     "a.h",
@@ -173,7 +174,8 @@ def test_dependencies_names_and_versions():
     made = plan(general='python-depends = ["einops"]', distribution="My.Dist", version="1.2")
     assert "Requires-Dist: einops\n" in made.wheel.metadata
     assert "Name: My.Dist\nVersion: 1.2+cu130.torch2.11\n" in made.wheel.metadata
-    assert "License-Expression: Apache-2.0\n" in made.wheel.metadata
+    assert "License-Expression: Apache-2.0\nLicense-File: LICENSE\n" in made.wheel.metadata
+    assert made.recipe.contents["my_dist-1.2+cu130.torch2.11.dist-info/licenses/LICENSE"] == "src/LICENSE"
 
 
 def test_a_source_of_two_sections_is_compiled_once():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -20,6 +21,7 @@ from wheelsmith.recipe.spec import KernelSpec
 from wheelsmith.record import Record
 
 _PACKAGES = "torch-ext"
+_LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
 _UNIQUE = 10  # hex digits of the tree digest in the operators' namespace
 
 
@@ -34,6 +36,11 @@ class KernelSource(Record):
     id: SourceId
     paths: tuple[str, ...]
     readme: str | None
+
+    @property
+    def licences(self) -> tuple[str, ...]:
+        """Give the files that hold licence texts: those at the top that are named like one."""
+        return tuple(path for path in self.paths if _LICENCE.fullmatch(path))
 
 
 def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:

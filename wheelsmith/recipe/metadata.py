@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
+from wheelsmith.recipe.make import KernelSource
 from wheelsmith.recipe.spec import KernelSpec
 
 REQUIRES_PYTHON = ">=3.9"
@@ -20,11 +21,12 @@ class Requirements:
 
 
 def render_metadata(
-    spec: KernelSpec, *, distribution: str, version: str, requirements: Requirements, readme: str | None
+    spec: KernelSpec, *, distribution: str, version: str, requirements: Requirements, source: KernelSource
 ) -> str:
     """Give the whole text, of metadata version 2.4 (core metadata specification)."""
     fields = [("Metadata-Version", "2.4"), ("Name", distribution), ("Version", version)]
     fields += [("Summary", f"The {spec.name} kernel for torch"), *_licence(spec.license)]
+    fields += [("License-File", path) for path in source.licences]
     fields += [
         ("Project-URL", f"{label}, {url}")
         for label, url in (("Upstream", spec.upstream), ("Source", spec.source))
@@ -37,7 +39,7 @@ def render_metadata(
         fields += [("Requires-Dist", f'{text}; extra == "{extra}"') for text in texts]
     fields.append(("Description-Content-Type", "text/markdown"))
     head = "".join(f"{name}: {value}\n" for name, value in fields)
-    return f"{head}\n{_description(spec, readme)}"
+    return f"{head}\n{_description(spec, source.readme)}"
 
 
 def _licence(licence: str | None) -> list[tuple[str, str]]:
