@@ -19,12 +19,10 @@ class CellSettings(Record):
 
     :param gpu_archs: compute capabilities such as ``8.0`` or ``9.0+PTX``; None takes the toolkit's default.
     :param advertise: False builds the cell but leaves it out of the index.
-    :param image: a container image for container engines; None takes the engine's own.
     """
 
     gpu_archs: tuple[str, ...] | None = None
     advertise: bool = True
-    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

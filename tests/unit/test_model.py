@@ -13,9 +13,7 @@ cells = st.builds(
     torch=st.from_regex(r"\A2\.[0-9]{1,2}\Z"),
     cuda=st.none() | st.from_regex(r"\A1[0-9]\.[0-9]\Z"),
     arch=st.sampled_from(["x86_64", "aarch64"]),
-    settings=st.builds(
-        CellSettings, gpu_archs=st.none() | st.lists(texts).map(tuple), advertise=st.booleans(), image=st.none() | texts
-    ),
+    settings=st.builds(CellSettings, gpu_archs=st.none() | st.lists(texts).map(tuple), advertise=st.booleans()),
 )
 wheels = st.builds(
     WheelFile,

@@ -202,7 +202,6 @@ def _rule(model: MatrixModel, number: int, place: str) -> Rule:
         place=place,
         gpu_archs=tuple(archs) if archs else None,
         advertise=settings.advertise if settings else None,
-        image=settings.image if settings else None,
     )
 
 

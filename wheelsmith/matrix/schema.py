@@ -202,7 +202,6 @@ class SettingsModel(_Model):
 
     gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
     advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
-    image: str | None = Field(None, description="A container image, for container engines", min_length=1)
 
 
 class RuleModel(_Model):

@@ -73,7 +73,6 @@ class Rule(Record):
     place: str
     gpu_archs: tuple[str, ...] | None = None
     advertise: bool | None = None
-    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
