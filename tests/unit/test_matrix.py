@@ -125,6 +125,8 @@ engine: {memory: 8}
         ("kernel: {path: k}\naxes: {torch: [], cuda: [cpu]}", "torch is empty"),
         ("kernel: {path: k}\naxes: {torch: [2.13, 2.13], cuda: [cpu]}", "2.13 stands twice"),
         ("kernel: {path: k}\naxes: {torch: 2.13, cuda: [cpu]}", "torch must be a list"),
+        ("kernel: {path: k}\naxes: {torch: [21.1], cuda: [cpu]}", "'21.1' is not a release"),
+        ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [1.30]}", "'1.30' is not a release"),
         ("kernel: {path: k}", "axes is missing"),
         ("kernel: {path: k, hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "exactly one of hub and path"),
         ("kernel: {hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "needs a revision"),

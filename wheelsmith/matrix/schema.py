@@ -16,7 +16,9 @@ from wheelsmith.matrix.types import is_specifier
 from wheelsmith.tags import parse_capability
 
 ARCHES = ("x86_64", "aarch64")
-_MINOR = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+# A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
+_TORCH = re.compile(r"[1-9]\.[0-9]{1,3}")
+_CUDA = re.compile(r"[1-9][0-9]\.[0-9]")
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
 _UNITS = {
     "B": 1,
@@ -29,17 +31,21 @@ _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
 
-def _minor(text: str) -> str:
+def _release(text: str, shape: re.Pattern[str]) -> str:
     if re.fullmatch(r"\d+\.\d+\.\d+\S*", text):
         short = ".".join(text.split(".")[:2])
         raise ValueError(f"{text} names a patch release; write {short}: its wheel serves every {short}.x")
-    if not _MINOR.fullmatch(text):
+    if not shape.fullmatch(text):
         raise ValueError(f"{text!r} is not a release such as 2.11 or 13.0")
     return text
 
 
+def _torch(text: str) -> str:
+    return _release(text, _TORCH)
+
+
 def _cuda(text: str) -> str:
-    return text if text == "cpu" else _minor(text)
+    return text if text == "cpu" else _release(text, _CUDA)
 
 
 def _capability(text: str) -> str:
@@ -125,7 +131,7 @@ def _text_or_number(schema: dict[str, Any]) -> None:
 # Editors read an unquoted 2.10 as a number; wheelsmith reads it as the text it is.
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 
-TorchMinor = Annotated[str, AfterValidator(_minor), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+TorchMinor = Annotated[str, AfterValidator(_torch), Field(json_schema_extra=_TEXT_OR_NUMBER)]
 CudaMinor = Annotated[str, AfterValidator(_cuda), Field(json_schema_extra=_TEXT_OR_NUMBER)]
 Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra=_TEXT_OR_NUMBER)]
 Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=_TEXT_OR_NUMBER)]
