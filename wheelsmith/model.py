@@ -19,10 +19,12 @@ class CellSettings(Record):
 
     :param gpu_archs: compute capabilities such as ``8.0`` or ``9.0+PTX``; None takes the toolkit's default.
     :param advertise: False builds the cell but leaves it out of the index.
+    :param image: the container image that the cell must be built in; None leaves it to the engine's default.
     """
 
     gpu_archs: tuple[str, ...] | None = None
     advertise: bool = True
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +96,57 @@ class Toolset(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixId(Record):
-    """A toolchain prefix that can be made from pinned files.
+class ImageId(Record):
+    """A container image.
 
-    :param kind: ``cuda`` or ``torch``.
+    :param name: what was asked for: ``debian``, or a reference.
+    :param digest: the engine's own id of its content, ``sha256:…``.
+    """
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaHome(Record):
+    """A CUDA toolkit that was found where cells are built.
+
+    :param version: ``12.4``.
+    :param release: ``12.4.131``, as nvcc says it.
+    :param digest: sha256 over its programs and headers.
+    """
+
+    home: str
+    version: str
+    release: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace(Record):
+    """What an engine offers to build with, on this machine or in one image.
+
+    :param image: None where the machine itself is what cells see.
+    :param machine: the CPU architecture that programs run on.
+    :param pythons: ``major.minor`` → the program's path.
+    """
+
+    image: ImageId | None
+    machine: str
+    toolsets: tuple[Toolset, ...]
+    pythons: dict[str, str]
+    cuda: CudaHome | None
+
+    def toolset(self, arch: str) -> Toolset | None:
+        """Give the compilers for ``arch``, or None when there are none."""
+        return next((toolset for toolset in self.toolsets if toolset.arch == arch), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixId(Record):
+    """A toolchain prefix that can be made from pinned files, or that an image holds.
+
+    :param kind: ``cuda``, ``torch``, or ``image-cuda`` for a toolkit that lies in the image.
     :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
     :param digest: sha256 over the pins it is made from, known before anything is fetched.
     """
@@ -186,9 +235,12 @@ class BuildPlan(Record):
 
     Two cells whose plans have the same ``build_digest`` are one build: a stable-ABI kernel is compiled once
     for every torch it serves.
+
+    :param image: where it is built, or None on the machine itself.
     """
 
     cell: Cell
+    image: ImageId | None
     source: SourceId
     toolset: Toolset | None
     cuda: PrefixId | None
@@ -204,6 +256,9 @@ class BuildPlan(Record):
         """Give the sha256 of all that decides the wheel's bytes, in hex."""
         data = self.to_json()
         del data["cell"]
+        # Of an image only its compilers reach the wheel, and toolset names those by their bytes: another engine, or
+        # the same compilers without any image, make the same wheel.
+        del data["image"]
         # A branch that moved without changing a file is no reason to build again.
         data["source"] = {"tree": self.source.tree}
         return canonical_digest(data)

@@ -141,7 +141,7 @@ def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
     ]
     if plan.torch:
         mounts.append(Mount(source=workshop.toolchains.prepare(plan.torch), target=layout.TORCH))
-    if plan.cuda:
+    if plan.cuda and plan.cuda.kind == "cuda":
         mounts.append(Mount(source=workshop.toolchains.prepare(plan.cuda), target=layout.CUDA))
     return Command(
         name=f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}",
@@ -155,6 +155,7 @@ def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
         },
         workdir=layout.WORK,
         limits=workshop.limits,
+        image=plan.image,
     )
 
 

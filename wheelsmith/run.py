@@ -4,72 +4,29 @@ from __future__ import annotations
 
 import fcntl
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event as Flag
 
-from wheelsmith.engine import Engine, Limits, Local, choose
-from wheelsmith.errors import EngineError, MatrixError, Place, StoreError
-from wheelsmith.events import CellFinished, Listener, Notice, RunFinished, RunStarted
+from wheelsmith.engine import Limits
+from wheelsmith.errors import EngineError, Place, StoreError
+from wheelsmith.events import CellFinished, Listener, RunFinished, RunStarted
 from wheelsmith.files import atomic_copy, remove_tree
 from wheelsmith.index import FolderIndex, IndexedWheel
-from wheelsmith.matrix import Matrix, expand, idle_rules, load_matrix, select
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, Status, StepKind, Toolset
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, Status, StepKind
 from wheelsmith.pipeline import Workshop, build_cell
-from wheelsmith.plan import make_plan
-from wheelsmith.recipe import KernelSource, KernelSpec, parse_build_toml
+from wheelsmith.prepare import Prepared, Request
 from wheelsmith.schedule import fold, run_builds
-from wheelsmith.source import SourceTree, fetch_source
 from wheelsmith.store import Store, StoredWheel
 from wheelsmith.toolchain import Toolchains
 
 # What one compiler process needs at its worst, in bytes: measured with torch/all.h of torch 2.11.
 _STEP_MEMORY = {StepKind.NVCC: 2_700 * 2**20, StepKind.CXX: 1_400 * 2**20}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What the command line asks for.
-
-    :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
-    :param engine: overrides the matrix's choice.
-    :param jobs: cells at once; None takes one per core.
-    :param cores_per_cell: compile steps at once within a cell; None shares the cores out.
-    :param out: overrides the matrix's output folder.
-    :param force: build also what the store has.
-    :param test: run the kernel's test command on every wheel, also on those of the store.
-    """
-
-    matrix: Path
-    cache: Path
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    engine: str | None = None
-    jobs: int | None = None
-    cores_per_cell: int | None = None
-    out: Path | None = None
-    force: bool = False
-    fail_fast: bool = False
-    test: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A request thought through: what will be built, where, and what will not and why."""
-
-    matrix: Matrix
-    kernel: str
-    source: SourceTree
-    engine: Engine
-    plans: tuple[BuildPlan, ...]
-    excluded: tuple[Excluded, ...]
-    out: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,50 +39,11 @@ class Outcome:
     interrupted: bool
 
 
-def default_cache() -> Path:
-    """Give the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
-    if named := os.environ.get("WHEELSMITH_CACHE"):
-        return Path(named).absolute()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("wheelsmith")
-
-
-def prepare(request: Request, listen: Listener) -> Prepared:
-    """Read the matrix, fetch the kernel's source and plan every selected cell.
-
-    :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
-    """
-    matrix = load_matrix(request.matrix)
-    for rule in idle_rules(matrix):
-        listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
-    answers = select(expand(matrix), only=request.only, skip=request.skip)
-    base = request.matrix.resolve().parent
-    source = fetch_source(matrix.kernel, base=base)
-    spec = parse_build_toml(source.read_text("build.toml"), file="build.toml")
-    if request.test and not matrix.kernel.test:
-        raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
-    engine = choose(request.engine or matrix.engine.name, trusted=matrix.kernel.path is not None)
-    if engine.name == Local.name:
-        listen(Notice(level="warning", text=f"engine local: isolation is {engine.probe().isolation}"))
-    kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
-    planner = _Planner(matrix=matrix, spec=spec, kernel=kernel, engine=engine)
-    planned = tuple(planner.plan(answer) for answer in answers)
-    return Prepared(
-        matrix=matrix,
-        kernel=_label(spec, source),
-        source=source,
-        engine=engine,
-        plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
-        excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
-        out=(request.out or base / matrix.output.path).absolute(),
-    )
-
-
 def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) -> Outcome:
     """Build what the store does not have, then publish every wheel of the run to its index."""
     start = time.monotonic()
     _make_folder(prepared.out)
+    prepared.engine.tidy()
     listen(
         RunStarted(
             kernel=prepared.kernel,
@@ -175,32 +93,6 @@ def make_workshop(prepared: Prepared, request: Request, folder: Path, jobs: int,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planner:
-    """Plans cells of one kernel; asks the engine for each architecture's compilers once."""
-
-    matrix: Matrix
-    spec: KernelSpec
-    kernel: KernelSource
-    engine: Engine
-    toolsets: dict[str, Toolset | None] = field(default_factory=dict)
-
-    def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
-        if isinstance(answer, Excluded):
-            return answer
-        if answer.arch not in self.toolsets:
-            self.toolsets[answer.arch] = self.engine.toolset(answer.arch)
-        return make_plan(
-            answer,
-            spec=self.spec,
-            source=self.kernel,
-            distribution=self.matrix.kernel.distribution,
-            version=self.matrix.version,
-            toolset=self.toolsets[answer.arch],
-            host_arch=platform.machine(),
-        )
-
-
 def _make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -210,11 +102,6 @@ def _make_folder(out: Path) -> None:
             f"the output folder {out} cannot be written: {error.strerror}",
             remedy="mend its permissions, or choose another place with --out",
         ) from error
-
-
-def _label(spec: KernelSpec, source: SourceTree) -> str:
-    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name
-    return f"{origin} @{(source.id.commit or source.id.tree)[:7]}"
 
 
 def _build_all(

@@ -50,6 +50,7 @@ def smoke_test(
             env={"PYTHONPATH": f"{layout.WORK}/site:{_RUNTIME}", "LC_ALL": "C.UTF-8"},
             workdir=layout.WORK,
             limits=limits,
+            image=plan.image,
         ),
         on_line,
         cancel,

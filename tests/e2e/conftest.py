@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wheelsmith.run import default_cache
+from wheelsmith.prepare import default_cache
 
 ROOT = Path(__file__).parent.parent.parent
 

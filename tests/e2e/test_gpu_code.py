@@ -8,7 +8,7 @@ import pytest
 
 from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits
-from wheelsmith.run import default_cache
+from wheelsmith.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.elf import read_extension
 from wheelsmith.wheel.fatbin import read_fatbins

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from wheelsmith.errors import BuildTomlError
-from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind, Toolset
-from wheelsmith.plan import make_plan
+from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind, Toolset, Workplace
+from wheelsmith.plan import plan_kernel
 from wheelsmith.recipe import KernelSource, parse_build_toml
 
 TOML = """\
@@ -64,14 +64,15 @@ def plan(
 ):
     text = TOML.format(general=general, torch=binding, device=device)
     cell = Cell(torch=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs))
-    return make_plan(
+    return plan_kernel(
         cell,
         spec=parse_build_toml(text),
         source=SOURCE,
         distribution=distribution,
         version=version,
-        toolset=toolset,
-        host_arch="x86_64",
+        workplace=Workplace(
+            image=None, machine="x86_64", toolsets=(toolset,) if toolset else (), pythons={}, cuda=None
+        ),
     )
 
 

@@ -26,6 +26,7 @@ def plan(number: int, torch: str = "2.11") -> BuildPlan:
     return BuildPlan(
         cell=Cell(torch=torch, cuda=None, arch=f"a{number}"),
         source=SourceId(origin="path", revision=None, commit=None, tree="t"),
+        image=None,
         toolset=None,
         cuda=None,
         torch=None,

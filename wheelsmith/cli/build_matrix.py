@@ -19,7 +19,8 @@ from wheelsmith.errors import ExitCode
 from wheelsmith.events import Event, RunFinished
 from wheelsmith.files import atomic_write
 from wheelsmith.model import BuildResult
-from wheelsmith.run import Prepared, build, prepare
+from wheelsmith.prepare import Prepared, prepare
+from wheelsmith.run import build
 
 
 @click.command("build-matrix")

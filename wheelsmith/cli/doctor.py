@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import click
 
 from wheelsmith.cli.options import json_option
-from wheelsmith.engine import Readiness, engines
+from wheelsmith.engine import Readiness, engines, this_machine
 from wheelsmith.errors import ExitCode
 from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
 from wheelsmith.matrix.schema import ARCHES
+from wheelsmith.prepare import default_cache
 from wheelsmith.record import Record
-from wheelsmith.run import default_cache
 from wheelsmith.toolchain import Toolchains
 
 _ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torches, and room to build
@@ -56,7 +56,7 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
 
 
 def _engines() -> Iterator[Symptom]:
-    for engine in engines().values():
+    for engine in engines(default_cache()).values():
         probe = engine.probe()
         ready = probe.readiness is Readiness.READY
         found = f"{probe.version or 'ready'} ({probe.isolation})" if ready else f"{probe.readiness}: {probe.detail}"
@@ -65,15 +65,15 @@ def _engines() -> Iterator[Symptom]:
 
 
 def _compilers() -> Iterator[Symptom]:
-    host = platform.machine()
+    here = this_machine()
     for arch in ARCHES:
-        toolset = next(iter(engines().values())).toolset(arch)
-        package = "g++" if arch == host else f"g++-{arch.replace('_', '-')}-linux-gnu"
+        toolset = here.toolset(arch)
+        package = "g++" if arch == here.machine else f"g++-{arch.replace('_', '-')}-linux-gnu"
         yield Symptom(
             what=f"compiler for {arch}",
             ok=toolset is not None,
             found=toolset.version if toolset else "none",
-            needed=arch == host,
+            needed=arch == here.machine,
             remedy=f"apt-get install {package}",
         )
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from wheelsmith.run import Request, default_cache
+from wheelsmith.prepare import Request, default_cache
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ def engine_option(command: _F) -> _F:
     """Add ``--engine``."""
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "bwrap", "local"]),
+        type=click.Choice(["auto", "podman", "docker", "bwrap", "local"]),
         help="Where builds run; default: the matrix's choice.",
     )(command)
 

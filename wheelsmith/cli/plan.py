@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
-from wheelsmith.run import Prepared, Request, cached_digests, prepare
+from wheelsmith.prepare import Prepared, Request, prepare
+from wheelsmith.run import cached_digests
 
 
 @click.command("plan")

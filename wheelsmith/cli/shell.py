@@ -9,7 +9,8 @@ import click
 
 from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
 from wheelsmith.pipeline import build_command, lay_out
-from wheelsmith.run import make_workshop, prepare, scratch
+from wheelsmith.prepare import prepare
+from wheelsmith.run import make_workshop, scratch
 
 
 @click.command("shell")

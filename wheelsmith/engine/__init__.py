@@ -1,7 +1,8 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
-from wheelsmith.engine.choose import choose, engines
+from wheelsmith.engine.choose import Choice, choose, engines
 from wheelsmith.engine.local import Local
+from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.protocol import (
     Command,
     Ending,
@@ -14,6 +15,7 @@ from wheelsmith.engine.protocol import (
 )
 
 __all__ = [
+    "Choice",
     "Command",
     "Ending",
     "Engine",
@@ -25,4 +27,5 @@ __all__ = [
     "Readiness",
     "choose",
     "engines",
+    "this_machine",
 ]

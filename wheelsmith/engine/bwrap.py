@@ -11,11 +11,11 @@ from pathlib import Path
 from threading import Event
 
 from wheelsmith.engine.cgroup import Group, make_group, remove_dead_groups
-from wheelsmith.engine.compilers import host_toolset
+from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
-from wheelsmith.model import Toolset
+from wheelsmith.model import Workplace
 
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
@@ -25,6 +25,7 @@ class Bubblewrap:
     """Runs commands in namespaces of their own, with the host's /usr read-only."""
 
     name = "bwrap"
+    has_images = False
 
     def probe(self) -> Probe:
         """Say whether bubblewrap is there and may make namespaces."""
@@ -48,13 +49,17 @@ class Bubblewrap:
             )
         return self._probe(Readiness.READY, version=version)
 
-    def toolset(self, arch: str) -> Toolset | None:
-        """Name the host's own compilers: they are what the sandbox sees."""
-        return host_toolset(arch)
+    def workplace(self, image: str | None) -> Workplace:
+        """Say what this machine itself has: it is what commands see."""
+        del image
+        return this_machine()
+
+    def tidy(self) -> None:
+        """Remove the control groups that dead runs left."""
+        remove_dead_groups()
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end."""
-        remove_dead_groups()
         group = make_group(command.limits)
         try:
             return Watched(

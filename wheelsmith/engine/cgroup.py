@@ -86,6 +86,23 @@ def make_group(limits: Limits) -> Group:
     return Group(folders=folders, limits=limits)
 
 
+def group_of_container(identity: str, pid: str, limits: Limits) -> Group:
+    """Give the groups that an engine made for a container, or none where they are not on this machine.
+
+    :param identity: the container's id, which its groups are named after: a daemon in a virtual machine tells
+        process numbers that here belong to somebody else.
+    :param pid: the container's first process.
+    """
+    folders = []
+    with contextlib.suppress(OSError):
+        for line in Path("/proc", pid, "cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            root = _ROOT / "memory" if controllers == "memory" else _ROOT if not controllers else None
+            if root and identity and identity in path and (root / path[1:] / "cgroup.procs").exists():
+                folders.append(root / path[1:])
+    return Group(folders=tuple(folders), limits=limits)
+
+
 def remove_dead_groups() -> None:
     """Kill and remove the groups of wheelsmith processes that are no more."""
     for root in (_ROOT / "memory", _ROOT / "pids", _ROOT):

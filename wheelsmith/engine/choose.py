@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from wheelsmith.engine.bwrap import Bubblewrap
+from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.local import Local
+from wheelsmith.engine.podman import Podman
 from wheelsmith.engine.protocol import Engine, Readiness
 from wheelsmith.errors import EngineError
 
 
-def engines() -> dict[str, Engine]:
-    """Give every engine by name, the ones to prefer first."""
-    found: tuple[Engine, ...] = (Bubblewrap(), Local())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The engine that runs a build, and why not one that comes before it."""
+
+    engine: Engine
+    passed_over: tuple[EngineError, ...] = ()
+
+
+def engines(cache: Path) -> dict[str, Engine]:
+    """Give every engine by name, the ones to prefer first.
+
+    :param cache: where engines keep what they know of images.
+    """
+    found: tuple[Engine, ...] = (Podman(cache), Docker(cache), Bubblewrap(), Local())
     return {engine.name: engine for engine in found}
 
 
-def choose(name: str, *, trusted: bool) -> Engine:
-    """Give the engine called ``name``; ``auto`` takes the first that works.
+def choose(name: str, *, image: str | None, trusted: bool, cache: Path) -> Choice:
+    """Give the engine called ``name``; ``auto`` takes the first that works and has the image.
 
+    :param image: the image that cells are built in unless a rule says otherwise; None is the default one.
     :param trusted: whether the kernel is the user's own folder. Somebody else's code never runs unconfined
         unless the user asks for ``local`` by name.
     :raises EngineError: it is not ready here, with what mends it.
     """
-    known = engines()
+    known = engines(cache)
     if name != "auto":
-        return _ready(known[name])
-    refusals = []
+        _require(known[name], image)
+        return Choice(engine=known[name])
+    refusals: list[EngineError] = []
     for engine in known.values():
         if engine.name == Local.name and not trusted:
             continue
-        probe = engine.probe()
-        if probe.readiness is Readiness.READY:
-            return engine
-        refusals.append(probe)
-    first = refusals[0]
+        try:
+            _require(engine, image)
+        except EngineError as refusal:
+            refusals.append(refusal)
+            continue
+        return Choice(engine=engine, passed_over=tuple(refusals))
+    last = refusals[-1]
     raise EngineError(
-        f"no engine can confine the build: {first.engine} is {first.readiness.value} ({first.detail})",
-        remedy=f"{first.remedy}; or, at your own risk, run the kernel's code unconfined with --engine local",
+        "no engine can confine the build: " + "; ".join(refusal.message for refusal in refusals),
+        remedy=f"{last.remedy}; or, at your own risk, run the kernel's code unconfined with --engine local",
     )
 
 
-def _ready(engine: Engine) -> Engine:
+def _require(engine: Engine, image: str | None) -> None:
     probe = engine.probe()
     if probe.readiness is not Readiness.READY:
         raise EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
-    return engine
+    if engine.has_images:
+        engine.workplace(image)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from threading import Event
 
 from wheelsmith.engine.cgroup import make_group, remove_dead_groups
-from wheelsmith.engine.compilers import host_toolset
+from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
-from wheelsmith.model import Toolset
+from wheelsmith.model import Workplace
 
 # The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
 # however it dies, and kills the whole group. The command itself must not hold the pipe, which comes as stdin.
@@ -25,6 +25,7 @@ class Local:
     """Runs commands as the user, with the network and every file that the user has."""
 
     name = "local"
+    has_images = False
 
     def probe(self) -> Probe:
         """Say that it always works, and what it does not do."""
@@ -35,14 +36,18 @@ class Local:
             isolation="none: the kernel's code runs as you, with your files and your network",
         )
 
-    def toolset(self, arch: str) -> Toolset | None:
-        """Name the host's own compilers."""
-        return host_toolset(arch)
+    def workplace(self, image: str | None) -> Workplace:
+        """Say what this machine itself has: it is what commands see."""
+        del image
+        return this_machine()
+
+    def tidy(self) -> None:
+        """Remove the control groups that dead runs left."""
+        remove_dead_groups()
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end, and kill what it leaves in its session."""
         _refuse_spaces(command)
-        remove_dead_groups()
         group = make_group(command.limits)
         read, write = os.pipe()
         try:

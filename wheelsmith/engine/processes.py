@@ -59,10 +59,12 @@ class Watched:
         finally:
             _kill(process)
             code = process.wait()
+            # Asked before the last process goes: a container's groups go with it.
+            out_of_memory, peak_memory = self.group.out_of_memory(), self.group.peak_memory()
             self.group.kill()
             if process.stdout:
                 process.stdout.close()
-        if self.group.out_of_memory():
+        if out_of_memory:
             ending = Ending.OUT_OF_MEMORY
         elif ending is Ending.EXITED and code < 0:
             ending = Ending.KILLED
@@ -70,7 +72,7 @@ class Watched:
             ending=ending,
             code=code,
             seconds=round(time.monotonic() - start, 3),
-            peak_memory=self.group.peak_memory(),
+            peak_memory=peak_memory,
         )
 
     def _follow(

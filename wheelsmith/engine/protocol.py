@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from wheelsmith.model import Toolset
+from wheelsmith.model import ImageId, Workplace
 from wheelsmith.record import Record
 
 
@@ -48,7 +48,9 @@ class Command:
 
     :param name: deterministic for a cell; containers are called so.
     :param argv: a list, never a shell string; paths are those inside.
-    :param env: the whole environment but PATH, HOME and TMPDIR, which the engine sets; nothing is inherited.
+    :param env: the whole environment but PATH, HOME and TMPDIR, which the engine sets, and what an image declares;
+        nothing of wheelsmith's own is inherited.
+    :param image: the image to run in, for engines that have images.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Command:
     env: dict[str, str]
     workdir: str
     limits: Limits
+    image: ImageId | None = None
 
 
 class Ending(StrEnum):
@@ -113,15 +116,27 @@ class Probe:
 
 
 class Engine(Protocol):
-    """Somewhere to run a command that nobody trusts."""
+    """Somewhere to run a command that nobody trusts.
+
+    ``has_images`` says whether cells run in container images or see this machine's own programs.
+    """
 
     name: str
+    has_images: bool
 
     def probe(self) -> Probe:
         """Say whether the engine works, in at most a second."""
 
-    def toolset(self, arch: str) -> Toolset | None:
-        """Name the compilers for ``arch``, or None when there are none."""
+    def workplace(self, image: str | None) -> Workplace:
+        """Say what there is to build with.
+
+        :param image: a recipe's name or a reference; None takes the default, and is all that an engine without
+            images knows.
+        :raises EngineError: there is no such image, or it is not fit for building.
+        """
+
+    def tidy(self) -> None:
+        """Remove what dead runs left; called once, before a run builds anything."""
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end.

@@ -183,6 +183,7 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
         engine=EngineChoice(
             name=model.engine.name,
+            image=model.engine.image,
             memory=model.engine.memory,
             disk=model.engine.disk,
             seconds=model.engine.timeout,
@@ -202,6 +203,7 @@ def _rule(model: MatrixModel, number: int, place: str) -> Rule:
         place=place,
         gpu_archs=tuple(archs) if archs else None,
         advertise=settings.advertise if settings else None,
+        image=settings.image if settings else None,
     )
 
 

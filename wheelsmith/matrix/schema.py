@@ -28,6 +28,7 @@ _UNITS = {
 _TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h)")
 _LONGEST_PATTERN = 200
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
 
@@ -110,6 +111,12 @@ def _project(text: str) -> str:
     return text
 
 
+def _image(text: str) -> str:
+    if not _IMAGE.fullmatch(text):
+        raise ValueError(f"{text!r} is not an image such as debian, or localhost/builder:12 or name@sha256:…")
+    return text
+
+
 def _distinct(values: list[str]) -> list[str]:
     for number, value in enumerate(values):
         if value in values[:number]:
@@ -140,6 +147,7 @@ Patterns = Annotated[
     BeforeValidator(_listed),
     Field(min_length=1, json_schema_extra={"type": ["array", "string", "number"]}),
 ]
+Image = Annotated[str, AfterValidator(_image)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 Arch = Literal["x86_64", "aarch64"]
 GpuArchs = Annotated[list[Capability], Field(min_length=1), AfterValidator(_distinct)]
@@ -208,6 +216,7 @@ class SettingsModel(_Model):
 
     gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
     advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
+    image: Image | None = Field(None, description="The container image that these cells must be built in")
 
 
 class RuleModel(_Model):
@@ -234,7 +243,12 @@ class RuleModel(_Model):
 class EngineModel(_Model):
     """Where cells are built, and what one cell may use."""
 
-    name: Literal["auto", "bwrap", "local"] = Field("auto", description="auto takes the first that works here")
+    name: Literal["auto", "podman", "docker", "bwrap", "local"] = Field(
+        "auto", description="auto takes the first that works here and has the image"
+    )
+    image: Image | None = Field(
+        None, description="A container image: a recipe of wheelsmith image, or a reference; default: manylinux_2_28"
+    )
     memory: Annotated[int, BeforeValidator(_size)] | None = Field(
         None, description="Most memory for one cell, such as 8GiB", json_schema_extra=_only_text
     )

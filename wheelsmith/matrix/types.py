@@ -73,13 +73,18 @@ class Rule(Record):
     place: str
     gpu_archs: tuple[str, ...] | None = None
     advertise: bool | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice(Record):
-    """Where cells are built; ``memory`` and ``disk`` in bytes, ``seconds`` of wall time for one cell."""
+    """Where cells are built; ``memory`` and ``disk`` in bytes, ``seconds`` of wall time for one cell.
+
+    :param image: the container image for cells that no rule gives another; engines without images ignore it.
+    """
 
     name: str = "auto"
+    image: str | None = None
     memory: int | None = None
     disk: int | None = None
     seconds: float | None = None

@@ -26,12 +26,14 @@ class CompileTarget:
     :param cxx: the C++ compiler to call.
     :param cxx_std: the C++ standard's year, e.g. 17.
     :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
+    :param cuda_home: where the toolkit lies inside the sandbox.
     :param stable_abi: the torch release of the stable ABI to target, or None.
     """
 
     cxx: str
     cxx_std: int
     cuda: str | None
+    cuda_home: str
     namespace: str
     stable_abi: str | None
 
@@ -52,7 +54,7 @@ class CompileTarget:
         found = ["-I", f"{layout.SOURCE}/csrc", "-isystem", torch]
         found += ["-isystem", f"{torch}/torch/csrc/api/include"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
-        return (*found, *(("-isystem", f"{layout.CUDA}/include") if self.cuda else ()))
+        return (*found, *(("-isystem", f"{self.cuda_home}/include") if self.cuda else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, tar
     if target.cuda:
         # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls
         # nothing of it: what a wheel's version says of CUDA must show in the binary.
-        libraries += [f"-L{layout.CUDA}/lib64", f"-l:libcudart.so.{target.cuda.split('.', maxsplit=1)[0]}"]
+        libraries += [f"-L{target.cuda_home}/lib64", f"-l:libcudart.so.{target.cuda.split('.', maxsplit=1)[0]}"]
     libraries.append("-Wl,--as-needed")
     return Step(
         kind=StepKind.LINK,
@@ -171,7 +173,7 @@ def _device(source: str, group: SourceGroup, target: CompileTarget) -> Step:
         inputs=(f"src/{source}",),
         argv=(
             *(
-                f"{layout.CUDA}/bin/nvcc",
+                f"{target.cuda_home}/bin/nvcc",
                 "-ccbin",
                 target.cxx,
                 f"-std=c++{target.cxx_std}",

@@ -1,0 +1,127 @@
+"""Say what a machine or an image can build with: compilers, Pythons and a CUDA toolkit, each by its bytes.
+
+Runs inside containers too, so it needs nothing but Python, and no new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ARCHES = ("x86_64", "aarch64")
+_PROGRAMS = ("cc1plus", "collect2", "as", "ld")
+_LIBRARIES = ("libstdc++.so.6", "libc.so.6", "libm.so.6", "libgcc.a", "crtbeginS.o", "crti.o")
+_CUDA_PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "nvvm/bin/cicc")
+_NVCC_VERSION = re.compile(r"release (\d+\.\d+), V(\S+)")
+# Where pypa's manylinux images keep their Pythons.
+_MANYLINUX_PYTHONS = Path("/opt/python")
+_PYTHON = re.compile(r"python(3\.\d+)")
+
+
+def survey() -> dict[str, Any]:
+    """Describe this place, as JSON has it."""
+    return {**compilers_and_pythons(), "cuda": _cuda()}
+
+
+def compilers_and_pythons() -> dict[str, Any]:
+    """Describe all of this place but a CUDA toolkit, which takes a second or two to read."""
+    return {
+        "machine": platform.machine(),
+        "toolsets": [found for found in map(_toolset, ARCHES) if found],
+        "pythons": _pythons(),
+    }
+
+
+def _toolset(arch: str) -> dict[str, str] | None:
+    """Describe the g++ that makes code for ``arch``, or give None when there is none.
+
+    A plan names its compilers by this digest: the same digest gives the same objects, in any folder and on any
+    engine, and another g++ is another plan. The libraries stand for their headers, which come with them.
+    """
+    cxx = "g++" if arch == platform.machine() else f"{arch}-linux-gnu-g++"
+    program = shutil.which(cxx)
+    if program is None:
+        return None
+    digest = hashlib.sha256(_sha256(Path(program).resolve()).encode())
+    for name in _PROGRAMS:
+        digest.update(_identity(name, _ask(program, f"-print-prog-name={name}")))
+    for name in _LIBRARIES:
+        digest.update(_identity(name, _ask(program, f"-print-file-name={name}")))
+    version = _ask(program, "--version").splitlines()[0]
+    return {"arch": arch, "cxx": cxx, "version": version, "digest": digest.hexdigest()}
+
+
+def _pythons() -> dict[str, str]:
+    """Give the Pythons that can build extensions, version → program; those first on PATH win."""
+    folders = [Path(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
+    found = {f"{sys.version_info[0]}.{sys.version_info[1]}": os.path.realpath(sys.executable)}
+    for folder in [*folders, *sorted(_MANYLINUX_PYTHONS.glob("cp*/bin"))]:
+        for program in sorted(folder.glob("python3.*")):
+            match = _PYTHON.fullmatch(program.name)
+            if match and _is_binary(program):  # pyenv's shims are scripts that may lead nowhere
+                found.setdefault(match[1], os.path.realpath(program))
+    return dict(sorted(found.items(), key=lambda item: int(item[0].split(".")[1])))
+
+
+def _is_binary(program: Path) -> bool:
+    try:
+        with program.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def _cuda() -> dict[str, str] | None:
+    """Find a CUDA toolkit where CUDA_HOME says, or where NVIDIA's packages put it."""
+    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    nvcc = home / "bin" / "nvcc"
+    if not nvcc.is_file():
+        return None
+    match = _NVCC_VERSION.search(_ask(str(nvcc), "--version"))
+    if match is None:
+        return None
+    digest = hashlib.sha256()
+    for name in _CUDA_PROGRAMS:
+        digest.update(_identity(name, str(home / name)))
+    for header in sorted((home / "include").rglob("*")):
+        if header.is_file():
+            digest.update(_identity(header.relative_to(home).as_posix(), str(header)))
+    return {"home": str(home), "version": match[1], "release": match[2], "digest": digest.hexdigest()}
+
+
+def _identity(name: str, found: str) -> bytes:
+    # g++ answers with a bare name when it leaves the search to PATH, or has no such file.
+    path = Path(found if "/" in found else shutil.which(found) or found)
+    content = _sha256(path.resolve()) if path.is_file() else "absent"
+    return f"{name}={content};".encode()
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _ask(program: str, option: str) -> str:
+    answer = subprocess.run(
+        [program, option],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
+    )
+    return answer.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(survey()))

@@ -1,0 +1,302 @@
+"""What docker and podman have in common: one container a command, held on a leash.
+
+Both are driven through their command lines, as cibuildwheel does: the client libraries lose output or cannot build.
+The container's first process reads a pipe that only wheelsmith holds open, so it ends, and with it everything in the
+container, when wheelsmith ends, however it ends. The command itself is run beside it by ``exec``: the container
+outlives it, so what the kernel counted for its memory can still be read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from threading import Event
+
+from wheelsmith.engine.cgroup import Group, group_of_container
+from wheelsmith.engine.owner import is_dead, this_process
+from wheelsmith.engine.processes import Watched
+from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe
+from wheelsmith.errors import EngineError
+from wheelsmith.files import atomic_write, sha256_file
+from wheelsmith.model import ImageId, Workplace
+from wheelsmith.record import canonical_digest
+
+OWNER = "org.wheelsmith.owner"
+IMAGE = "org.wheelsmith.image"
+RECIPE = "org.wheelsmith.recipe"
+DEFAULT_IMAGE = "manylinux_2_28"
+ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
+
+_READY = "wheelsmith: ready"
+_FIRST_PROCESS = f'echo "{_READY}"; exec cat >/dev/null'
+_SURVEY = "/opt/wheelsmith-survey.py"
+_KILLED = 128 + 9
+# What a client needs of the environment; the rest, tokens above all, must not reach even the client, which some
+# configurations tell to hand its environment on.
+_CLIENT_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE")
+_CLIENT_PREFIXES = ("XDG_", "DOCKER_", "CONTAINER", "DBUS_SESSION_")
+# A docker client's configuration may set these in every container, with credentials in them.
+_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
+
+
+def image_reference(name: str) -> str:
+    """Give the reference of an image by the name that matrix.yaml uses: a recipe's, or a reference itself."""
+    return name if set(name) & set("/:@") else f"localhost/wheelsmith/{name}:latest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leash:
+    """A running container that ends when its holder does."""
+
+    name: str
+    group: Group
+    client: subprocess.Popen[str]
+
+
+class ContainerEngine(ABC):
+    """Runs each command in a container of its own.
+
+    :param cache: where what an image offers is kept, by the image's id.
+    """
+
+    name: str
+    has_images = True
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache / "images"
+
+    @abstractmethod
+    def probe(self) -> Probe:
+        """Say whether the engine works, in at most a second."""
+
+    @abstractmethod
+    def client(self) -> tuple[str, ...]:
+        """Give the client's command, with the options that this machine needs."""
+
+    @abstractmethod
+    def run_options(self) -> tuple[str, ...]:
+        """Give the options of ``run`` that only this engine has."""
+
+    @abstractmethod
+    def label_format(self, label: str) -> str:
+        """Give the template that prints a label in ``ps``."""
+
+    # --- images ---------------------------------------------------------------------------------------------
+
+    def workplace(self, image: str | None) -> Workplace:
+        """Say what an image offers; ``None`` is the default image.
+
+        :raises EngineError: there is no such image, or it cannot build anything.
+        """
+        found = self._find(image or DEFAULT_IMAGE)
+        kept = self._cache / f"{self.name}-{found.digest.removeprefix('sha256:')}-{_survey_digest()}.json"
+        try:
+            data = json.loads(kept.read_bytes())
+        except (OSError, ValueError):
+            data = self._survey(found)
+            atomic_write(kept, json.dumps(data).encode())
+        return Workplace.from_json({**data, "image": found.to_json()})
+
+    def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run the client to its end, with nothing to read."""
+        try:
+            return subprocess.run(
+                [*self.client(), *argv],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=client_environment(),
+                stdin=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            raise EngineError(f"{self.name} cannot be run: {error.strerror}") from error
+
+    def _find(self, name: str) -> ImageId:
+        reference = image_reference(name)
+        answer = self.ask("image", "inspect", "--format", "{{.Id}}", reference)
+        if answer.returncode:
+            recipe = reference != name
+            raise EngineError(
+                f"{self.name} has no image {name}",
+                remedy=f"wheelsmith image build {name} --engine {self.name}" if recipe else f"{self.name} pull {name}",
+            )
+        digest = answer.stdout.strip()
+        return ImageId(name=name, digest=digest if ":" in digest else f"sha256:{digest}")
+
+    def _survey(self, image: ImageId) -> dict[str, object]:
+        """Ask an image, from inside, what it can build with."""
+        lines: list[str] = []
+        command = Command(
+            name=f"wheelsmith-survey-{image.digest.removeprefix('sha256:')[:12]}",
+            argv=("python3", _SURVEY),
+            mounts=(Mount(source=_survey_file(), target=_SURVEY),),
+            env={},
+            workdir="/",
+            limits=Limits(seconds=120.0, memory=2 * 2**30),
+            image=image,
+        )
+        exit_ = self.run(command, lines.append, Event())
+        if not exit_.ok:
+            raise EngineError(
+                f"image {image.name} cannot build: {lines[-1] if lines else 'it says nothing'}",
+                remedy="an image needs python3 and g++; docker/README.md shows how one is made",
+            )
+        data: dict[str, object] = json.loads(lines[-1])
+        return data
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Remove the containers of wheelsmith processes that are no more."""
+        template = f"{{{{.ID}}}} {self.label_format(OWNER)}"
+        listed = self.ask("ps", "--all", "--no-trunc", "--filter", f"label={OWNER}", "--format", template)
+        dead = [words[0] for line in listed.stdout.splitlines() if len(words := line.split()) > 1 and is_dead(words[1])]
+        if dead:
+            self._remove(*dead)
+
+    def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
+        """Run a command to its end."""
+        with self._leash(command) as leash:
+            exit_ = Watched(
+                argv=(*self.client(), "exec", "--workdir", command.workdir, leash.name, *self._inside(command)),
+                env=client_environment(),
+                cwd="/",
+                limits=command.limits,
+                folders=tuple(mount.source for mount in command.mounts if mount.writable),
+                group=leash.group,
+            ).run(on_line, cancel)
+        return _judged(exit_, leash.group)
+
+    def enter(self, command: Command) -> int:
+        """Run a command on this terminal and give its exit code."""
+        with self._leash(command) as leash:
+            options = ("--interactive", "--tty", "--workdir", command.workdir)
+            argv = [*self.client(), "exec", *options, leash.name, *self._inside(command)]
+            return subprocess.run(argv, check=False, env=client_environment()).returncode
+
+    @contextmanager
+    def _leash(self, command: Command) -> Iterator[Leash]:
+        """Hold a running container with nothing in it but a process that waits for us to let go."""
+        name = command.name
+        client, refusal = self._start(command, name)
+        if refusal and "in use" in refusal:
+            # Another live run builds the same cell; dead ones were removed when this run began.
+            name = f"{name}-{os.getpid()}"
+            client, refusal = self._start(command, name)
+        if refusal:
+            raise EngineError(f"{self.name} cannot start a container: {refusal}")
+        try:
+            yield Leash(name=name, group=self._group(name, command.limits), client=client)
+        finally:
+            if client.stdin:
+                client.stdin.close()
+            self._remove(name)
+            client.wait()
+            if client.stdout:
+                client.stdout.close()
+
+    def _start(self, command: Command, name: str) -> tuple[subprocess.Popen[str], str | None]:
+        client = subprocess.Popen(
+            [*self.client(), *self._run_words(command, name)],
+            env=client_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        assert client.stdout is not None  # noqa: S101  # stdout=PIPE above
+        said = []
+        for line in iter(client.stdout.readline, ""):
+            if line.strip() == _READY:
+                return client, None
+            said.append(line.strip())
+        client.wait()
+        client.stdout.close()
+        if client.stdin:
+            client.stdin.close()
+        return client, next((line for line in said if "rror" in line), said[-1] if said else "it said nothing")
+
+    def _run_words(self, command: Command, name: str) -> tuple[str, ...]:
+        if command.image is None:
+            raise EngineError(f"engine {self.name} needs an image")
+        limits = command.limits
+        memory = str(limits.memory) if limits.memory else None
+        # The client's own reading of a digest alone differs; an id is read alike by both.
+        image = command.image.digest.removeprefix("sha256:")
+        return (
+            *("run", "--interactive", "--rm", "--pull", "never", "--name", name),
+            *("--label", f"{OWNER}={this_process()}", "--label", f"org.wheelsmith.command={command.name}"),
+            *("--network", "none", "--hostname", "wheelsmith", "--user", f"{os.getuid()}:{os.getgid()}"),
+            *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+            *("--security-opt", "label=disable", "--log-driver", "none"),
+            *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={limits.memory or 4 * 2**30}"),  # noqa: S108  # inside
+            *("--pids-limit", str(limits.pids)),
+            *(("--memory", memory, "--memory-swap", memory) if memory else ()),
+            *(("--cpus", str(limits.cpus)) if limits.cpus else ()),
+            *(word for proxy in _PROXIES for n in (proxy, proxy.upper()) for word in ("--env", f"{n}=")),
+            *(word for mount in command.mounts for word in ("--mount", _mount(mount))),
+            *self.run_options(),
+            *("--entrypoint", "/bin/sh", image, "-c", _FIRST_PROCESS),
+        )
+
+    def _inside(self, command: Command) -> tuple[str, ...]:
+        """Give the command on top of the image's own environment, with the limits that groups do not cover."""
+        environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the container's own tmpfs
+        limits = f'ulimit -c 0 && ulimit -f {max(1, command.limits.disk // 512)} && exec "$@"'
+        words = (f"{name}={value}" for name, value in sorted(environment.items()))
+        return ("/bin/sh", "-c", limits, "wheelsmith", "/usr/bin/env", *words, *command.argv)
+
+    def _group(self, name: str, limits: Limits) -> Group:
+        answer = self.ask("inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", name)
+        identity, _, pid = answer.stdout.strip().partition(" ")
+        return group_of_container(identity, pid, limits)
+
+    def _remove(self, *names: str) -> None:
+        self.ask("rm", "--force", *self.remove_options(), *names)
+
+    def remove_options(self) -> tuple[str, ...]:
+        """Give the options of ``rm`` that end a container at once."""
+        return ()
+
+
+def client_environment() -> dict[str, str]:
+    """Give the environment that the client runs in."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _CLIENT_ENVIRONMENT or name.startswith(_CLIENT_PREFIXES)
+    }
+
+
+def _judged(exit_: Exit, group: Group) -> Exit:
+    """Tell a kill apart where nobody could count the memory: 137 is then most likely the memory limit."""
+    if exit_.ending is not Ending.EXITED or exit_.code != _KILLED:
+        return exit_
+    counted = bool(group.folders) or not group.limits.memory
+    return replace(exit_, ending=Ending.KILLED if counted else Ending.OUT_OF_MEMORY)
+
+
+def _mount(mount: Mount) -> str:
+    text = io.StringIO()
+    words = ["type=bind", f"source={mount.source.resolve()}", f"target={mount.target}"]
+    csv.writer(text, lineterminator="").writerow(words if mount.writable else [*words, "readonly"])
+    return text.getvalue()
+
+
+def _survey_file() -> Path:
+    return Path(str(files("wheelsmith"))) / "backend" / "survey.py"
+
+
+def _survey_digest() -> str:
+    return canonical_digest(sha256_file(_survey_file()))[:12]

@@ -1,0 +1,66 @@
+"""docker: containers by a daemon."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from packaging.version import InvalidVersion, Version
+
+from wheelsmith.engine.containers import ISOLATION, ContainerEngine
+from wheelsmith.engine.protocol import Probe, Readiness
+
+_OLDEST = Version("20.10")
+_INSTALL = "apt-get install docker.io"
+
+
+class Docker(ContainerEngine):
+    """Runs commands in docker's containers."""
+
+    name = "docker"
+
+    def probe(self) -> Probe:
+        """Say whether docker is there, its daemon answers, and it is new enough."""
+        if shutil.which("docker") is None:
+            return self._probe(Readiness.MISSING, detail="docker is not on PATH", remedy=_INSTALL)
+        answer = self.ask("version", "--format", "{{json .Server.Version}}")
+        if answer.returncode:
+            return self._refused(answer.stderr)
+        version = _version(answer.stdout)
+        if version is not None and version < _OLDEST:
+            detail = f"the daemon's version {version} is older than {_OLDEST}"
+            return self._probe(Readiness.TOO_OLD, version=str(version), detail=detail, remedy=_INSTALL)
+        return self._probe(Readiness.READY, version=str(version) if version else None)
+
+    def client(self) -> tuple[str, ...]:
+        """Give docker's command."""
+        return ("docker",)
+
+    def run_options(self) -> tuple[str, ...]:
+        """Need nothing that podman does not have."""
+        return ()
+
+    def label_format(self, label: str) -> str:
+        """Give the template that prints a label in ``ps``."""
+        return f'{{{{.Label "{label}"}}}}'
+
+    def _refused(self, stderr: str) -> Probe:
+        words = (stderr.strip().splitlines() or ["it said nothing"])[-1]
+        if "permission denied" in stderr:
+            remedy = "usermod --append --groups docker $USER, then log in again"
+            return self._probe(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
+        return self._probe(Readiness.NOT_RUNNING, detail=words, remedy="systemctl start docker")
+
+    def _probe(
+        self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
+    ) -> Probe:
+        return Probe(
+            engine=self.name, readiness=readiness, version=version, detail=detail, isolation=ISOLATION, remedy=remedy
+        )
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(json.loads(text))
+    except (ValueError, TypeError, InvalidVersion):
+        return None

@@ -1,0 +1,97 @@
+"""podman: containers without a daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from wheelsmith.engine.containers import ISOLATION, ContainerEngine
+from wheelsmith.engine.protocol import Probe, Readiness
+
+_OLDEST = Version("4.0")
+_INSTALL = "apt-get install podman"
+# podman asks for these for every container, and fails where it may not raise its own.
+_WANTED_FILES = 1048576
+_MOST_PROCESSES = 32768  # what podman lowers itself to at its start
+
+
+class Podman(ContainerEngine):
+    """Runs commands in podman's containers."""
+
+    name = "podman"
+
+    def probe(self) -> Probe:
+        """Say whether podman is there, new enough and able to start."""
+        if shutil.which("podman") is None:
+            return self._probe(Readiness.MISSING, detail="podman is not on PATH", remedy=_INSTALL)
+        answer = self.ask("version", "--format", "json")
+        if answer.returncode:
+            return self._refused(answer.stderr)
+        version = _version(answer.stdout)
+        if version is not None and version < _OLDEST:
+            return self._probe(
+                Readiness.TOO_OLD, version=str(version), detail=f"podman {version} is older than {_OLDEST}",
+                remedy=_INSTALL,
+            )  # fmt: skip
+        return self._probe(Readiness.READY, version=str(version) if version else None)
+
+    def client(self) -> tuple[str, ...]:
+        """Give podman with the runtime and group manager that work here."""
+        options = ["--events-backend", "file"]
+        if not Path("/run/systemd/system").is_dir():
+            options += ["--cgroup-manager", "cgroupfs"]
+        # crun refuses a machine that mounts both versions of control groups; runc takes it.
+        if Path("/sys/fs/cgroup/memory").is_dir() and (runc := shutil.which("runc")):
+            options += ["--runtime", runc]
+        return ("podman", *options)
+
+    def run_options(self) -> tuple[str, ...]:
+        """Give the options that only podman has, or that only podman needs."""
+        options = ["--read-only-tmpfs=false", "--http-proxy=false"]
+        if os.getuid():
+            options += ["--userns", "keep-id"]
+        return (*options, *resource_options())
+
+    def remove_options(self) -> tuple[str, ...]:
+        """End containers at once: podman otherwise waits ten seconds for them to end by themselves."""
+        return ("--time", "0")
+
+    def label_format(self, label: str) -> str:
+        """Give the template that prints a label in ``ps``."""
+        return f'{{{{index .Labels "{label}"}}}}'
+
+    def _refused(self, stderr: str) -> Probe:
+        words = (stderr.strip().splitlines() or ["it said nothing"])[-1]
+        if "connect" in stderr:
+            return self._probe(Readiness.NOT_RUNNING, detail=words, remedy="podman machine start")
+        remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {os.environ.get('USER', '$USER')}"
+        return self._probe(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
+
+    def _probe(
+        self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
+    ) -> Probe:
+        return Probe(
+            engine=self.name, readiness=readiness, version=version, detail=detail, isolation=ISOLATION, remedy=remedy
+        )
+
+
+def resource_options() -> tuple[str, ...]:
+    """Ask for no more files and processes than this process may have itself."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if not 0 < files < _WANTED_FILES:
+        return ()
+    _, processes = resource.getrlimit(resource.RLIMIT_NPROC)
+    most = _MOST_PROCESSES if processes <= 0 else min(processes, _MOST_PROCESSES)
+    return ("--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={most}:{most}")
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(json.loads(text)["Client"]["Version"])
+    except (ValueError, KeyError, TypeError, InvalidVersion):
+        return None

@@ -1,0 +1,292 @@
+"""Plan the wheel of a kernel in the Hub's layout for one cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from packaging.version import Version
+
+from wheelsmith import layout
+from wheelsmith.errors import BuildTomlError, Place
+from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
+from wheelsmith.model import BuildPlan, Cell, CudaHome, Excluded, PrefixId, Recipe, Toolset, WheelSpec, Workplace
+from wheelsmith.plan.reasons import (
+    Impossible,
+    backend,
+    check_kernel,
+    compilers,
+    python_depends,
+    requested_capabilities,
+    toolkit_of_image,
+)
+from wheelsmith.recipe import (
+    CompileTarget,
+    KernelSource,
+    KernelSpec,
+    Requirements,
+    Section,
+    compiled_recipe,
+    noarch_recipe,
+    plain,
+    render_metadata,
+    resolve,
+)
+from wheelsmith.recipe.compile import SourceGroup
+from wheelsmith.recipe.make import namespace
+from wheelsmith.tags import local_version, wheel_stem
+
+# Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
+RECIPE_VERSION = 1
+
+ENVIRONMENT = {
+    "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH,
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """One cell of one kernel, and all that is known before it is planned."""
+
+    cell: Cell
+    spec: KernelSpec
+    source: KernelSource
+    distribution: str
+    version: str
+    workplace: Workplace
+
+
+def plan_kernel(
+    cell: Cell,
+    *,
+    spec: KernelSpec,
+    source: KernelSource,
+    distribution: str | None,
+    version: str | None,
+    workplace: Workplace,
+) -> BuildPlan | Excluded:
+    """Plan one cell.
+
+    :param distribution: the project's name; None takes the kernel's.
+    :param version: the wheel's public version; None takes build.toml's.
+    :param workplace: what there is to build it with.
+    :raises BuildTomlError: the kernel itself is wrong, whatever the cell.
+    """
+    order = _Order(
+        cell=cell,
+        spec=spec,
+        source=source,
+        distribution=distribution or spec.name,
+        version=_public_version(spec, version),
+        workplace=workplace,
+    )
+    try:
+        check_kernel(cell, spec)
+        return _noarch_plan(order) if spec.torch is None else _compiled_plan(order)
+    except Impossible as impossible:
+        return Excluded(cell=cell, reason=str(impossible))
+
+
+def _public_version(spec: KernelSpec, version: str | None) -> str:
+    if version is not None:
+        return version
+    if spec.version is None:
+        raise BuildTomlError(
+            "the kernel names no version",
+            where=Place(file="build.toml"),
+            remedy="add version = 1 under [general], or a version to matrix.yaml",
+        )
+    return str(spec.version)
+
+
+# --- kernels with nothing compiled --------------------------------------------------------------------------
+
+
+def _noarch_plan(order: _Order) -> BuildPlan:
+    """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
+    spec = order.spec
+    cuda = python_depends(spec, "cuda") if "cuda" in spec.backends else ()
+    requirements = Requirements(always=("torch", *python_depends(spec, "")), extras={"cuda": cuda} if cuda else {})
+    wheel = WheelSpec(
+        distribution=order.distribution,
+        version=order.version,
+        python_tag="py3",
+        abi_tag="none",
+        platform="any",
+        metadata=_metadata(order, order.version, requirements),
+        module=spec.module,
+        gpu_archs=(),
+        torch=None,
+        cuda=None,
+        arch="any",
+        stable_abi=None,
+    )
+    return _plan(order, None, None, None, noarch_recipe(spec, order.source), wheel)
+
+
+def _metadata(order: _Order, version: str, requirements: Requirements) -> str:
+    return render_metadata(
+        order.spec, distribution=order.distribution, version=version, requirements=requirements, source=order.source
+    )
+
+
+# --- kernels with an extension ------------------------------------------------------------------------------
+
+
+def _compiled_plan(order: _Order) -> BuildPlan:
+    cell, workplace = order.cell, order.workplace
+    toolset = compilers(cell, workplace)
+    stable = _stable_abi(cell, order.spec)
+    release = torch_releases()[stable or cell.torch]
+    toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
+    found = toolkit_of_image(cell, toolkit, workplace) if toolkit and not toolkit.packages else None
+    groups = _groups(order, toolkit)
+    target = CompileTarget(
+        cxx=toolset.cxx,
+        cxx_std=release.cxx_std,
+        cuda=cell.cuda,
+        cuda_home=found.home if found else layout.CUDA,
+        namespace=namespace(order.spec, backend(cell), order.source),
+        stable_abi=stable,
+    )
+    return _plan(
+        order,
+        toolset,
+        _cuda_prefix(cell, toolkit, found, workplace.machine) if toolkit else None,
+        torch_prefix(release, cell.arch),
+        compiled_recipe(order.spec, order.source, groups, target),
+        _wheel(order, stable, groups),
+    )
+
+
+def _cuda_prefix(cell: Cell, toolkit: CudaToolkit, found: CudaHome | None, machine: str) -> PrefixId:
+    if found is None:
+        return cuda_prefix(toolkit, machine, cell.arch)
+    return PrefixId(kind="image-cuda", version=found.release, arch=cell.arch, digest=found.digest)
+
+
+def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
+    """Give the release whose headers a stable-ABI kernel is compiled against: its floor, whatever the cell.
+
+    Every torch of the axis is then served by one wheel, because the plans are the same.
+    """
+    floor = spec.torch.stable_abi.get(backend(cell)) if spec.torch else None
+    if floor is None:
+        return None
+    if Version(cell.torch) < Version(floor):
+        raise Impossible(f"the kernel uses torch's stable ABI of {floor}, which torch {cell.torch} does not have")
+    if floor not in torch_releases():
+        known = list(torch_releases())
+        raise Impossible(
+            f"the kernel targets the stable ABI of torch {floor}; wheelsmith knows torch {known[0]} to {known[-1]}"
+        )
+    return floor
+
+
+def _groups(order: _Order, toolkit: CudaToolkit | None) -> tuple[SourceGroup, ...]:
+    cell, spec = order.cell, order.spec
+    assert spec.torch is not None  # noqa: S101  # only kernels with a [torch] section come here
+    requested = requested_capabilities(cell, toolkit)
+    binding = SourceGroup(
+        src=spec.torch.src,
+        include=spec.torch.include,
+        cxx_flags=spec.torch.cxx_flags,
+        capabilities=requested,
+    )
+    own = [section for section in spec.sections if section.backend == backend(cell)]
+    sections = [section for section in own if not _left_out(section, cell)]
+    # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
+    if not sections and (own or not spec.torch.src):
+        raise Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
+    return (binding, *(_section_group(section, requested, toolkit) for section in sections))
+
+
+def _left_out(section: Section, cell: Cell) -> bool:
+    return bool(section.cuda_minver and cell.cuda and Version(cell.cuda) < Version(section.cuda_minver))
+
+
+def _section_group(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit | None) -> SourceGroup:
+    for name in section.depends:
+        if name != "torch":
+            raise Impossible(f"[kernel.{section.name}] depends on {name}, whose headers wheelsmith cannot provide")
+    capabilities = _capabilities(section, requested, toolkit) if toolkit else ()
+    return SourceGroup(
+        src=section.src,
+        include=section.include,
+        cxx_flags=section.cxx_flags,
+        cuda_flags=section.cuda_flags,
+        capabilities=capabilities,
+    )
+
+
+def _capabilities(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit) -> tuple[str, ...]:
+    written_for = section.capabilities
+    if written_for is not None:
+        # A list serves many toolkits: 10.1 is what CUDA 12 called 11.0, and CUDA 13 makes no code for 7.0.
+        written_for = tuple(text for text in written_for if plain(text) in toolkit.capabilities)
+    found = resolve(written_for, requested)
+    if not found:
+        raise Impossible(
+            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}, none of which "
+            f"CUDA {toolkit.version} makes into code for {', '.join(requested)}"
+        )
+    return found
+
+
+def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -> WheelSpec:
+    cell, spec = order.cell, order.spec
+    floor = _floor(spec, stable)
+    version = f"{order.version}+{local_version(cell, stable_abi=floor)}"
+    torch = f"torch>={floor}" if floor else f"torch=={cell.torch}.*"
+    own = (*python_depends(spec, ""), *python_depends(spec, backend(cell)))
+    device = (group for group in groups if any(path.endswith(".cu") for path in group.src))
+    return WheelSpec(
+        distribution=order.distribution,
+        version=version,
+        python_tag="cp39",
+        abi_tag="abi3",
+        platform=f"linux_{cell.arch}",
+        metadata=_metadata(order, version, Requirements(always=(torch, *own), extras={})),
+        module=spec.module,
+        gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
+        torch=stable if floor else cell.torch,
+        cuda=cell.cuda,
+        arch=cell.arch,
+        stable_abi=floor,
+    )
+
+
+def _floor(spec: KernelSpec, stable: str | None) -> str | None:
+    """Give the torch from which on a stable-ABI wheel works; None when it serves only its cell's torch.
+
+    A kernel that names a newest torch must not be installed beside a newer one, so its wheels name theirs.
+    """
+    if stable is None or spec.torch is None or spec.torch.maxver:
+        return None
+    return max(stable, spec.torch.minver or stable, key=Version)
+
+
+def _plan(
+    order: _Order,
+    toolset: Toolset | None,
+    cuda: PrefixId | None,
+    torch: PrefixId | None,
+    recipe: Recipe,
+    wheel: WheelSpec,
+) -> BuildPlan:
+    info = f"{wheel_stem(wheel.distribution)}-{wheel.version}.dist-info"
+    licences = {f"{info}/licenses/{path}": f"src/{path}" for path in order.source.licences}
+    return BuildPlan(
+        cell=order.cell,
+        image=order.workplace.image,
+        source=order.source.id,
+        toolset=toolset,
+        cuda=cuda,
+        torch=torch,
+        recipe=replace(recipe, contents={**recipe.contents, **licences}),
+        environment=ENVIRONMENT,
+        wheel=wheel,
+        recipe_version=RECIPE_VERSION,
+    )

@@ -1,0 +1,112 @@
+"""Why a cell cannot be built: what the kernel, the toolkit or the workplace does not offer."""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from wheelsmith.facts import CudaToolkit, dependencies
+from wheelsmith.model import Cell, CudaHome, Toolset, Workplace
+from wheelsmith.recipe import KernelSpec, plain
+
+
+class Impossible(Exception):  # it carries a reason, and never leaves this room
+    """The cell cannot be built, and this is why."""
+
+
+def backend(cell: Cell) -> str:
+    """Give kernel-builder's name for the cell's compute platform."""
+    return "cpu" if cell.cuda is None else "cuda"
+
+
+def check_kernel(cell: Cell, spec: KernelSpec) -> None:
+    """Refuse a cell that build.toml says the kernel is not for.
+
+    :raises Impossible: with the line of build.toml that says so.
+    """
+    if backend(cell) not in spec.backends:
+        listed = ", ".join(spec.backends) or "none"
+        raise Impossible(f"the kernel has no {backend(cell)} backend: build.toml lists {listed}")
+    if spec.torch:
+        _check_bounds("torch", cell.torch, spec.torch.minver, spec.torch.maxver)
+    if cell.cuda:
+        _check_bounds("cuda", cell.cuda, spec.cuda_minver, spec.cuda_maxver)
+    for scope in ("", backend(cell)):
+        if repos := spec.kernel_depends.get(scope):
+            raise Impossible(
+                f"the kernel needs {', '.join(repos)} from the Hub at run time, which a wheel cannot require"
+            )
+
+
+def _check_bounds(what: str, value: str, minver: str | None, maxver: str | None) -> None:
+    # maxver 2.12 admits every 2.12.x: a wheel serves a whole minor, so only that much is compared.
+    if minver and Version(value) < Version(minver):
+        raise Impossible(f"the kernel needs {what} {minver} or newer (minver in build.toml)")
+    if maxver and Version(value) > Version(maxver):
+        raise Impossible(f"the kernel needs {what} {maxver} or older (maxver in build.toml)")
+
+
+def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
+    """Give what a kernel's ``python-depends`` come to as requirements.
+
+    :raises Impossible: a name is not on kernel-builder's list.
+    """
+    known = {(item.name, item.backend): item.requires for item in dependencies()}
+    found = []
+    for name in spec.python_depends.get(scope, ()):
+        requirement = known.get((name, None)) or known.get((name, scope or None))
+        if requirement is None:
+            allowed = sorted({name for name, own in known if own in {None, scope}})
+            raise Impossible(
+                f"the kernel depends on {name!r}, which is not on kernel-builder's list: {', '.join(allowed)}"
+            )
+        found.append(requirement)
+    return tuple(found)
+
+
+def compilers(cell: Cell, workplace: Workplace) -> Toolset:
+    """Give the compilers for the cell's architecture.
+
+    :raises Impossible: there are none.
+    """
+    if toolset := workplace.toolset(cell.arch):
+        return toolset
+    native = cell.arch == workplace.machine
+    package = "g++" if native else f"g++-{cell.arch.replace('_', '-')}-linux-gnu"
+    if workplace.image is None:
+        raise Impossible(f"there is no C++ compiler for {cell.arch} here: apt-get install {package}")
+    raise Impossible(f"image {workplace.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
+
+
+def toolkit_of_image(cell: Cell, toolkit: CudaToolkit, workplace: Workplace) -> CudaHome:
+    """Give the toolkit that an image must bring, because no package index has all of it.
+
+    :raises Impossible: the image has none, or another one.
+    """
+    if workplace.image is None:
+        raise Impossible(
+            f"CUDA {toolkit.version} is not complete on the package index; it must come from an image, "
+            f"which needs --engine podman or docker"
+        )
+    if cell.arch != workplace.machine:
+        raise Impossible(f"the CUDA toolkit of an image builds for its own {workplace.machine}, not for {cell.arch}")
+    found = workplace.cuda
+    if found is None or found.version != toolkit.version:
+        has = f"CUDA {found.version} at {found.home}" if found else "no CUDA toolkit"
+        raise Impossible(f"image {workplace.image.name} has {has}, and the cell needs CUDA {toolkit.version}")
+    return found
+
+
+def requested_capabilities(cell: Cell, toolkit: CudaToolkit | None) -> tuple[str, ...]:
+    """Give the compute capabilities that the cell asks for.
+
+    :raises Impossible: the toolkit does not know one.
+    """
+    if toolkit is None:
+        return ()
+    requested = cell.settings.gpu_archs or toolkit.default_capabilities
+    if unknown := [text for text in requested if plain(text) not in toolkit.capabilities]:
+        raise Impossible(
+            f"CUDA {toolkit.version} cannot make code for {', '.join(unknown)}: "
+            f"it knows {', '.join(toolkit.capabilities)}"
+        )
+    return requested

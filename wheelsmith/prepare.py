@@ -1,0 +1,144 @@
+"""A request thought through: the matrix read, the kernel fetched, every selected cell planned."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wheelsmith.engine import Engine, Local, choose
+from wheelsmith.errors import MatrixError, Place
+from wheelsmith.events import Listener, Notice
+from wheelsmith.matrix import Matrix, expand, idle_rules, load_matrix, select
+from wheelsmith.model import BuildPlan, Cell, Excluded, Workplace
+from wheelsmith.plan import plan_kernel
+from wheelsmith.recipe import KernelSource, KernelSpec, parse_build_toml
+from wheelsmith.source import SourceTree, fetch_source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line asks for.
+
+    :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
+    :param engine: overrides the matrix's choice.
+    :param jobs: cells at once; None takes one per core.
+    :param cores_per_cell: compile steps at once within a cell; None shares the cores out.
+    :param out: overrides the matrix's output folder.
+    :param force: build also what the store has.
+    :param test: run the kernel's test command on every wheel, also on those of the store.
+    """
+
+    matrix: Path
+    cache: Path
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    engine: str | None = None
+    jobs: int | None = None
+    cores_per_cell: int | None = None
+    out: Path | None = None
+    force: bool = False
+    fail_fast: bool = False
+    test: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request thought through: what will be built, where, and what will not and why."""
+
+    matrix: Matrix
+    kernel: str
+    source: SourceTree
+    engine: Engine
+    plans: tuple[BuildPlan, ...]
+    excluded: tuple[Excluded, ...]
+    out: Path
+
+
+def default_cache() -> Path:
+    """Give the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
+    if named := os.environ.get("WHEELSMITH_CACHE"):
+        return Path(named).absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("wheelsmith")
+
+
+def prepare(request: Request, listen: Listener) -> Prepared:
+    """Read the matrix, fetch the kernel's source and plan every selected cell.
+
+    :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
+    """
+    matrix = load_matrix(request.matrix)
+    for rule in idle_rules(matrix):
+        listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
+    answers = select(expand(matrix), only=request.only, skip=request.skip)
+    base = request.matrix.resolve().parent
+    source = fetch_source(matrix.kernel, base=base)
+    spec = parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    if request.test and not matrix.kernel.test:
+        raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
+    engine = _engine(matrix, request, listen)
+    kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
+    planner = _Planner(matrix=matrix, spec=spec, kernel=kernel, engine=engine)
+    planned = tuple(planner.plan(answer) for answer in answers)
+    return Prepared(
+        matrix=matrix,
+        kernel=_label(spec, source),
+        source=source,
+        engine=engine,
+        plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
+        excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
+        out=(request.out or base / matrix.output.path).absolute(),
+    )
+
+
+def _engine(matrix: Matrix, request: Request, listen: Listener) -> Engine:
+    choice = choose(
+        request.engine or matrix.engine.name,
+        image=matrix.engine.image,
+        trusted=matrix.kernel.path is not None,
+        cache=request.cache,
+    )
+    for refusal in choice.passed_over:
+        listen(Notice(level="info", text=f"not used: {refusal.message}"))
+    if choice.engine.name == Local.name:
+        listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.probe().isolation}"))
+    return choice.engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """Plans cells of one kernel; asks the engine for each image's compilers once."""
+
+    matrix: Matrix
+    spec: KernelSpec
+    kernel: KernelSource
+    engine: Engine
+    workplaces: dict[str | None, Workplace] = field(default_factory=dict)
+
+    def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
+        if isinstance(answer, Excluded):
+            return answer
+        image = answer.settings.image
+        if image and not self.engine.has_images:
+            reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
+            return Excluded(cell=answer, reason=f"{reason}: use --engine podman or docker")
+        return plan_kernel(
+            answer,
+            spec=self.spec,
+            source=self.kernel,
+            distribution=self.matrix.kernel.distribution,
+            version=self.matrix.version,
+            workplace=self._workplace(image or self.matrix.engine.image),
+        )
+
+    def _workplace(self, image: str | None) -> Workplace:
+        if image not in self.workplaces:
+            self.workplaces[image] = self.engine.workplace(image)
+        return self.workplaces[image]
+
+
+def _label(spec: KernelSpec, source: SourceTree) -> str:
+    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name
+    return f"{origin} @{(source.id.commit or source.id.tree)[:7]}"
