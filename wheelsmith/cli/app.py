@@ -17,6 +17,7 @@ _COMMANDS = {
     "check": "Prove that wheels tell the truth.",
     "serve": "Serve an index to pip and uv.",
     "schema": "Print the JSON Schema of matrix.yaml.",
+    "image": "Make, list and remove the images that cells are built in.",
     "doctor": "Say what this machine can build, and what is missing.",
     "shell": "Enter the sandbox of one cell.",
     "completion": "Print the completion script of a shell.",

@@ -1,8 +1,11 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
 from wheelsmith.engine.choose import Choice, choose, engines
+from wheelsmith.engine.containers import ContainerEngine
+from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.machine import this_machine
+from wheelsmith.engine.processes import visible
 from wheelsmith.engine.protocol import (
     Command,
     Ending,
@@ -17,6 +20,8 @@ from wheelsmith.engine.protocol import (
 __all__ = [
     "Choice",
     "Command",
+    "ContainerEngine",
+    "Docker",
     "Ending",
     "Engine",
     "Exit",
@@ -28,4 +33,5 @@ __all__ = [
     "choose",
     "engines",
     "this_machine",
+    "visible",
 ]

@@ -33,6 +33,7 @@ from wheelsmith.record import canonical_digest
 OWNER = "org.wheelsmith.owner"
 IMAGE = "org.wheelsmith.image"
 RECIPE = "org.wheelsmith.recipe"
+BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
 ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
 
@@ -122,15 +123,20 @@ class ContainerEngine(ABC):
 
     def _find(self, name: str) -> ImageId:
         reference = image_reference(name)
-        answer = self.ask("image", "inspect", "--format", "{{.Id}}", reference)
-        if answer.returncode:
+        digest = self.image_id(reference)
+        if digest is None:
             recipe = reference != name
             raise EngineError(
                 f"{self.name} has no image {name}",
                 remedy=f"wheelsmith image build {name} --engine {self.name}" if recipe else f"{self.name} pull {name}",
             )
+        return ImageId(name=name, digest=digest)
+
+    def image_id(self, reference: str) -> str | None:
+        """Give the id of an image that the engine has, ``sha256:…``, or None."""
+        answer = self.ask("image", "inspect", "--format", "{{.Id}}", reference)
         digest = answer.stdout.strip()
-        return ImageId(name=name, digest=digest if ":" in digest else f"sha256:{digest}")
+        return None if answer.returncode else digest if ":" in digest else f"sha256:{digest}"
 
     def _survey(self, image: ImageId) -> dict[str, object]:
         """Ask an image, from inside, what it can build with."""
@@ -267,6 +273,10 @@ class ContainerEngine(ABC):
 
     def remove_options(self) -> tuple[str, ...]:
         """Give the options of ``rm`` that end a container at once."""
+        return ()
+
+    def build_options(self) -> tuple[str, ...]:
+        """Give the options of ``build`` that this machine needs."""
         return ()
 
 

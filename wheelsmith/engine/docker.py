@@ -11,6 +11,7 @@ from wheelsmith.engine.containers import ISOLATION, ContainerEngine
 from wheelsmith.engine.protocol import Probe, Readiness
 
 _OLDEST = Version("20.10")
+_NO_BUILDKIT_INSIDE = Version("23")
 _INSTALL = "apt-get install docker.io"
 
 
@@ -39,6 +40,13 @@ class Docker(ContainerEngine):
     def run_options(self) -> tuple[str, ...]:
         """Need nothing that podman does not have."""
         return ()
+
+    def has_buildkit(self) -> bool:
+        """Say whether images can be built with BuildKit: by a plugin, or by a client that still brings it."""
+        if self.ask("buildx", "version").returncode == 0:
+            return True
+        answer = self.ask("version", "--format", "{{.Client.Version}}")
+        return answer.returncode == 0 and Version(answer.stdout.strip().split("+")[0]) < _NO_BUILDKIT_INSIDE
 
     def label_format(self, label: str) -> str:
         """Give the template that prints a label in ``ps``."""

@@ -61,6 +61,10 @@ class Podman(ContainerEngine):
         """End containers at once: podman otherwise waits ten seconds for them to end by themselves."""
         return ("--time", "0")
 
+    def build_options(self) -> tuple[str, ...]:
+        """Ask for no more than this process may have."""
+        return resource_options()
+
     def label_format(self, label: str) -> str:
         """Give the template that prints a label in ``ps``."""
         return f'{{{{index .Labels "{label}"}}}}'

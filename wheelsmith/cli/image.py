@@ -1,0 +1,103 @@
+"""``wheelsmith image``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wheelsmith.cli.options import json_option
+from wheelsmith.errors import EngineError
+from wheelsmith.prepare import default_cache
+
+if TYPE_CHECKING:
+    from wheelsmith.engine import ContainerEngine
+    from wheelsmith.images import Image
+
+_ENGINES = click.Choice(["auto", "podman", "docker"])
+_engine_option = click.option(
+    "--engine", type=_ENGINES, default="auto", show_default=True, help="Whose images; auto takes the first that works."
+)
+
+
+@click.group("image")
+def command() -> None:
+    """Make, list and remove the images that cells are built in."""
+
+
+@command.command("build")
+@click.argument("recipe", required=False)
+@click.option("--name", help="What matrix.yaml calls the image; default: the recipe's name.")
+@click.option("--base", metavar="REFERENCE", help="What it starts from, by digest: NAME@sha256:….")
+@click.option("--package", "packages", multiple=True, help="A package to install besides. Repeatable.")
+@_engine_option
+def build(recipe: str | None, name: str | None, base: str | None, packages: tuple[str, ...], engine: str) -> None:
+    """Make an image from a recipe; without one, say which there are."""
+    from wheelsmith.images import build_image, recipes
+
+    known = recipes()
+    if recipe is None:
+        for item in known.values():
+            click.echo(f"{item.name:16} {item.summary}")
+        return
+    if recipe not in known:
+        raise click.BadParameter(f"there is no recipe {recipe}: choose from {', '.join(known)}")
+    start = time.monotonic()
+    image = build_image(
+        _engine(engine),
+        known[recipe],
+        name=name or recipe,
+        base=base,
+        packages=packages,
+        on_line=lambda line: click.echo(line, err=True),
+    )
+    click.echo(f"{image.name} {image.digest} {image.size / 1e6:.0f} MB in {time.monotonic() - start:.0f} s")
+
+
+@command.command("list")
+@_engine_option
+@json_option("Print the images as JSON.")
+def list_(engine: str, *, as_json: bool) -> None:
+    """List the images that wheelsmith made."""
+    from wheelsmith.images import list_images
+
+    images = list_images(_engine(engine))
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "images": [image.to_json() for image in images]}, indent=1))
+        return
+    for image in images:
+        _show(image, "" if image.current else "its recipe has changed since: build it again")
+
+
+@command.command("prune")
+@click.option("--all", "everything", is_flag=True, help="Remove every image that wheelsmith made.")
+@_engine_option
+def prune(engine: str, *, everything: bool) -> None:
+    """Remove images that were replaced, or whose recipe has changed."""
+    from wheelsmith.images import prune_images
+
+    for image in prune_images(_engine(engine), everything=everything):
+        _show(image, "removed")
+
+
+def _show(image: Image, note: str) -> None:
+    digest = image.digest.removeprefix("sha256:")[:12]
+    click.echo(f"{image.name or '-':20} {image.recipe:16} {digest} {image.size / 1e6:6.0f} MB  {note}".rstrip())
+
+
+def _engine(name: str) -> ContainerEngine:
+    from wheelsmith.engine import ContainerEngine, Readiness, engines
+
+    refusals = []
+    for engine in engines(Path(default_cache())).values():
+        if not isinstance(engine, ContainerEngine) or name not in {"auto", engine.name}:
+            continue
+        probe = engine.probe()
+        if probe.readiness is Readiness.READY:
+            return engine
+        refusals.append(probe)
+    first = refusals[0]
+    raise EngineError(f"engine {first.engine} is {first.readiness.value}: {first.detail}", remedy=first.remedy)
