@@ -206,10 +206,13 @@ def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[s
 
 
 def _leader(engine: ContainerEngine) -> tuple[str, ...]:
-    """Give what makes every process of a build end with it: podman leaves the step that it runs running."""
+    """Give what ends every process of a build with wheelsmith: podman leaves the step that it runs running."""
+    leader: tuple[str, ...] = ()
+    if program := shutil.which("setpriv"):
+        leader = (program, "--pdeathsig", "KILL")
     if engine.name == "podman" and os.getuid() == 0 and (program := shutil.which("unshare")):
-        return (program, "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL")
-    return ()
+        leader = (*leader, program, "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL")
+    return leader
 
 
 def _leftovers(engine: ContainerEngine) -> frozenset[str]:

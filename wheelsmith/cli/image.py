@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
         return
     if recipe not in known:
         raise click.BadParameter(f"there is no recipe {recipe}: choose from {', '.join(known)}")
+    # Told to end, as by Ctrl-C, so that what the engine was at is cleared away.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()
     image = build_image(
         _engine(engine),
