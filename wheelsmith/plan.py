@@ -187,12 +187,13 @@ def _compiled_plan(
         cuda=cell.cuda,
         namespace=namespace(spec, _backend(cell), source),
         stable_abi=stable,
+        cxx11_abi=release.cxx11_abi[cell.arch],
     )
     return _plan(
         cell,
         source,
         toolset,
-        cuda_prefix(toolkit, host_arch, cell.arch) if toolkit else None,
+        cuda_prefix(toolkit, host_arch, cell.arch) if toolkit and toolkit.assembled else None,
         torch_prefix(release, cell.arch),
         compiled_recipe(spec, source, groups, target),
         _wheel(cell, spec, source, name, public, stable, groups),

@@ -79,6 +79,15 @@ def commands(a_plan, kind):
     return {step.output: " ".join(step.argv) for step in a_plan.recipe.steps if step.kind is kind}
 
 
+def test_a_torch_with_the_old_abi():
+    made = plan(torch="2.6", cuda="12.4", archs=("8.0", "9.0"))
+    compiling = [step.argv for step in made.recipe.steps if step.kind in {StepKind.CXX, StepKind.NVCC}]
+    assert compiling
+    assert all("-D_GLIBCXX_USE_CXX11_ABI=0" in argv for argv in compiling)
+    assert (made.cuda, made.torch.version) == (None, "2.6.0")  # the toolkit is the image's
+    assert "GLIBCXX" not in str(plan(torch="2.7", cuda="12.6").to_json())
+
+
 def test_a_cuda_plan():
     made = plan(archs=("8.0", "9.0a", "12.0+PTX"))
     assert BuildPlan.from_json(json.loads(json.dumps(made.to_json()))) == made
