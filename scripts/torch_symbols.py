@@ -1,6 +1,7 @@
 """Make wheelsmith/wheel/symbols/<arch>.bin again: what every pinned torch release exports.
 
-Fetches torch's libraries, and nothing else, out of each wheel: about 5 GB in all for x86_64. Needs ``nm``.
+Fetches torch's libraries, and nothing else, out of the wheel of each release that the table lacks; delete the table to
+make all of it again, which is about 6 GB for x86_64. Needs ``nm``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from wheelsmith.facts import PinnedFile, torch_releases
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_part
-from wheelsmith.wheel.symbols import write_table
+from wheelsmith.wheel.symbols import fingerprint, symbol_table, write_table
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
 LIBRARIES = (
@@ -60,9 +61,13 @@ def exports(pin: PinnedFile) -> set[str]:
 def main(arches: list[str]) -> None:
     """Make the tables of the architectures named on the command line."""
     for arch in arches:
-        table = {}
+        table: dict[str, set[int]] = {}
+        known = symbol_table(arch)
         for minor, release in torch_releases().items():
-            table[minor] = exports(release.wheels[arch])
+            if known and minor in known.releases:
+                table[minor] = known.exports_of(minor)
+            else:
+                table[minor] = {fingerprint(symbol) for symbol in exports(release.wheels[arch])}
             print(arch, minor, len(table[minor]), flush=True)
         date = datetime.now(UTC).date().isoformat()
         data = write_table(table, source="the torch wheels pinned in facts/torch.json", date=date)

@@ -34,12 +34,14 @@ class Cell(Record):
     :param torch: the torch release as ``major.minor``.
     :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
     :param arch: the CPU architecture as ``uname -m`` gives it.
+    :param cxx11_abi: False where that torch has the C++ ABI from before C++11, which its kernels must share.
     """
 
     torch: str
     cuda: str | None
     arch: str
     os: str = "linux"
+    cxx11_abi: bool = True
     settings: CellSettings = field(default_factory=CellSettings)
 
     @property
@@ -50,7 +52,8 @@ class Cell(Record):
     @property
     def id(self) -> str:
         """Give the Hub's own variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``."""
-        return f"torch{self.torch.replace('.', '')}-cxx11-{self.compute}-{self.arch}-{self.os}"
+        abi = "cxx11" if self.cxx11_abi else "cxx98"
+        return f"torch{self.torch.replace('.', '')}-{abi}-{self.compute}-{self.arch}-{self.os}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,21 +36,25 @@ def test_pins_are_whole(pin):
 
 
 def test_torch_releases():
-    assert list(torch_releases()) == ["2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"]
+    assert list(torch_releases()) == ["2.6", "2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"]
     for minor, release in torch_releases().items():
         assert release.version.startswith(minor + ".")
         assert set(release.wheels) == {"x86_64", "aarch64"}
         assert release.cxx_std in {17, 20}
+        assert set(release.cxx11_abi) == set(release.wheels)
+    without = [(m, arch) for m, r in torch_releases().items() for arch, new in r.cxx11_abi.items() if not new]
+    assert without == [("2.6", "x86_64")]
 
 
 def test_toolkits():
-    assert list(cuda_toolkits()) == ["13.0", "13.1", "13.2", "13.3", "13.5"]
+    assert list(cuda_toolkits()) == ["12.4", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.5"]
+    assert [v for v, toolkit in cuda_toolkits().items() if not toolkit.assembled] == ["12.4", "12.6", "12.8", "12.9"]
     for toolkit in cuda_toolkits().values():
         for text in (*toolkit.capabilities, *toolkit.default_capabilities):
             parse_capability(text)
         assert {c.removesuffix("+PTX") for c in toolkit.default_capabilities} <= set(toolkit.capabilities)
-        projects = [pin.project for pin in toolkit.packages["x86_64"]]
-        assert projects == [pin.project for pin in toolkit.packages["aarch64"]]
+        x86, arm = (toolkit.packages.get(arch, ()) for arch in ("x86_64", "aarch64"))
+        assert [pin.project for pin in x86] == [pin.project for pin in arm]
 
 
 def test_the_hubs_rule_for_cuda_minors():
@@ -62,14 +66,14 @@ def test_the_hubs_rule_for_cuda_minors():
 
 
 def test_a_prefix_is_named_by_its_pins():
-    toolkits, releases = cuda_toolkits(), torch_releases()
-    names = {cuda_prefix(t, "x86_64", target).digest for t in toolkits.values() for target in ("x86_64", "aarch64")}
+    toolkits, releases = [t for t in cuda_toolkits().values() if t.assembled], torch_releases()
+    names = {cuda_prefix(t, "x86_64", target).digest for t in toolkits for target in ("x86_64", "aarch64")}
     assert len(names) == 2 * len(toolkits)
     assert len({torch_prefix(r, "x86_64").digest for r in releases.values()}) == len(releases)
 
 
 def test_a_symbol_table_gives_back_what_it_was_made_from():
-    exports = {"2.1": {"a", "b"}, "2.2": {"b", "c"}}
+    exports = {"2.1": {fingerprint("a"), fingerprint("b")}, "2.2": {fingerprint("b"), fingerprint("c")}}
     head, _, body = write_table(exports, source="x", date="2026-01-01").partition(b"\n")
     import json
     import lzma
@@ -80,6 +84,7 @@ def test_a_symbol_table_gives_back_what_it_was_made_from():
     assert table.exported_by("b") == {"2.1", "2.2"}
     assert table.exported_by("c") == {"2.2"}
     assert table.exported_by("d") == frozenset()
+    assert {release: table.exports_of(release) for release in table.releases} == exports
     assert fingerprint("a") != fingerprint("b")
 
 
@@ -92,6 +97,10 @@ def test_the_shipped_tables_know_torch(arch):
     assert "2.9" not in table.exported_by("torch_library_impl")
     assert {"2.11", "2.15"} <= table.exported_by("torch_library_impl")
     assert table.exported_by("wheelsmith_exports_nothing") == frozenset()
+    # An error's message is a std::string, which has two names: the facts say which torch has which.
+    for name, new in (("Ss", False), ("NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", True)):
+        having = {minor for minor, release in torch_releases().items() if release.cxx11_abi[arch] is new}
+        assert table.exported_by(f"_ZN3c105ErrorC1ENS_14SourceLocationE{name}") == having
 
 
 def test_data_files_are_small():

@@ -84,9 +84,20 @@ def test_any_minor_of_the_same_major_when_allowed():
 def test_unknown_releases_are_answered():
     answers = expand(parse_matrix("kernel: {path: k}\naxes: {torch: [2.99, 2.8], cuda: [12.8, 99.0]}\n"))
     reasons = [a.reason for a in answers]
-    assert "wheelsmith knows torch 2.8 to 2.15" in reasons[0]
-    assert "cannot be assembled here" in reasons[2]
+    assert "wheelsmith knows torch 2.6 to 2.15" in reasons[0]
+    assert "CUDA 12.8 is not complete on the package index" in reasons[2]
     assert "needs a torch of the same CUDA major" in reasons[3]
+
+
+def test_a_toolkit_that_no_index_has_comes_from_an_image():
+    matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.6], cuda: [12.4, 12.1], arch: [x86_64, aarch64]}\n")
+    assert "set image in a rule" in expand(matrix)[0].reason
+    there = replace(matrix, settings=replace(matrix.settings, image="some/image"))
+    x86, arm, unknown, _ = expand(there)
+    # PyPI's torch 2.6 has the old C++ ABI on one architecture and the new one on the other.
+    assert (x86.id, arm.id) == ("torch26-cxx98-cu124-x86_64-linux", "torch26-cxx11-cu124-aarch64-linux")
+    assert "CUDA 12.1 is not known" in unknown.reason
+    assert [cell_of(a).arch for a in select(expand(there), only=["torch26-cxx98-*"])] == ["x86_64", "x86_64"]
 
 
 def test_all_mistakes_come_at_once_with_their_places():

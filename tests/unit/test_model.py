@@ -45,6 +45,7 @@ def test_what_is_written_as_json_is_read_again(result):
     [
         (Cell(torch="2.11", cuda="13.0", arch="x86_64"), "torch211-cxx11-cu130-x86_64-linux"),
         (Cell(torch="2.9", cuda=None, arch="aarch64"), "torch29-cxx11-cpu-aarch64-linux"),
+        (Cell(torch="2.6", cuda="12.4", arch="x86_64", cxx11_abi=False), "torch26-cxx98-cu124-x86_64-linux"),
     ],
 )
 def test_a_cell_has_the_hubs_name(cell, name):

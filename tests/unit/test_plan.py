@@ -3,7 +3,18 @@ import json
 import pytest
 
 from wheelsmith.errors import BuildTomlError
-from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind, Toolset, Workplace
+from wheelsmith.model import (
+    BuildPlan,
+    Cell,
+    CellSettings,
+    CudaHome,
+    Excluded,
+    ImageId,
+    SourceId,
+    StepKind,
+    Toolset,
+    Workplace,
+)
 from wheelsmith.plan import plan_kernel
 from wheelsmith.recipe import KernelSource, parse_build_toml
 
@@ -47,6 +58,7 @@ SOURCE = KernelSource(
     id=SourceId(origin="path", revision=None, commit=None, tree="0123456789abcdef"), paths=PATHS, readme=None
 )
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
+ARM = Toolset(arch="aarch64", cxx="aarch64-linux-gnu-g++", version="g++ 12", digest="a")
 
 
 def plan(
@@ -61,6 +73,7 @@ def plan(
     general="",
     binding="",
     device="",
+    image_cuda=None,
 ):
     text = TOML.format(general=general, torch=binding, device=device)
     cell = Cell(torch=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs))
@@ -71,13 +84,37 @@ def plan(
         distribution=distribution,
         version=version,
         workplace=Workplace(
-            image=None, machine="x86_64", toolsets=(toolset,) if toolset else (), pythons={}, cuda=None
+            image=ImageId(name="cuda", digest="sha256:1") if image_cuda else None,
+            machine="x86_64",
+            toolsets=(toolset,) if toolset else (),
+            pythons={},
+            cuda=CudaHome(home="/usr/local/cuda", version=image_cuda, release=f"{image_cuda}.1", digest="c")
+            if image_cuda
+            else None,
         ),
     )
 
 
 def commands(a_plan, kind):
     return {step.output: " ".join(step.argv) for step in a_plan.recipe.steps if step.kind is kind}
+
+
+def test_a_torch_with_the_old_abi():
+    made = plan(torch="2.6", cuda="12.4", archs=("8.0", "9.0"), image_cuda="12.4")
+    compiling = [step.argv for step in made.recipe.steps if step.kind in {StepKind.CXX, StepKind.NVCC}]
+    assert compiling
+    assert all("-D_GLIBCXX_USE_CXX11_ABI=0" in argv for argv in compiling)
+    assert "GLIBCXX" not in str(plan(torch="2.7", cuda="12.6", image_cuda="12.6").to_json())
+
+
+def test_a_toolkit_from_an_image():
+    made = plan(torch="2.9", cuda="12.4", archs=("8.0",), image_cuda="12.4")
+    assert (made.cuda.kind, made.cuda.version, made.image.name) == ("image-cuda", "12.4.1", "cuda")
+    assert all("/usr/local/cuda/bin/nvcc" in command for command in commands(made, StepKind.NVCC).values())
+    other = plan(torch="2.9", cuda="12.4", image_cuda="12.6")
+    assert other.reason == "image cuda has CUDA 12.6 at /usr/local/cuda, and the cell needs CUDA 12.4"
+    assert "must come from an image" in plan(torch="2.9", cuda="12.4").reason
+    assert "its own x86_64" in plan(torch="2.9", cuda="12.4", arch="aarch64", image_cuda="12.4", toolset=ARM).reason
 
 
 def test_a_cuda_plan():

@@ -38,6 +38,8 @@ class TorchRelease(Record):
     :param minor: ``2.11``: what the torch axis names.
     :param version: the patch release whose headers stand for it, e.g. ``2.11.0``.
     :param cxx_std: the C++ standard kernels are compiled with, e.g. 17: kernel-builder's choice, 20 from torch 2.12 on.
+    :param cxx11_abi: CPU architecture → whether its wheel has the C++11 ABI; without it, ``std::string`` has other
+        symbols, and an extension must be compiled likewise.
     :param cuda: every CUDA ``major.minor`` that this release was published for.
     :param wheels: CPU architecture → the wheel whose headers are used.
     """
@@ -45,6 +47,7 @@ class TorchRelease(Record):
     minor: str
     version: str
     cxx_std: int
+    cxx11_abi: dict[str, bool]
     cuda: tuple[str, ...]
     wheels: dict[str, PinnedFile]
     source: str
@@ -53,7 +56,9 @@ class TorchRelease(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaToolkit(Record):
-    """A CUDA toolkit that can be assembled from a package index.
+    """A CUDA toolkit: assembled from a package index, or, where that lacks nvcc, found in an image.
+
+    One from an image has no packages, headers and runtimes here.
 
     :param version: ``13.0``.
     :param packages: CPU architecture of the machine that compiles → its pinned wheels.
@@ -71,6 +76,11 @@ class CudaToolkit(Record):
     default_capabilities: tuple[str, ...]
     source: str
     date: str
+
+    @property
+    def assembled(self) -> bool:
+        """Say whether a package index has all of it."""
+        return bool(self.packages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +109,7 @@ def torch_releases() -> dict[str, TorchRelease]:
 
 @cache
 def cuda_toolkits() -> dict[str, CudaToolkit]:
-    """Give every toolkit that can be assembled, by its ``major.minor``, oldest first."""
+    """Give every known toolkit, by its ``major.minor``, oldest first."""
     return {item["version"]: CudaToolkit.from_json(item) for item in _read("cuda.json")["toolkits"]}
 
 

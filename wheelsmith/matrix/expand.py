@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -12,19 +13,20 @@ from wheelsmith.model import Cell, CellSettings, Excluded
 
 def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
     """Give every combination of the axes, in the order in which they are written."""
-    return tuple(
-        _answer(matrix, Cell(torch=torch, cuda=None if cuda == "cpu" else cuda, arch=arch))
-        for torch, cuda, arch in product(matrix.torch, matrix.cuda, matrix.arch)
-    )
+    return tuple(_answer(matrix, cell) for cell in _cells(matrix))
 
 
 def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:
     """Give the rules that select no cell at all: most likely a mistake."""
-    cells = [
-        Cell(torch=torch, cuda=None if cuda == "cpu" else cuda, arch=arch)
-        for torch, cuda, arch in product(matrix.torch, matrix.cuda, matrix.arch)
-    ]
+    cells = tuple(_cells(matrix))
     return tuple(rule for rule in matrix.rules if not any(rule.where.matches(cell) for cell in cells))
+
+
+def _cells(matrix: Matrix) -> Iterator[Cell]:
+    for torch, cuda, arch in product(matrix.torch, matrix.cuda, matrix.arch):
+        release = torch_releases().get(torch)
+        cxx11_abi = release is None or release.cxx11_abi.get(arch, True)
+        yield Cell(torch=torch, cuda=None if cuda == "cpu" else cuda, arch=arch, cxx11_abi=cxx11_abi)
 
 
 def _answer(matrix: Matrix, cell: Cell) -> Cell | Excluded:
@@ -36,7 +38,7 @@ def _answer(matrix: Matrix, cell: Cell) -> Cell | Excluded:
             return Excluded(cell=cell, reason=f"{rule.reason} ({rule.place})")
         settings = _set(settings, rule)
     cell = replace(cell, settings=settings)
-    reason = _why_impossible(cell, any_cuda_minor=matrix.any_cuda_minor)
+    reason = _why_impossible(cell, matrix)
     return Excluded(cell=cell, reason=reason) if reason else cell
 
 
@@ -45,7 +47,7 @@ def _set(settings: CellSettings, rule: Rule) -> CellSettings:
     return replace(settings, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]  # names and types are CellSettings' own
 
 
-def _why_impossible(cell: Cell, *, any_cuda_minor: bool) -> str | None:
+def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
     release = torch_releases().get(cell.torch)
     if release is None:
         known = list(torch_releases())
@@ -55,11 +57,18 @@ def _why_impossible(cell: Cell, *, any_cuda_minor: bool) -> str | None:
     if cell.cuda is None:
         return None
     same_major = any(built.split(".")[0] == cell.cuda.split(".")[0] for built in release.cuda)
-    if not (any_cuda_minor and same_major) and (reason := why_incompatible(release, cell.cuda)):
+    if not (matrix.any_cuda_minor and same_major) and (reason := why_incompatible(release, cell.cuda)):
         return reason
-    if cell.cuda not in cuda_toolkits():
+    return _why_no_toolkit(cell.cuda, cell.settings.image or matrix.engine.image)
+
+
+def _why_no_toolkit(cuda: str, image: str | None) -> str | None:
+    toolkit = cuda_toolkits().get(cuda)
+    if toolkit is None:
+        return f"CUDA {cuda} is not known: wheelsmith knows CUDA {', '.join(cuda_toolkits())}"
+    if not toolkit.assembled and image is None:
         return (
-            f"CUDA {cell.cuda} is not complete on the package index, so it cannot be assembled here: "
-            f"wheelsmith assembles {', '.join(cuda_toolkits())}"
+            f"CUDA {cuda} is not complete on the package index, so it must come from an image: "
+            f"set image in a rule for these cells"
         )
     return None

@@ -141,7 +141,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     stable = _stable_abi(cell, order.spec)
     release = torch_releases()[stable or cell.torch]
     toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
-    found = toolkit_of_image(cell, toolkit, workplace) if toolkit and not toolkit.packages else None
+    found = toolkit_of_image(cell, toolkit, workplace) if toolkit and not toolkit.assembled else None
     groups = _groups(order, toolkit)
     target = CompileTarget(
         cxx=toolset.cxx,
@@ -150,6 +150,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
         cuda_home=found.home if found else layout.CUDA,
         namespace=namespace(order.spec, backend(cell), order.source),
         stable_abi=stable,
+        cxx11_abi=release.cxx11_abi[cell.arch],
     )
     return _plan(
         order,

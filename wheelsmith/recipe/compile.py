@@ -28,6 +28,7 @@ class CompileTarget:
     :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
     :param cuda_home: where the toolkit lies inside the sandbox.
     :param stable_abi: the torch release of the stable ABI to target, or None.
+    :param cxx11_abi: False compiles for a torch that was built without the C++11 ABI.
     """
 
     cxx: str
@@ -36,6 +37,7 @@ class CompileTarget:
     cuda_home: str
     namespace: str
     stable_abi: str | None
+    cxx11_abi: bool = True
 
     @property
     def defines(self) -> tuple[str, ...]:
@@ -45,6 +47,8 @@ class CompileTarget:
         if self.stable_abi:
             major, minor = (int(part) for part in self.stable_abi.split("."))
             found.append(f"-DTORCH_TARGET_VERSION={(major << 56) | (minor << 48):#018x}")
+        if not self.cxx11_abi:
+            found.append("-D_GLIBCXX_USE_CXX11_ABI=0")
         return tuple(found)
 
     @property

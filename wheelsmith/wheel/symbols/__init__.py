@@ -41,6 +41,12 @@ class SymbolTable:
         mask = self._number(place, FINGERPRINT, _MASK)
         return frozenset(release for bit, release in enumerate(self.releases) if mask >> bit & 1)
 
+    def exports_of(self, release: str) -> set[int]:
+        """Give the fingerprints of all that one release exports."""
+        bit = self.releases.index(release)
+        places = range(self.count)
+        return {self._fingerprint(n) for n in places if self._number(n, FINGERPRINT, _MASK) >> bit & 1}
+
     def _fingerprint(self, place: int) -> int:
         return self._number(place, 0, FINGERPRINT)
 
@@ -60,12 +66,11 @@ def symbol_table(arch: str) -> SymbolTable | None:
     return SymbolTable(releases=tuple(facts["releases"]), count=facts["count"], planes=lzma.decompress(body))
 
 
-def write_table(exports: dict[str, set[str]], *, source: str, date: str) -> bytes:
-    """Give the file for one architecture: ``exports`` is release → symbols, in the order of their bits."""
+def write_table(exports: dict[str, set[int]], *, source: str, date: str) -> bytes:
+    """Give the file for one architecture: ``exports`` is release → fingerprints, in the order of their bits."""
     masks: dict[int, int] = {}
-    for bit, symbols in enumerate(exports.values()):
-        for symbol in symbols:
-            number = fingerprint(symbol)
+    for bit, fingerprints in enumerate(exports.values()):
+        for number in fingerprints:
             masks[number] = masks.get(number, 0) | 1 << bit
     ordered = sorted(masks)
     rows = [n.to_bytes(FINGERPRINT) + masks[n].to_bytes(_MASK) for n in ordered]
