@@ -78,7 +78,8 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     spec = parse_build_toml(source.read_text("build.toml"), file="build.toml")
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
-    engine = _engine(matrix, request, listen)
+    images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
+    engine = _engine(matrix, request, images, listen)
     kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
     planner = _Planner(matrix=matrix, spec=spec, kernel=kernel, engine=engine)
     planned = tuple(planner.plan(answer) for answer in answers)
@@ -93,10 +94,10 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     )
 
 
-def _engine(matrix: Matrix, request: Request, listen: Listener) -> Engine:
+def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], listen: Listener) -> Engine:
     choice = choose(
         request.engine or matrix.engine.name,
-        image=matrix.engine.image,
+        images=images,
         trusted=matrix.kernel.path is not None,
         cache=request.cache,
     )

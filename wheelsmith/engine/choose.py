@@ -30,24 +30,24 @@ def engines(cache: Path) -> dict[str, Engine]:
     return {engine.name: engine for engine in found}
 
 
-def choose(name: str, *, image: str | None, trusted: bool, cache: Path) -> Choice:
+def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Path) -> Choice:
     """Give the engine called ``name``; ``auto`` takes the first that works and has the image.
 
-    :param image: the image that cells are built in unless a rule says otherwise; None is the default one.
+    :param images: the images that cells ask for; None is the default one.
     :param trusted: whether the kernel is the user's own folder. Somebody else's code never runs unconfined
         unless the user asks for ``local`` by name.
     :raises EngineError: it is not ready here, with what mends it.
     """
     known = engines(cache)
     if name != "auto":
-        _require(known[name], image)
+        _require(known[name], images)
         return Choice(engine=known[name])
     refusals: list[EngineError] = []
     for engine in known.values():
         if engine.name == Local.name and not trusted:
             continue
         try:
-            _require(engine, image)
+            _require(engine, images)
         except EngineError as refusal:
             refusals.append(refusal)
             continue
@@ -59,9 +59,10 @@ def choose(name: str, *, image: str | None, trusted: bool, cache: Path) -> Choic
     )
 
 
-def _require(engine: Engine, image: str | None) -> None:
+def _require(engine: Engine, images: frozenset[str | None]) -> None:
     probe = engine.probe()
     if probe.readiness is not Readiness.READY:
         raise EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
     if engine.has_images:
-        engine.workplace(image)
+        for image in sorted(images, key=str):
+            engine.workplace(image)
