@@ -1,4 +1,4 @@
-"""What we read of a binary's GPU code against what NVIDIA's own cuobjdump lists."""
+"""What we read of a binary's GPU code against what NVIDIA's own cuobjdump says."""
 
 import re
 import subprocess
@@ -10,19 +10,33 @@ from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits
 from wheelsmith.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.wheel.cubin import assemblers
 from wheelsmith.wheel.elf import read_extension
 from wheelsmith.wheel.fatbin import read_fatbins
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"
+# Read by every ptxas of CUDA 12.4 and later.
+PTX = ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
+TOOLKIT = re.compile(r"toolkit=(\d+)\.?(\d),")
 LISTED = re.compile(r"(?:ELF|PTX) file.*\.sm_(\d+)([af]?)\.(cubin|ptx)")
+
+
+def install(package, folder):
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
+    subprocess.run([*pip, package], check=True)
+
+
+def toolkits(cuobjdump, file):
+    """Give the toolkits that cuobjdump names: ``toolkit=124`` with the old ABI, ``toolkit=13.0`` with the new."""
+    listing = subprocess.run([cuobjdump, "-elf", file], check=True, capture_output=True, text=True).stdout
+    return {f"{major}.{minor}" for major, minor in TOOLKIT.findall(listing)}
 
 
 @pytest.fixture(scope="module")
 def cuobjdump(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cuobjdump")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
-    subprocess.run([*install, "nvidia-cuda-cuobjdump==13.5.37"], check=True)
+    install("nvidia-cuda-cuobjdump==13.5.37", folder)
     return folder / "nvidia" / "cu13" / "bin" / "cuobjdump"
 
 
@@ -61,3 +75,38 @@ def test_the_same_is_read(codes, cuda, cuobjdump, tmp_path):
     ours = {("cubin", c.rstrip("f")) for c in code.machine_code} | {("ptx", c.rstrip("f")) for c in code.ptx}
     assert ("10.0f" in code.machine_code) == ("100f:sm_100f" in codes)
     assert ours == listed != set()
+    assert code.assemblers == toolkits(cuobjdump, library)
+    assert code.front_ends == ({"13.0"} if code.ptx else set())
+
+
+@pytest.mark.parametrize("mode", ["none", "size", "speed", "balance"])
+def test_compressed_code_is_read(mode, cuda, cuobjdump, tmp_path):
+    source, library = tmp_path / "k.cu", tmp_path / "k.so"
+    source.write_text(SOURCE)
+    flags = ["-gencode=arch=compute_80,code=sm_80", f"-compress-mode={mode}", "-Xfatbin=-compress-all"]
+    nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
+    subprocess.run(nvcc, check=True)
+    code = read_fatbins(read_extension("k.so", library.read_bytes()).fatbins)
+    assert code.assemblers == toolkits(cuobjdump, library) == {"13.0"}
+
+
+@pytest.fixture(scope="module")
+def ptxas(tmp_path_factory):
+    folders = {}
+
+    def get(version):
+        if version not in folders:
+            folders[version] = tmp_path_factory.mktemp("ptxas")
+            install(f"nvidia-cuda-nvcc-cu12=={version}", folders[version])
+        return folders[version] / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
+
+    return get
+
+
+@pytest.mark.parametrize(("version", "arch"), [("12.4.131", "sm_90"), ("12.8.93", "sm_90"), ("12.8.93", "sm_120")])
+def test_cubins_of_cuda_12_are_read(version, arch, ptxas, cuobjdump, tmp_path):
+    source, cubin = tmp_path / "k.ptx", tmp_path / "k.cubin"
+    source.write_text(PTX)
+    subprocess.run([ptxas(version), f"-arch={arch}", source, "-o", cubin], check=True)
+    data = cubin.read_bytes()
+    assert assemblers(data, flags=0, size=len(data)) == toolkits(cuobjdump, cubin) == {version.rpartition(".")[0]}

@@ -61,6 +61,7 @@ class CudaToolkit(Record):
     One from an image has no packages, headers and runtimes here.
 
     :param version: ``13.0``.
+    :param ptx: the version of the PTX that its nvcc writes, ``9.0``, and the newest that it reads.
     :param packages: CPU architecture of the machine that compiles → its pinned wheels.
     :param headers: libraries of which torch's own headers include the headers; nothing else of them is fetched.
     :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
@@ -69,6 +70,7 @@ class CudaToolkit(Record):
     """
 
     version: str
+    ptx: str
     packages: dict[str, tuple[PinnedFile, ...]]
     headers: tuple[PinnedFile, ...]
     target_runtime: dict[str, PinnedFile]

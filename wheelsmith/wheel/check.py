@@ -19,11 +19,11 @@ from wheelsmith.wheel.abi3 import outside_abi3
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.fatbin import read_fatbins
-from wheelsmith.wheel.report import CheckReport, Finding
+from wheelsmith.wheel.gpu_code import gpu_findings, planned_code
+from wheelsmith.wheel.report import CheckReport, Finding, finding
 from wheelsmith.wheel.symbols import symbol_table
 
-_CUDA_LIBRARIES = ("libcudart.so*", "libtorch_cuda.so*", "libc10_cuda.so*", "libcu*.so*", "libnv*.so*")
-_LOCAL = re.compile(r"(?P<compute>cpu|cu(?P<major>\d{2})\d)(?:\.torch(?P<torch>\d+\.\d+))?")
+_LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
 # PEP 600's names for the platforms of PEP 513, 571 and 599.
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
@@ -41,22 +41,23 @@ def check_wheel(path: Path, expected: WheelSpec | None = None) -> CheckReport:
     findings += _purity(contents, extensions)
     if extensions:
         findings += _platform(path, contents)
+    codes = {name: read_fatbins(extension.fatbins) for name, extension in extensions.items()}
+    local = _LOCAL.fullmatch(_local_part(contents) or "")
     for name, extension in extensions.items():
         findings += _extension(name, extension, contents)
+        findings += gpu_findings(name, extension, codes[name], local["compute"] if local else None)
+        findings.append(_symbols(name, extension, contents))
     if expected:
-        findings += _promises(contents, extensions, expected)
+        findings += _promises(contents, expected)
+        findings.append(planned_code(codes.values(), expected))
     return CheckReport(wheel=path.name, findings=tuple(findings))
-
-
-def _finding(rule: str, wrong: list[str], right: str) -> Finding:
-    return Finding(rule=rule, ok=not wrong, message="; ".join(wrong[:5]) if wrong else right)
 
 
 # --- the archive and its names ------------------------------------------------------------------------------
 
 
 def _archive(contents: WheelContents) -> Iterator[Finding]:
-    yield _finding("record", record_mistakes(contents), f"{len(contents.files)} files are what RECORD says")
+    yield finding("record", record_mistakes(contents), f"{len(contents.files)} files are what RECORD says")
 
 
 def _names(contents: WheelContents) -> Iterator[Finding]:
@@ -67,11 +68,11 @@ def _names(contents: WheelContents) -> Iterator[Finding]:
         wrong.append(f"METADATA says {metadata.get('Name')}, the file name {name}")
     if metadata.get("Version") != str(version):
         wrong.append(f"METADATA says version {metadata.get('Version')}, the file name {version}")
-    yield _finding("name-and-version", wrong, f"{name} {version} in file name and METADATA")
+    yield finding("name-and-version", wrong, f"{name} {version} in file name and METADATA")
     written = {tag for line in contents.wheel.get_all("Tag", []) for tag in [line.strip()]}
     claimed = {str(tag) for tag in tags}
     wrong = [f"WHEEL says {', '.join(sorted(written))}, the file name {', '.join(sorted(claimed))}"]
-    yield _finding("tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL")
+    yield finding("tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL")
 
 
 def _requirements(contents: WheelContents) -> Iterator[Finding]:
@@ -81,7 +82,7 @@ def _requirements(contents: WheelContents) -> Iterator[Finding]:
         wrong = []
     except ExceptionGroup as group:
         wrong = [str(error) for error in group.exceptions]
-    yield _finding("metadata", wrong, "METADATA keeps the core metadata specification")
+    yield finding("metadata", wrong, "METADATA keeps the core metadata specification")
     local = _LOCAL.fullmatch(_local_part(contents) or "")
     torch = _torch_specifier(contents)
     if local is None or torch is None:
@@ -92,7 +93,7 @@ def _requirements(contents: WheelContents) -> Iterator[Finding]:
         wrong.append(f"the version says torch {pin}, Requires-Dist says torch{torch}")
     if not pin and not any(specifier.operator == ">=" for specifier in torch):
         wrong.append(f"the version names no torch, Requires-Dist says torch{torch}")
-    yield _finding("torch-requirement", wrong, f"Requires-Dist: torch{torch}")
+    yield finding("torch-requirement", wrong, f"Requires-Dist: torch{torch}")
 
 
 def _local_part(contents: WheelContents) -> str | None:
@@ -117,7 +118,7 @@ def _purity(contents: WheelContents, extensions: dict[str, Extension]) -> Iterat
         wrong.append(f"a wheel for any platform holds {next(iter(extensions))}")
     if "any" not in platforms and not extensions:
         wrong.append(f"a wheel for {', '.join(platforms)} holds nothing that is compiled")
-    yield _finding("purity", wrong, f"{len(extensions)} compiled files for platform {', '.join(sorted(platforms))}")
+    yield finding("purity", wrong, f"{len(extensions)} compiled files for platform {', '.join(sorted(platforms))}")
 
 
 def _platform(path: Path, contents: WheelContents) -> Iterator[Finding]:
@@ -125,9 +126,9 @@ def _platform(path: Path, contents: WheelContents) -> Iterator[Finding]:
     claimed = sorted({tag.platform for tag in parse_wheel_filename(contents.filename)[3]})
     earned = str(shown["sym_tag"])
     wrong = [f"the tag says {tag}, the symbols need {earned}" for tag in claimed if not _no_older(tag, earned)]
-    yield _finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {earned}")
+    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {earned}")
     foreign = [name for name in shown["external_libs"] if not _matches(name, auditwheel.PROVIDED)]
-    yield _finding(
+    yield finding(
         "libraries",
         [f"{name} is neither the platform's nor torch's" for name in foreign],
         f"from torch and CUDA: {', '.join(sorted(shown['external_libs'])) or 'none'}",
@@ -151,8 +152,8 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 def _extension(name: str, extension: Extension, contents: WheelContents) -> Iterator[Finding]:
     tags = parse_wheel_filename(contents.filename)[3]
     wrong = [] if all(t.platform.endswith(extension.arch) for t in tags) else [f"{name} is for {extension.arch}"]
-    yield _finding("architecture", wrong, f"{name} is for {extension.arch}")
-    yield _finding(
+    yield finding("architecture", wrong, f"{name} is for {extension.arch}")
+    yield finding(
         "search-path",
         [f"{name} looks for libraries in {path}" for path in extension.search_paths],
         "no RPATH and no RUNPATH",
@@ -160,35 +161,11 @@ def _extension(name: str, extension: Extension, contents: WheelContents) -> Iter
     if any(tag.abi == "abi3" for tag in tags):
         since = next(iter(tags)).interpreter
         outside = outside_abi3(extension, since)
-        yield _finding(
+        yield finding(
             "abi3",
             [f"{symbol} is not in the stable ABI of {since}" for symbol in outside],
             f"stable ABI of {since}",
         )
-    yield _compute(name, extension, contents)
-    yield _symbols(name, extension, contents)
-
-
-def _compute(name: str, extension: Extension, contents: WheelContents) -> Finding:
-    local = _LOCAL.fullmatch(_local_part(contents) or "")
-    cuda = [library for library in extension.needed if _matches(library, _CUDA_LIBRARIES)]
-    wrong = []
-    if local and local["compute"] == "cpu" and (cuda or extension.fatbins):
-        wrong.append(f"the version says cpu, {name} needs {', '.join(cuda) or 'a GPU'}")
-    if local and local["major"]:
-        runtime = f"libcudart.so.{local['major']}"
-        if extension.fatbins and runtime not in extension.needed:
-            wrong.append(f"the version says {local['compute']}, {name} does not need {runtime}")
-        wrong += [f"{name} needs {lib}" for lib in cuda if lib.startswith("libcudart") and lib != runtime]
-    code = read_fatbins(extension.fatbins)
-    found = ", ".join(
-        [*sorted(code.machine_code, key=_number), *(f"{c} as PTX" for c in sorted(code.ptx, key=_number))]
-    )
-    return _finding("compute-platform", wrong, f"GPU code for {found}" if found else "no GPU code")
-
-
-def _number(capability: str) -> tuple[float, str]:
-    return float(capability.rstrip("af")), capability
 
 
 def _symbols(name: str, extension: Extension, contents: WheelContents) -> Finding:
@@ -206,17 +183,17 @@ def _symbols(name: str, extension: Extension, contents: WheelContents) -> Findin
     table = symbol_table(extension.arch)
     if torch is None or table is None:
         missing = [f"{name} needs {symbol}, and the wheel requires no torch" for symbol in free]
-        return _finding("symbols", missing, "every symbol has a provider")
+        return finding("symbols", missing, "every symbol has a provider")
     promised = {release for release in table.releases if torch.contains(f"{release}.0")}
     if not promised:
-        return _finding("symbols", [f"no torch that satisfies torch{torch} is known"], "")
+        return finding("symbols", [f"no torch that satisfies torch{torch} is known"], "")
     wrong = [
         f"torch {', '.join(sorted(lacking, key=_version))} does not export {symbol}"
         for symbol in free
         if (lacking := promised - table.exported_by(symbol))
     ]
     text = f"{len(free)} symbols, all exported by torch {', '.join(sorted(promised, key=_version))}"
-    return _finding("symbols", wrong, text)
+    return finding("symbols", wrong, text)
 
 
 def _version(release: str) -> tuple[int, ...]:
@@ -226,22 +203,9 @@ def _version(release: str) -> tuple[int, ...]:
 # --- what the plan promised ---------------------------------------------------------------------------------
 
 
-def _promises(contents: WheelContents, extensions: dict[str, Extension], spec: WheelSpec) -> Iterator[Finding]:
+def _promises(contents: WheelContents, spec: WheelSpec) -> Iterator[Finding]:
     same = contents.files[f"{contents.info}/METADATA"] == spec.metadata.encode()
-    yield _finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
+    yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
     tags: Any = parse_wheel_filename(contents.filename)[3]
     wrong = [str(tag) for tag in tags if (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag)]
-    yield _finding("plan-tags", wrong, f"{spec.python_tag}-{spec.abi_tag} as planned")
-    machine: set[str] = set()
-    ptx: set[str] = set()
-    for extension in extensions.values():
-        code = read_fatbins(extension.fatbins)
-        machine |= code.machine_code
-        ptx |= code.ptx
-    missing = [f"no machine code for {c}" for c in map(_base, spec.gpu_archs) if c not in machine]
-    missing += [f"no PTX for {_base(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _base(c) not in ptx]
-    yield _finding("gpu-code", missing, f"code for {', '.join(spec.gpu_archs) or 'no GPU'}, as planned")
-
-
-def _base(capability: str) -> str:
-    return capability.removesuffix("+PTX")
+    yield finding("plan-tags", wrong, f"{spec.python_tag}-{spec.abi_tag} as planned")

@@ -11,20 +11,49 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wheelsmith.errors import WheelError
+from wheelsmith.facts import cuda_toolkits
+from wheelsmith.wheel.cubin import assemblers
 
 _MAGIC = 0xBA55ED50
 _CONTAINER = struct.Struct("<IHHQ")  # magic, version, header size, bytes after the header
-_ENTRY = struct.Struct("<HHIQIIHHIIIQ")  # kind, version, header size, padded size, …, arch, …, flags
+# Kind, version, header size, padded size, compressed size, …, minor, major, arch, …, flags, …, size before compression.
+_ENTRY = struct.Struct("<HHIQI4xHHI8xQQQ")
 _PTX, _MACHINE_CODE = 1, 2
 _ARCH_SPECIFIC, _FAMILY_SPECIFIC = 0x100000, 0x200000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCode:
-    """What a binary holds, as capabilities: ``8.0``, ``9.0a``."""
+    """What a binary holds, as capabilities: ``8.0``, ``9.0a``, and what made it, as toolkits: ``12.4``.
+
+    :param assemblers: toolkits whose ptxas made the machine code.
+    :param ptx_versions: of the PTX, e.g. ``8.4``: all that is left of what it says of itself.
+    """
 
     machine_code: frozenset[str]
     ptx: frozenset[str]
+    assemblers: frozenset[str]
+    ptx_versions: frozenset[str]
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """Give the known toolkits that write PTX of these versions."""
+        return frozenset(name for name, toolkit in cuda_toolkits().items() if toolkit.ptx in self.ptx_versions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    kind: int
+    version: str
+    arch: int
+    flags: int
+    stored: bytes
+    size: int
+
+    @property
+    def capability(self) -> str:
+        suffix = "a" if self.flags & _ARCH_SPECIFIC else "f" if self.flags & _FAMILY_SPECIFIC else ""
+        return f"{self.arch // 10}.{self.arch % 10}{suffix}"
 
 
 def read_fatbins(section: bytes) -> GpuCode:
@@ -32,19 +61,22 @@ def read_fatbins(section: bytes) -> GpuCode:
 
     :raises WheelError: it is not laid out as nvcc lays it out.
     """
-    machine: set[str] = set()
-    ptx: set[str] = set()
     try:
-        for kind, arch, flags in _entries(section):
-            suffix = "a" if flags & _ARCH_SPECIFIC else "f" if flags & _FAMILY_SPECIFIC else ""
-            capability = f"{arch // 10}.{arch % 10}{suffix}"
-            (machine if kind == _MACHINE_CODE else ptx).add(capability)
+        entries = list(_entries(section))
     except struct.error:
         raise WheelError("the binary's .nv_fatbin section is cut short") from None
-    return GpuCode(machine_code=frozenset(machine), ptx=frozenset(ptx))
+    machine = [entry for entry in entries if entry.kind == _MACHINE_CODE]
+    ptx = [entry for entry in entries if entry.kind == _PTX]
+    made = [assemblers(entry.stored, flags=entry.flags, size=entry.size) for entry in machine]
+    return GpuCode(
+        machine_code=frozenset(entry.capability for entry in machine),
+        ptx=frozenset(entry.capability for entry in ptx),
+        assemblers=frozenset[str]().union(*made),
+        ptx_versions=frozenset(entry.version for entry in ptx),
+    )
 
 
-def _entries(section: bytes) -> Iterator[tuple[int, int, int]]:
+def _entries(section: bytes) -> Iterator[_Entry]:
     offset = 0
     while offset + _CONTAINER.size <= len(section):
         magic, _, header, size = _CONTAINER.unpack_from(section, offset)
@@ -53,11 +85,20 @@ def _entries(section: bytes) -> Iterator[tuple[int, int, int]]:
             continue
         position, end = offset + header, offset + header + size
         while position < end:
-            entry = _ENTRY.unpack_from(section, position)
-            kind, entry_header, padded, arch, flags = entry[0], entry[2], entry[3], entry[8], entry[11]
+            kind, _, entry_header, padded, packed, minor, major, arch, flags, _, whole = _ENTRY.unpack_from(
+                section, position
+            )
+            start = position + entry_header
             if kind in {_PTX, _MACHINE_CODE}:
-                yield kind, arch, flags
+                yield _Entry(
+                    kind=kind,
+                    version=f"{major}.{minor}",
+                    arch=arch,
+                    flags=flags,
+                    stored=section[start : start + (packed or padded)],
+                    size=whole or padded,
+                )
             if entry_header + padded == 0:
                 raise WheelError("the binary's .nv_fatbin section has an empty entry")
-            position += entry_header + padded
+            position = start + padded
         offset = end

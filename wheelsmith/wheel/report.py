@@ -27,3 +27,8 @@ class CheckReport(Record):
     def ok(self) -> bool:
         """Say whether the wheel tells the truth."""
         return all(finding.ok for finding in self.findings)
+
+
+def finding(rule: str, wrong: list[str], right: str) -> Finding:
+    """Give what a rule found: the first things that are wrong, or what is right."""
+    return Finding(rule=rule, ok=not wrong, message="; ".join(wrong[:5]) if wrong else right)
