@@ -21,6 +21,7 @@ from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_part
 from wheelsmith.wheel.symbols import fingerprint, symbol_table, write_table
 
+ARCHES = ("x86_64", "aarch64")
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
 LIBRARIES = (
     "libc10.so",
@@ -28,18 +29,18 @@ LIBRARIES = (
     "libtorch.so",
     "libtorch_cpu.so",
     "libtorch_cuda.so",
+    "libtorch_python.so",
     "libgomp*.so*",
 )
 
 
-def wanted(name: str) -> bool:
-    """Say whether a member of torch's wheel is one of the libraries that extensions link with."""
-    folder, _, file = name.rpartition("/")
-    return folder in {"torch/lib", "torch.libs"} and any(fnmatch.fnmatch(file, pattern) for pattern in LIBRARIES)
+def exports(pin: PinnedFile, libraries: tuple[str, ...]) -> set[str]:
+    """Fetch these of one wheel's libraries and give the symbols that they define."""
 
+    def wanted(name: str) -> bool:
+        folder, _, file = name.rpartition("/")
+        return folder in {"torch/lib", "torch.libs"} and any(fnmatch.fnmatch(file, p) for p in libraries)
 
-def exports(pin: PinnedFile) -> set[str]:
-    """Fetch one wheel's libraries and give the symbols that they define."""
     found: set[str] = set()
     settings = pip_settings()
     with settings.client() as client, tempfile.TemporaryDirectory() as scratch:
@@ -58,16 +59,20 @@ def exports(pin: PinnedFile) -> set[str]:
     return found
 
 
-def main(arches: list[str]) -> None:
-    """Make the tables of the architectures named on the command line."""
+def main(words: list[str]) -> None:
+    """Make the tables of the architectures named on the command line; libraries named there are added to them."""
+    arches = [word for word in words if word in ARCHES] or list(ARCHES)
+    added = tuple(word for word in words if word not in ARCHES)
     for arch in arches:
         table: dict[str, set[int]] = {}
         known = symbol_table(arch)
         for minor, release in torch_releases().items():
             if known and minor in known.releases:
                 table[minor] = known.exports_of(minor)
+                more = exports(release.wheels[arch], added) if added else set()
             else:
-                table[minor] = {fingerprint(symbol) for symbol in exports(release.wheels[arch])}
+                table[minor], more = set(), exports(release.wheels[arch], LIBRARIES)
+            table[minor] |= {fingerprint(symbol) for symbol in more}
             print(arch, minor, len(table[minor]), flush=True)
         date = datetime.now(UTC).date().isoformat()
         data = write_table(table, source="the torch wheels pinned in facts/torch.json", date=date)
@@ -76,4 +81,4 @@ def main(arches: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["x86_64", "aarch64"])
+    main(sys.argv[1:])
