@@ -8,6 +8,7 @@ PLAN = "/work/plan.json"
 TORCH = "/opt/torch"
 CUDA = "/opt/cuda"
 TOOLS = "/opt/wheelsmith"
+ENVIRONMENT = "/opt/environment"
 
 # 2000-01-01: any fixed time will do, but zip cannot hold one before 1980.
 SOURCE_DATE_EPOCH = "946684800"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from wheelsmith.record import Record, canonical_digest
+from wheelsmith.workplace import ImageId, Toolset
 
 SCHEMA_VERSION = 1
 
@@ -34,12 +35,14 @@ class Cell(Record):
     :param torch: the torch release as ``major.minor``.
     :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
     :param arch: the CPU architecture as ``uname -m`` gives it.
+    :param python: ``major.minor`` for a project whose wheels serve one Python each; None for a kernel.
     :param cxx11_abi: False where that torch has the C++ ABI from before C++11, which its kernels must share.
     """
 
     torch: str
     cuda: str | None
     arch: str
+    python: str | None = None
     os: str = "linux"
     cxx11_abi: bool = True
     settings: CellSettings = field(default_factory=CellSettings)
@@ -51,9 +54,10 @@ class Cell(Record):
 
     @property
     def id(self) -> str:
-        """Give the Hub's own variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``."""
+        """Give the Hub's own variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``; with a Python, it ends in it."""
         abi = "cxx11" if self.cxx11_abi else "cxx98"
-        return f"torch{self.torch.replace('.', '')}-{abi}-{self.compute}-{self.arch}-{self.os}"
+        variant = f"torch{self.torch.replace('.', '')}-{abi}-{self.compute}-{self.arch}-{self.os}"
+        return variant if self.python is None else f"{variant}-cp{self.python.replace('.', '')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,68 +85,6 @@ class SourceId(Record):
     revision: str | None
     commit: str | None
     tree: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toolset(Record):
-    """The host compilers that an engine offers for one CPU architecture.
-
-    :param cxx: the C++ compiler to call, e.g. ``g++`` or ``aarch64-linux-gnu-g++``.
-    :param version: what it says of itself, for people.
-    :param digest: sha256 over the programs and libraries that decide the bytes of an object file.
-    """
-
-    arch: str
-    cxx: str
-    version: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageId(Record):
-    """A container image.
-
-    :param name: what was asked for: ``debian``, or a reference.
-    :param digest: the engine's own id of its content, ``sha256:…``.
-    """
-
-    name: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaHome(Record):
-    """A CUDA toolkit that was found where cells are built.
-
-    :param version: ``12.4``.
-    :param release: ``12.4.131``, as nvcc says it.
-    :param digest: sha256 over its programs and headers.
-    """
-
-    home: str
-    version: str
-    release: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace(Record):
-    """What an engine offers to build with, on this machine or in one image.
-
-    :param image: None where the machine itself is what cells see.
-    :param machine: the CPU architecture that programs run on.
-    :param pythons: ``major.minor`` → the program's path.
-    """
-
-    image: ImageId | None
-    machine: str
-    toolsets: tuple[Toolset, ...]
-    pythons: dict[str, str]
-    cuda: CudaHome | None
-
-    def toolset(self, arch: str) -> Toolset | None:
-        """Give the compilers for ``arch``, or None when there are none."""
-        return next((toolset for toolset in self.toolsets if toolset.arch == arch), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,15 +145,38 @@ class Recipe(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LockedWheel(Record):
+    """One wheel of a build environment, as ``name==version --hash=sha256:…`` would have it."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project(Record):
+    """How a project with a build system of its own is built for one cell.
+
+    :param python: the Python that builds it, ``major.minor``.
+    :param environment: everything that its build system sees, torch among it.
+    :param variables: what tells the build system about the cell.
+    """
+
+    python: str
+    environment: tuple[LockedWheel, ...]
+    variables: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WheelSpec(Record):
     """What the wheel says of itself, decided before it is built.
 
     :param distribution: the project's name as written in METADATA.
     :param version: with the local part, e.g. ``1+cu130.torch2.11``.
     :param python_tag: ``cp39`` or ``py3``.
-    :param abi_tag: ``abi3`` or ``none``.
+    :param abi_tag: ``abi3``, ``none``, or ``cp312`` of a project, which may give ``abi3`` instead.
     :param platform: ``any``, or ``linux_<arch>``, which repair replaces by what the symbols allow.
-    :param metadata: the whole METADATA file.
+    :param metadata: the whole METADATA file; None for a project, which writes its own.
     :param gpu_archs: capabilities that must be found in the binary, e.g. ``8.0``, ``9.0a``, ``9.0+PTX``.
     :param torch: the release whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
         None when nothing is compiled.
@@ -223,7 +188,7 @@ class WheelSpec(Record):
     python_tag: str
     abi_tag: str
     platform: str
-    metadata: str
+    metadata: str | None
     module: str
     gpu_archs: tuple[str, ...]
     torch: str | None
@@ -240,6 +205,7 @@ class BuildPlan(Record):
     for every torch it serves.
 
     :param image: where it is built, or None on the machine itself.
+    :param recipe: empty for a project, which has its own way.
     """
 
     cell: Cell
@@ -252,6 +218,7 @@ class BuildPlan(Record):
     environment: dict[str, str]
     wheel: WheelSpec
     recipe_version: int
+    project: Project | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -259,9 +226,10 @@ class BuildPlan(Record):
         """Give the sha256 of all that decides the wheel's bytes, in hex."""
         data = self.to_json()
         del data["cell"]
-        # Of an image only its compilers reach the wheel, and toolset names those by their bytes: another engine, or
-        # the same compilers without any image, make the same wheel.
-        del data["image"]
+        # Of an image only its compilers reach a kernel's wheel, and toolset names those by their bytes: another engine,
+        # or the same compilers without any image, make the same wheel. A project may use all that it finds.
+        if self.project is None:
+            del data["image"]
         # A branch that moved without changing a file is no reason to build again.
         data["source"] = {"tree": self.source.tree}
         return canonical_digest(data)

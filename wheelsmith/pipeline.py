@@ -135,26 +135,45 @@ def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
 
 def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
     """Give the one command that builds a laid-out cell, fetching the toolchains it mounts."""
+    toolchains = workshop.toolchains
     mounts = [
         Mount(source=work, target=layout.WORK, writable=True),
-        Mount(source=workshop.toolchains.tools(), target=layout.TOOLS),
+        Mount(source=toolchains.tools(), target=layout.TOOLS),
     ]
     if plan.torch:
-        mounts.append(Mount(source=workshop.toolchains.prepare(plan.torch), target=layout.TORCH))
+        mounts.append(Mount(source=toolchains.prepare(plan.torch), target=layout.TORCH))
     if plan.cuda and plan.cuda.kind == "cuda":
-        mounts.append(Mount(source=workshop.toolchains.prepare(plan.cuda), target=layout.CUDA))
+        mounts.append(Mount(source=toolchains.prepare(plan.cuda), target=layout.CUDA))
+    importable, variables = [f"{layout.TOOLS}/site"], {"WHEELSMITH_JOBS": str(workshop.jobs)}
+    project = plan.project
+    if project:
+        folder = toolchains.environment(project.environment, project.python, plan.cell.arch)
+        mounts.append(Mount(source=folder, target=layout.ENVIRONMENT))
+        importable.append(layout.ENVIRONMENT)
+        variables = {"MAX_JOBS": str(workshop.jobs), **project.variables}
     return Command(
         name=f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}",
-        argv=("python3", "-m", "build", "--wheel", "--no-isolation", "--outdir", layout.DIST, layout.SOURCE),
+        argv=(
+            f"python{project.python if project else 3}",
+            "-m",
+            "build",
+            "--wheel",
+            "--no-isolation",
+            "--outdir",
+            layout.DIST,
+            layout.SOURCE,
+        ),
         mounts=tuple(mounts),
         env={
             **plan.environment,
-            "PYTHONPATH": f"{layout.TOOLS}/site",
+            **variables,
+            "PYTHONPATH": ":".join(importable),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "WHEELSMITH_JOBS": str(workshop.jobs),
         },
         workdir=layout.WORK,
         limits=workshop.limits,
+        path=(f"{layout.TOOLS}/bin",),
+        python=project.python if project else None,
         image=plan.image,
     )
 
@@ -178,7 +197,7 @@ def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) ->
 
 
 def _test(plan: BuildPlan, stored: StoredWheel, command: str, workshop: Workshop, cancel: Flag) -> None:
-    if reason := why_untested(plan, workshop.toolchains):
+    if reason := why_untested(plan, workshop.engine, workshop.toolchains):
         workshop.listen(Notice(level="warning", text=f"{plan.cell.id} is not tested: {reason}"))
         return
     work = workshop.folder / f"test-{plan.cell.id}"

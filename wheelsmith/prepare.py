@@ -10,10 +10,19 @@ from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.errors import MatrixError, Place
 from wheelsmith.events import Listener, Notice
 from wheelsmith.matrix import Matrix, expand, idle_rules, load_matrix, select
-from wheelsmith.model import BuildPlan, Cell, Excluded, Workplace
-from wheelsmith.plan import plan_kernel
-from wheelsmith.recipe import KernelSource, KernelSpec, parse_build_toml
+from wheelsmith.model import BuildPlan, Cell, Excluded
+from wheelsmith.plan import plan_kernel, plan_project
+from wheelsmith.recipe import (
+    PROJECT_FILES,
+    KernelSource,
+    KernelSpec,
+    ProjectSpec,
+    parse_build_toml,
+    parse_project,
+)
 from wheelsmith.source import SourceTree, fetch_source
+from wheelsmith.toolchain import Toolchains
+from wheelsmith.workplace import Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +84,19 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     answers = select(expand(matrix), only=request.only, skip=request.skip)
     base = request.matrix.resolve().parent
     source = fetch_source(matrix.kernel, base=base)
-    spec = parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    spec = _read_spec(source, matrix, request.matrix.name)
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     engine = _engine(matrix, request, images, listen)
     kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
-    planner = _Planner(matrix=matrix, spec=spec, kernel=kernel, engine=engine)
+    planner = _Planner(
+        matrix=matrix,
+        spec=spec,
+        kernel=kernel,
+        engine=engine,
+        toolchains=Toolchains(request.cache, listen),
+    )
     planned = tuple(planner.plan(answer) for answer in answers)
     return Prepared(
         matrix=matrix,
@@ -113,9 +128,10 @@ class _Planner:
     """Plans cells of one kernel; asks the engine for each image's compilers once."""
 
     matrix: Matrix
-    spec: KernelSpec
+    spec: KernelSpec | ProjectSpec
     kernel: KernelSource
     engine: Engine
+    toolchains: Toolchains
     workplaces: dict[str | None, Workplace] = field(default_factory=dict)
 
     def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
@@ -125,14 +141,12 @@ class _Planner:
         if image and not self.engine.has_images:
             reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
             return Excluded(cell=answer, reason=f"{reason}: use --engine podman or docker")
-        return plan_kernel(
-            answer,
-            spec=self.spec,
-            source=self.kernel,
-            distribution=self.matrix.kernel.distribution,
-            version=self.matrix.version,
-            workplace=self._workplace(image or self.matrix.engine.image),
-        )
+        named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
+        workplace = self._workplace(image or self.matrix.engine.image)
+        if isinstance(self.spec, KernelSpec):
+            return plan_kernel(answer, spec=self.spec, source=self.kernel, workplace=workplace, **named)
+        resolve = self.toolchains.lock
+        return plan_project(answer, spec=self.spec, source=self.kernel, workplace=workplace, resolve=resolve, **named)
 
     def _workplace(self, image: str | None) -> Workplace:
         if image not in self.workplaces:
@@ -140,6 +154,19 @@ class _Planner:
         return self.workplaces[image]
 
 
-def _label(spec: KernelSpec, source: SourceTree) -> str:
-    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name
+def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:
+    """Read what the kernel says of itself: build.toml, or else what projects at large have."""
+    if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
+        if matrix.python:
+            raise MatrixError(
+                "a kernel in kernel-builder layout serves every Python with one wheel",
+                where=Place(file=file),
+                remedy="remove python from axes",
+            )
+        return parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    return parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
+
+
+def _label(spec: KernelSpec | ProjectSpec, source: SourceTree) -> str:
+    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name or "project"
     return f"{origin} @{(source.id.commit or source.id.tree)[:7]}"

@@ -9,16 +9,18 @@ from threading import Event as Flag
 
 from wheelsmith import layout
 from wheelsmith.engine import Command, Engine, Exit, Limits, Mount
+from wheelsmith.errors import ToolchainError
 from wheelsmith.facts import torch_releases
-from wheelsmith.model import BuildPlan
+from wheelsmith.model import BuildPlan, LockedWheel
 from wheelsmith.toolchain import Toolchains
 
-_RUNTIME = "/opt/runtime"
 
-
-def why_untested(plan: BuildPlan, toolchains: Toolchains) -> str | None:
+def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
     """Say why a wheel's test would say nothing here, or None when it can be run."""
-    if plan.cuda and not toolchains.runtime_has_cuda(_torch_version(plan)):
+    if plan.cell.arch != engine.workplace(_image(plan)).machine:
+        return f"this machine does not run {plan.cell.arch}"
+    torch = _torch(plan, _python(plan, engine), toolchains)
+    if plan.cuda and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in torch):
         return "the torch that pip finds is a CPU build, which cannot load a CUDA extension"
     return None
 
@@ -39,17 +41,20 @@ def smoke_test(
     site = work / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)  # checked member by member when the wheel was repaired
+    python = _python(plan, engine)
+    torch = toolchains.environment(_torch(plan, python, toolchains), python, plan.cell.arch)
     return engine.run(
         Command(
             name=f"wheelsmith-test-{plan.cell.id}-{plan.build_digest[:12]}",
             argv=("/bin/sh", "-c", command),
             mounts=(
                 Mount(source=work, target=layout.WORK, writable=True),
-                Mount(source=toolchains.runtime(_torch_version(plan)), target=_RUNTIME),
+                Mount(source=torch, target=layout.ENVIRONMENT),
             ),
-            env={"PYTHONPATH": f"{layout.WORK}/site:{_RUNTIME}", "LC_ALL": "C.UTF-8"},
+            env={"PYTHONPATH": f"{layout.WORK}/site:{layout.ENVIRONMENT}", "LC_ALL": "C.UTF-8"},
             workdir=layout.WORK,
             limits=limits,
+            python=plan.project.python if plan.project else None,
             image=plan.image,
         ),
         on_line,
@@ -57,6 +62,20 @@ def smoke_test(
     )
 
 
-def _torch_version(plan: BuildPlan) -> str:
+def _image(plan: BuildPlan) -> str | None:
+    return plan.image.name if plan.image else None
+
+
+def _python(plan: BuildPlan, engine: Engine) -> str:
+    return plan.project.python if plan.project else engine.workplace(_image(plan)).python
+
+
+def _torch(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
     """Give the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
-    return torch_releases()[plan.cell.torch].version
+    if plan.project:
+        return plan.project.environment
+    version = torch_releases()[plan.cell.torch].version
+    found = toolchains.lock((f"torch=={version}",), python, plan.cell.arch)
+    if isinstance(found, str):
+        raise ToolchainError(f"torch {version} could not be installed for the test: {found}")
+    return found

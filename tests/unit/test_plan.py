@@ -3,20 +3,10 @@ import json
 import pytest
 
 from wheelsmith.errors import BuildTomlError
-from wheelsmith.model import (
-    BuildPlan,
-    Cell,
-    CellSettings,
-    CudaHome,
-    Excluded,
-    ImageId,
-    SourceId,
-    StepKind,
-    Toolset,
-    Workplace,
-)
+from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.plan import plan_kernel
 from wheelsmith.recipe import KernelSource, parse_build_toml
+from wheelsmith.workplace import CudaHome, ImageId, Toolset, Workplace
 
 TOML = """\
 [general]
@@ -86,6 +76,7 @@ def plan(
         workplace=Workplace(
             image=ImageId(name="cuda", digest="sha256:1") if image_cuda else None,
             machine="x86_64",
+            python="3.11",
             toolsets=(toolset,) if toolset else (),
             pythons={},
             cuda=CudaHome(home="/usr/local/cuda", version=image_cuda, release=f"{image_cuda}.1", digest="c")

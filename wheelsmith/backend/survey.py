@@ -35,6 +35,7 @@ def compilers_and_pythons() -> dict[str, Any]:
     """Describe all of this place but a CUDA toolkit, which takes a second or two to read."""
     return {
         "machine": platform.machine(),
+        "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
         "toolsets": [found for found in map(_toolset, ARCHES) if found],
         "pythons": _pythons(),
     }

@@ -15,7 +15,7 @@ from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
-from wheelsmith.model import Workplace
+from wheelsmith.workplace import Workplace
 
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
@@ -85,11 +85,11 @@ class Bubblewrap:
         return (
             program,
             *_NAMESPACES,
-            *_host_view(),
+            *_host_view(_prefixes(command)),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir),
-            *_environment(command.env),
+            *_environment(command),
             *command.argv,
         )
 
@@ -113,7 +113,13 @@ _NAMESPACES = (
 )
 
 
-def _host_view() -> tuple[str, ...]:
+def _prefixes(command: Command) -> tuple[str, ...]:
+    """Give where the Pythons that the command needs are installed, the one to prefer first."""
+    wanted = this_machine().pythons.get(command.python or "")
+    return tuple(dict.fromkeys([*([str(Path(wanted).parents[1])] if wanted else []), sys.base_prefix]))
+
+
+def _host_view(prefixes: tuple[str, ...]) -> tuple[str, ...]:
     view = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         path = Path("/", name)
@@ -123,8 +129,9 @@ def _host_view() -> tuple[str, ...]:
             view += ["--ro-bind", str(path), str(path)]
     for declared in ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
         view += ["--ro-bind-try", declared, declared]
-    if not sys.base_prefix.startswith("/usr"):
-        view += ["--ro-bind", sys.base_prefix, sys.base_prefix]
+    for prefix in prefixes:
+        if not prefix.startswith("/usr"):
+            view += ["--ro-bind", prefix, prefix]
     return (*view, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  # inside
 
 
@@ -132,9 +139,10 @@ def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  #
     return ("--bind" if writable else "--ro-bind", str(source), target)
 
 
-def _environment(env: dict[str, str]) -> tuple[str, ...]:
-    path = ":".join(dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/bin", "/bin"]))
-    whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **env}  # noqa: S108  # the sandbox's own tmpfs
+def _environment(command: Command) -> tuple[str, ...]:
+    bins = (f"{prefix}/bin" for prefix in _prefixes(command))
+    path = ":".join(dict.fromkeys([*command.path, *bins, "/usr/bin", "/bin"]))
+    whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
     return tuple(part for name, value in sorted(whole.items()) for part in ("--setenv", name, value))
 
 

@@ -27,8 +27,8 @@ from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe
 from wheelsmith.errors import EngineError
 from wheelsmith.files import atomic_write, sha256_file
-from wheelsmith.model import ImageId, Workplace
 from wheelsmith.record import canonical_digest
+from wheelsmith.workplace import ImageId, Workplace
 
 OWNER = "org.wheelsmith.owner"
 IMAGE = "org.wheelsmith.image"
@@ -259,9 +259,17 @@ class ContainerEngine(ABC):
     def _inside(self, command: Command) -> tuple[str, ...]:
         """Give the command on top of the image's own environment, with the limits that groups do not cover."""
         environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the container's own tmpfs
-        limits = f'ulimit -c 0 && ulimit -f {max(1, command.limits.disk // 512)} && exec "$@"'
+        folders = [*command.path, *self._python_folder(command)]
+        limits = f'ulimit -c 0 && ulimit -f {max(1, command.limits.disk // 512)}; PATH="$1$PATH"; shift; exec "$@"'
         words = (f"{name}={value}" for name, value in sorted(environment.items()))
-        return ("/bin/sh", "-c", limits, "wheelsmith", "/usr/bin/env", *words, *command.argv)
+        path = "".join(f"{folder}:" for folder in folders)
+        return ("/bin/sh", "-c", limits, "wheelsmith", path, "/usr/bin/env", *words, *command.argv)
+
+    def _python_folder(self, command: Command) -> tuple[str, ...]:
+        if command.python is None or command.image is None:
+            return ()
+        program = self.workplace(command.image.name).pythons.get(command.python)
+        return (str(Path(program).parent),) if program else ()
 
     def _group(self, name: str, limits: Limits) -> Group:
         answer = self.ask("inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", name)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from threading import Event
 
 from wheelsmith.engine.cgroup import make_group, remove_dead_groups
@@ -14,7 +15,7 @@ from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
-from wheelsmith.model import Workplace
+from wheelsmith.workplace import Workplace
 
 # The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
 # however it dies, and kills the whole group. The command itself must not hold the pipe, which comes as stdin.
@@ -90,8 +91,10 @@ def _environment(command: Command) -> dict[str, str]:
     work = next(str(mount.source) for mount in command.mounts if mount.writable)
     # Resolved, because gcc names system headers by their shortest real path whatever it was told.
     paths = {mount.target: str(mount.source.resolve()) for mount in command.mounts}
+    wanted = this_machine().pythons.get(command.python or "")
+    bins = [*(_on_host(command, folder) for folder in command.path), *([str(Path(wanted).parent)] if wanted else [])]
     return {
-        "PATH": ":".join(dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])),
+        "PATH": ":".join(dict.fromkeys([*bins, f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])),
         "HOME": work,
         "TMPDIR": work,
         **{name: _on_host(command, value) for name, value in command.env.items()},

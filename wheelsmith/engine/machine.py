@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from wheelsmith.backend.survey import compilers_and_pythons
-from wheelsmith.model import Workplace
+from wheelsmith.workplace import Workplace
 
 
 @cache

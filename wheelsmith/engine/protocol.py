@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from wheelsmith.model import ImageId, Workplace
 from wheelsmith.record import Record
+from wheelsmith.workplace import ImageId, Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,8 @@ class Command:
     :param argv: a list, never a shell string; paths are those inside.
     :param env: the whole environment but PATH, HOME and TMPDIR, which the engine sets, and what an image declares;
         nothing of wheelsmith's own is inherited.
+    :param path: folders inside that come before the engine's own PATH.
+    :param python: the Python, ``major.minor``, whose ``python3.X`` must be on PATH; None needs only ``python3``.
     :param image: the image to run in, for engines that have images.
     """
 
@@ -59,6 +61,8 @@ class Command:
     env: dict[str, str]
     workdir: str
     limits: Limits
+    path: tuple[str, ...] = ()
+    python: str | None = None
     image: ImageId | None = None
 
 

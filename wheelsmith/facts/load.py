@@ -12,7 +12,7 @@ from wheelsmith.model import PrefixId
 from wheelsmith.record import Record, canonical_digest
 
 # Part of every prefix's name: raised when the way a prefix is laid out changes.
-_LAYOUT = 1
+_LAYOUT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

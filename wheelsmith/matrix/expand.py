@@ -23,10 +23,11 @@ def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:
 
 
 def _cells(matrix: Matrix) -> Iterator[Cell]:
-    for torch, cuda, arch in product(matrix.torch, matrix.cuda, matrix.arch):
+    for torch, cuda, arch, python in product(matrix.torch, matrix.cuda, matrix.arch, matrix.python or (None,)):
         release = torch_releases().get(torch)
         cxx11_abi = release is None or release.cxx11_abi.get(arch, True)
-        yield Cell(torch=torch, cuda=None if cuda == "cpu" else cuda, arch=arch, cxx11_abi=cxx11_abi)
+        compute = None if cuda == "cpu" else cuda
+        yield Cell(torch=torch, cuda=compute, arch=arch, python=python, cxx11_abi=cxx11_abi)
 
 
 def _answer(matrix: Matrix, cell: Cell) -> Cell | Excluded:

@@ -178,6 +178,7 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         torch=tuple(model.axes.torch),
         cuda=tuple(model.axes.cuda),
         arch=tuple(model.axes.arch),
+        python=tuple(model.axes.python),
         settings=CellSettings(gpu_archs=tuple(model.gpu_archs) if model.gpu_archs else None),
         any_cuda_minor=model.cuda_compatibility == "minor",
         rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
@@ -210,4 +211,9 @@ def _rule(model: MatrixModel, number: int, place: str) -> Rule:
 def _selector(model: SelectorModel | None) -> Selector:
     if model is None:
         return Selector()
-    return Selector(torch=tuple(model.torch or ()), cuda=tuple(model.cuda or ()), arch=tuple(model.arch or ()))
+    return Selector(
+        torch=tuple(model.torch or ()),
+        cuda=tuple(model.cuda or ()),
+        arch=tuple(model.arch or ()),
+        python=tuple(model.python or ()),
+    )

@@ -19,6 +19,7 @@ ARCHES = ("x86_64", "aarch64")
 # A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
 _TORCH = re.compile(r"[1-9]\.[0-9]{1,3}")
 _CUDA = re.compile(r"[1-9][0-9]\.[0-9]")
+_PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
 _UNITS = {
     "B": 1,
@@ -37,7 +38,7 @@ def _release(text: str, shape: re.Pattern[str]) -> str:
         short = ".".join(text.split(".")[:2])
         raise ValueError(f"{text} names a patch release; write {short}: its wheel serves every {short}.x")
     if not shape.fullmatch(text):
-        raise ValueError(f"{text!r} is not a release such as 2.11 or 13.0")
+        raise ValueError(f"{text!r} is not a release such as 2.11, 13.0 or 3.12")
     return text
 
 
@@ -47,6 +48,10 @@ def _torch(text: str) -> str:
 
 def _cuda(text: str) -> str:
     return text if text == "cpu" else _release(text, _CUDA)
+
+
+def _python(text: str) -> str:
+    return _release(text, _PYTHON)
 
 
 def _capability(text: str) -> str:
@@ -140,6 +145,7 @@ _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 
 TorchMinor = Annotated[str, AfterValidator(_torch), Field(json_schema_extra=_TEXT_OR_NUMBER)]
 CudaMinor = Annotated[str, AfterValidator(_cuda), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+PythonMinor = Annotated[str, AfterValidator(_python), Field(json_schema_extra=_TEXT_OR_NUMBER)]
 Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra=_TEXT_OR_NUMBER)]
 Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=_TEXT_OR_NUMBER)]
 Patterns = Annotated[
@@ -158,7 +164,7 @@ class _Model(BaseModel):
 
 
 class KernelModel(_Model):
-    """The kernel: a Hub repo or a folder in kernel-builder layout."""
+    """The kernel: a Hub repo or a folder, in kernel-builder layout or with a build system of its own."""
 
     hub: Annotated[str, AfterValidator(_hub)] | None = Field(
         None, description="A Hub repo, such as kernels-community/activation"
@@ -169,7 +175,7 @@ class KernelModel(_Model):
     )
     test: str | None = Field(None, description="A command that shows that an installed wheel works", min_length=1)
     distribution: Annotated[str, AfterValidator(_project)] | None = Field(
-        None, description="The project's name on the index; default: the name in build.toml"
+        None, description="The project's name on the index; default: the name in build.toml or pyproject.toml"
     )
 
     @model_validator(mode="after")
@@ -195,6 +201,9 @@ class AxesModel(_Model):
     arch: Annotated[list[Arch], AfterValidator(_distinct), Field(min_length=1)] = Field(
         ["x86_64"], description="CPU architectures"
     )
+    python: Annotated[list[PythonMinor], AfterValidator(_distinct), Field(max_length=20)] = Field(
+        [], description="Pythons, such as 3.12; only for a project that is not in kernel-builder layout"
+    )
 
 
 class SelectorModel(_Model):
@@ -203,11 +212,12 @@ class SelectorModel(_Model):
     torch: Patterns | None = None
     cuda: Patterns | None = None
     arch: Patterns | None = None
+    python: Patterns | None = None
 
     @model_validator(mode="after")
     def _something(self) -> SelectorModel:
-        if not (self.torch or self.cuda or self.arch):
-            raise ValueError("a selector names at least one of torch, cuda and arch")
+        if not (self.torch or self.cuda or self.arch or self.python):
+            raise ValueError("a selector names at least one of torch, cuda, arch and python")
         return self
 
 
@@ -272,7 +282,7 @@ class MatrixModel(_Model):
     kernel: KernelModel
     version: Annotated[str, AfterValidator(_public_version)] | None = Field(
         None,
-        description="The version of the wheels; default: build.toml's",
+        description="The version of the wheels; default: that of build.toml or pyproject.toml",
         json_schema_extra=_text_or_number,
     )
     axes: AxesModel

@@ -40,10 +40,16 @@ class Selector(Record):
     torch: tuple[str, ...] = ()
     cuda: tuple[str, ...] = ()
     arch: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
 
     def matches(self, cell: Cell) -> bool:
         """Say whether the cell is selected."""
-        values = ((self.torch, cell.torch), (self.cuda, cell.cuda or "cpu"), (self.arch, cell.arch))
+        values = (
+            (self.torch, cell.torch),
+            (self.cuda, cell.cuda or "cpu"),
+            (self.arch, cell.arch),
+            (self.python, cell.python or ""),
+        )
         return all(not patterns or any(_match(p, value) for p in patterns) for patterns, value in values)
 
 
@@ -103,6 +109,7 @@ class Matrix(Record):
 
     :param version: overrides build.toml's version.
     :param cuda: ``cpu`` or ``major.minor``.
+    :param python: empty for a kernel in the Hub's layout, whose wheels serve every Python.
     :param settings: what holds for every cell before rules.
     :param any_cuda_minor: build also with a CUDA newer than torch's own, of the same major: CUDA's minor-version
         compatibility, which needs a recent driver.
@@ -113,6 +120,7 @@ class Matrix(Record):
     torch: tuple[str, ...]
     cuda: tuple[str, ...]
     arch: tuple[str, ...]
+    python: tuple[str, ...] = ()
     settings: CellSettings = field(default_factory=CellSettings)
     any_cuda_minor: bool = False
     rules: tuple[Rule, ...] = ()

@@ -9,7 +9,7 @@ from packaging.version import Version
 from wheelsmith import layout
 from wheelsmith.errors import BuildTomlError, Place
 from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
-from wheelsmith.model import BuildPlan, Cell, CudaHome, Excluded, PrefixId, Recipe, Toolset, WheelSpec, Workplace
+from wheelsmith.model import BuildPlan, Cell, Excluded, PrefixId, Recipe, WheelSpec
 from wheelsmith.plan.reasons import (
     Impossible,
     backend,
@@ -34,6 +34,7 @@ from wheelsmith.recipe import (
 from wheelsmith.recipe.compile import SourceGroup
 from wheelsmith.recipe.make import namespace
 from wheelsmith.tags import local_version, wheel_stem
+from wheelsmith.workplace import CudaHome, Toolset, Workplace
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
 RECIPE_VERSION = 1

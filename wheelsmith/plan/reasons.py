@@ -5,8 +5,9 @@ from __future__ import annotations
 from packaging.version import Version
 
 from wheelsmith.facts import CudaToolkit, dependencies
-from wheelsmith.model import Cell, CudaHome, Toolset, Workplace
+from wheelsmith.model import Cell
 from wheelsmith.recipe import KernelSpec, plain
+from wheelsmith.workplace import CudaHome, Toolset, Workplace
 
 
 class Impossible(Exception):  # it carries a reason, and never leaves this room

@@ -5,18 +5,22 @@ from wheelsmith.recipe.capabilities import plain, resolve
 from wheelsmith.recipe.compile import CompileTarget
 from wheelsmith.recipe.make import KernelSource, compiled_recipe, noarch_recipe
 from wheelsmith.recipe.metadata import Requirements, render_metadata
+from wheelsmith.recipe.project import PROJECT_FILES, ProjectSpec, parse_project
 from wheelsmith.recipe.spec import KernelSpec, Section, TorchSection
 
 __all__ = [
+    "PROJECT_FILES",
     "CompileTarget",
     "KernelSource",
     "KernelSpec",
+    "ProjectSpec",
     "Requirements",
     "Section",
     "TorchSection",
     "compiled_recipe",
     "noarch_recipe",
     "parse_build_toml",
+    "parse_project",
     "plain",
     "render_metadata",
     "resolve",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +13,13 @@ from wheelsmith.errors import ToolchainError
 from wheelsmith.events import Listener
 from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
 from wheelsmith.files import publish_tree, remove_tree
-from wheelsmith.model import PrefixId
+from wheelsmith.model import LockedWheel, PrefixId
+from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
+from wheelsmith.toolchain.environment import install_environment, lock_environment
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_part, fetch_whole
-from wheelsmith.toolchain.runtime import install_runtime, runtime_has_cuda
 from wheelsmith.toolchain.unpack import unpack
 
 # Every CUDA 13 wheel lays its files out under this folder.
@@ -54,16 +54,17 @@ class Toolchains:
         """Give the folder with what runs a build inside a sandbox: build, ninja and the backend."""
         return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
 
-    def runtime(self, torch_version: str) -> Path:
-        """Give a folder with a whole torch for this Python, installing it if it is not here."""
-        return self._once(self._runtime(torch_version), lambda folder: install_runtime(torch_version, folder))
+    def lock(self, requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...] | str:
+        """Give the exact wheels that these requirements come to, or why there are none."""
+        return lock_environment(requirements, python, arch, self._root.parent / "locks")
 
-    def runtime_has_cuda(self, torch_version: str) -> bool:
-        """Say whether that torch is a CUDA build."""
-        return runtime_has_cuda(self.runtime(torch_version))
-
-    def _runtime(self, torch_version: str) -> Path:
-        return self._root / f"runtime-torch-{torch_version}-{sys.implementation.cache_tag}"
+    def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
+        """Give a folder with exactly these wheels installed for a Python, making it if it is not here."""
+        digest = canonical_digest([wheel.to_json() for wheel in wheels])[:16]
+        return self._once(
+            self._root / f"environment-{python}-{arch}-{digest}",
+            lambda folder: install_environment(wheels, python, arch, folder),
+        )
 
     def _path(self, prefix: PrefixId) -> Path:
         return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
@@ -108,6 +109,9 @@ class Toolchains:
         if target:
             self._use_runtime_of(toolkit, target, folder)
         (folder / "lib64").symlink_to("lib")
+        # The wheel has the library alone; build systems look for it by -lcudart.
+        for library in (folder / "lib").glob("libcudart.so.*"):
+            (folder / "lib" / "libcudart.so").symlink_to(library.name)
 
     def _use_runtime_of(self, toolkit: CudaToolkit, target: str, folder: Path) -> None:
         shutil.rmtree(folder / "lib")

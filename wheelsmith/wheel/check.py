@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
@@ -204,8 +203,18 @@ def _version(release: str) -> tuple[int, ...]:
 
 
 def _promises(contents: WheelContents, spec: WheelSpec) -> Iterator[Finding]:
-    same = contents.files[f"{contents.info}/METADATA"] == spec.metadata.encode()
-    yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
-    tags: Any = parse_wheel_filename(contents.filename)[3]
-    wrong = [str(tag) for tag in tags if (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag)]
+    if spec.metadata is not None:
+        same = contents.files[f"{contents.info}/METADATA"] == spec.metadata.encode()
+        yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
+    name, version, _, tags = parse_wheel_filename(contents.filename)
+    planned = (canonicalize_name(spec.distribution), spec.version)
+    wrong = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
+    yield finding("plan-name", wrong, f"{name} {version} as planned")
+    # A project may do better than its plan: abi3, which serves later Pythons too.
+    wrong = [
+        str(tag)
+        for tag in tags
+        if (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag)
+        and not (spec.metadata is None and tag.abi == "abi3")
+    ]
     yield finding("plan-tags", wrong, f"{spec.python_tag}-{spec.abi_tag} as planned")

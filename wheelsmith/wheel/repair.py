@@ -13,6 +13,7 @@ from wheelsmith.model import WheelSpec
 from wheelsmith.tags import wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
+from wheelsmith.wheel.relabel import relabel
 
 
 def repair(raw: Path, spec: WheelSpec, work: Path) -> Path:
@@ -23,8 +24,12 @@ def repair(raw: Path, spec: WheelSpec, work: Path) -> Path:
     :raises WheelError: the build left something else than the plan promised.
     """
     contents = open_wheel(raw)
-    _check_promised(contents, spec)
     work.mkdir(parents=True, exist_ok=True)
+    if spec.metadata is None:
+        contents = relabel(contents, spec)
+        raw = _pack(contents, work / "relabelled")
+    else:
+        _check_promised(contents, spec)
     if spec.platform != "any":
         tagged = work / "tagged"
         tagged.mkdir()
@@ -33,6 +38,7 @@ def repair(raw: Path, spec: WheelSpec, work: Path) -> Path:
 
 
 def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
+    assert spec.metadata is not None  # noqa: S101  # a project's wheel goes another way
     expected = f"{wheel_stem(spec.distribution)}-{spec.version}-{spec.python_tag}-{spec.abi_tag}-{spec.platform}.whl"
     if contents.filename != expected:
         raise WheelError(f"the build left {contents.filename}, not {expected}")
@@ -45,7 +51,7 @@ def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
 def _pack(contents: WheelContents, work: Path) -> Path:
     """Write the files in order, with one date and plain modes, through the ``wheel`` command."""
     folder, target = work / "unpacked", work / "packed"
-    target.mkdir()
+    target.mkdir(parents=True)
     for name, data in contents.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

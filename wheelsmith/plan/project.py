@@ -1,0 +1,143 @@
+"""Plan the wheel of a project that brings a build system of its own, such as setup.py with torch's CUDAExtension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wheelsmith import layout
+from wheelsmith.errors import MatrixError
+from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_releases
+from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, PrefixId, Project, Recipe, WheelSpec
+from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
+from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of_image
+from wheelsmith.recipe import KernelSource, ProjectSpec
+from wheelsmith.tags import local_version, wheel_stem
+from wheelsmith.workplace import CudaHome, Workplace
+
+# (requirements, Python as major.minor, CPU architecture) → exact wheels, or why there are none.
+Resolve = Callable[[tuple[str, ...], str, str], tuple[LockedWheel, ...] | str]
+
+_NO_RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
+
+
+def plan_project(
+    cell: Cell,
+    *,
+    spec: ProjectSpec,
+    source: KernelSource,
+    distribution: str | None,
+    version: str | None,
+    workplace: Workplace,
+    resolve: Resolve,
+) -> BuildPlan | Excluded:
+    """Plan one cell.
+
+    :param distribution: the project's name; None takes pyproject.toml's.
+    :param version: its public version; None takes pyproject.toml's.
+    :param resolve: finds the wheels of the build environment.
+    :raises MatrixError: nobody says what the project is called, or which Pythons it is built for.
+    """
+    name, public = distribution or spec.name, version or spec.version
+    if name is None or public is None:
+        what, key = ("name", "kernel.distribution") if name is None else ("version", "version")
+        raise MatrixError(
+            f"pyproject.toml does not say the project's {what}; what setup.py would say is not known before it runs",
+            remedy=f"write it as {key} into matrix.yaml; it is compared with what the build says",
+        )
+    if cell.python is None:
+        raise MatrixError(
+            "the project has a build system of its own, whose wheels serve one Python each",
+            remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
+        )
+    try:
+        return _plan(cell, cell.python, spec, source, (name, public), workplace, resolve)
+    except Impossible as impossible:
+        return Excluded(cell=cell, reason=str(impossible))
+
+
+def _plan(
+    cell: Cell,
+    python: str,
+    spec: ProjectSpec,
+    source: KernelSource,
+    named: tuple[str, str],
+    workplace: Workplace,
+    resolve: Resolve,
+) -> BuildPlan:
+    toolset = compilers(cell, workplace)
+    if cell.arch != workplace.machine:
+        raise Impossible(f"a project's own build system cannot compile for {cell.arch} on {workplace.machine}")
+    if python not in workplace.pythons:
+        where = f"image {workplace.image.name}" if workplace.image else "this machine"
+        raise Impossible(f"{where} has no Python {python}: it has {', '.join(workplace.pythons)}")
+    toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
+    found = toolkit_of_image(cell, toolkit, workplace) if toolkit and not toolkit.assembled else None
+    archs = requested_capabilities(cell, toolkit)
+    return BuildPlan(
+        cell=cell,
+        image=workplace.image,
+        source=source.id,
+        toolset=toolset,
+        cuda=_cuda(cell, toolkit, found, workplace.machine) if toolkit else None,
+        torch=None,
+        recipe=_NO_RECIPE,
+        environment=ENVIRONMENT,
+        wheel=_wheel(cell, python, named, archs),
+        recipe_version=RECIPE_VERSION,
+        project=Project(
+            python=python,
+            environment=_environment(cell, python, spec, resolve),
+            variables=_variables(cell, archs, found.home if found else layout.CUDA),
+        ),
+    )
+
+
+def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -> tuple[LockedWheel, ...]:
+    version = torch_releases()[cell.torch].version
+    found = resolve((f"torch=={version}", *spec.requires), python, cell.arch)
+    if isinstance(found, str):
+        raise Impossible(f"there is no build environment with torch {version} for Python {python}: {found}")
+    torch = next(wheel.version for wheel in found if wheel.name == "torch")
+    if cell.cuda and "+cpu" in torch:
+        raise Impossible(f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds")
+    return found
+
+
+def _variables(cell: Cell, archs: tuple[str, ...], cuda_home: str) -> dict[str, str]:
+    """Tell a build system about the cell, in the words that torch's cpp_extension and setup.py files know."""
+    # Python's own -g would leave megabytes of debug information, with paths of the sandbox in it.
+    found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": "-Wl,-s -Wl,--build-id=none", "WHEELSMITH_COMPUTE": cell.compute}
+    if cell.cuda:
+        found |= {
+            "CUDA_HOME": cuda_home,
+            "FORCE_CUDA": "1",
+            "TORCH_CUDA_ARCH_LIST": ";".join(archs),
+            # Temporary files named after the output, not after a process id, which the object would keep.
+            "NVCC_APPEND_FLAGS": "-objtemp",
+        }
+    return found
+
+
+def _cuda(cell: Cell, toolkit: CudaToolkit, found: CudaHome | None, machine: str) -> PrefixId:
+    if found is None:
+        return cuda_prefix(toolkit, machine, cell.arch)
+    return PrefixId(kind="image-cuda", version=found.release, arch=cell.arch, digest=found.digest)
+
+
+def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ...]) -> WheelSpec:
+    name, public = named
+    tag = "cp" + python.replace(".", "")
+    return WheelSpec(
+        distribution=name,
+        version=f"{public}+{local_version(cell, stable_abi=None)}",
+        python_tag=tag,
+        abi_tag=tag,
+        platform=f"linux_{cell.arch}",
+        metadata=None,
+        module=wheel_stem(name),
+        gpu_archs=archs,
+        torch=cell.torch,
+        cuda=cell.cuda,
+        arch=cell.arch,
+        stable_abi=None,
+    )

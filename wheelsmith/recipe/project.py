@@ -1,0 +1,86 @@
+"""What a project with a build system of its own says of itself before anything of it is run."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion, Version
+
+from wheelsmith.errors import Place, SourceError
+from wheelsmith.record import Record
+
+PROJECT_FILES = ("pyproject.toml", "setup.py")
+# What PEP 518 has builders take where a project names nothing.
+_DEFAULT_REQUIRES = ("setuptools>=40.8", "wheel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSpec(Record):
+    """A project's own words, as far as they stand in pyproject.toml; what setup.py decides is not known yet.
+
+    :param requires: what its build system needs, torch left out: which torch is the cell's to say.
+    """
+
+    name: str | None
+    version: str | None
+    requires: tuple[str, ...]
+
+
+def parse_project(text: str | None) -> ProjectSpec:
+    """Read a pyproject.toml, or take what holds without one.
+
+    :raises SourceError: it is no TOML, or names what must not be fetched.
+    """
+    if text is None:
+        return ProjectSpec(name=None, version=None, requires=_DEFAULT_REQUIRES)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SourceError(f"it is not TOML: {error}", where=Place(file="pyproject.toml")) from None
+    project, system = _table(data, "project"), _table(data, "build-system")
+    requires = system.get("requires", list(_DEFAULT_REQUIRES))
+    if not isinstance(requires, list):
+        raise SourceError("build-system.requires is no list", where=Place(file="pyproject.toml"))
+    needs = [_requirement(item) for item in requires]
+    return ProjectSpec(
+        name=_text(project, "name"),
+        version=_version(project),
+        requires=tuple(str(need) for need in needs if need.name != "torch"),
+    )
+
+
+def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
+    table = data.get(name, {})
+    if not isinstance(table, dict):
+        raise SourceError(f"{name} is no table", where=Place(file="pyproject.toml"))
+    return table
+
+
+def _text(table: dict[str, Any], name: str) -> str | None:
+    value = table.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _version(project: dict[str, Any]) -> str | None:
+    text = _text(project, "version")
+    try:
+        return str(Version(text)) if text else None
+    except InvalidVersion:
+        raise SourceError(f"{text!r} is not a version", where=Place(file="pyproject.toml")) from None
+
+
+def _requirement(item: object) -> Requirement:
+    try:
+        need = Requirement(str(item))
+    except InvalidRequirement:
+        raise SourceError(f"{item!r} is not a requirement", where=Place(file="pyproject.toml")) from None
+    if need.url:
+        # Whoever writes the project would choose what this machine fetches, and from where.
+        raise SourceError(
+            f"build-system.requires names an address, {need.name} @ …", where=Place(file="pyproject.toml"),
+            remedy="require a released version instead",
+        )  # fmt: skip
+    return need

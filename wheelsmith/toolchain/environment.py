@@ -1,0 +1,92 @@
+"""The Python environment that a project's own build system runs in: resolved once, then made from exact wheels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from wheelsmith.errors import ToolchainError
+from wheelsmith.files import atomic_write
+from wheelsmith.model import LockedWheel
+from wheelsmith.record import canonical_digest
+
+_OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
+
+
+def lock_environment(
+    requirements: tuple[str, ...], python: str, arch: str, folder: Path
+) -> tuple[LockedWheel, ...] | str:
+    """Give the exact wheels that pip takes for these requirements, or pip's reason why there are none.
+
+    What was resolved once stays so: the answer is kept in ``folder``, and a build on another day has the same bytes.
+
+    :param python: ``major.minor``.
+    :raises ToolchainError: pip did not answer as pip does.
+    """
+    kept = folder / f"{canonical_digest([requirements, python, arch])[:32]}.json"
+    try:
+        return tuple(LockedWheel.from_json(item) for item in json.loads(kept.read_bytes()))
+    except (OSError, ValueError):
+        pass
+    with tempfile.TemporaryDirectory() as nowhere:
+        answer = _pip(
+            *("--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
+            *(*_platform(python, arch), *requirements),
+        )
+    if answer.returncode:
+        errors = [line.removeprefix("ERROR: ") for line in answer.stderr.splitlines() if line.startswith("ERROR")]
+        return errors[0] if errors else "pip failed"
+    try:
+        locked = tuple(_locked(item) for item in json.loads(answer.stdout)["install"])
+    except (ValueError, KeyError, TypeError):
+        raise ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip") from None
+    atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
+    return locked
+
+
+def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path) -> None:
+    """Install exactly these wheels under ``folder``; nothing of them is run.
+
+    :raises ToolchainError: pip could not.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        lock = Path(scratch) / "requirements.txt"
+        lines = (f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in wheels)
+        lock.write_text("".join(lines), encoding="utf-8")
+        answer = _pip(
+            *("--no-compile", "--no-deps", "--require-hashes", "--target", str(folder)),
+            *(*_platform(python, arch), "--requirement", str(lock)),
+        )
+    if answer.returncode:
+        errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
+        raise ToolchainError(f"the build environment cannot be made: {errors[0] if errors else 'pip failed'}")
+
+
+def _pip(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _platform(python: str, arch: str) -> tuple[str, ...]:
+    """Ask for wheels of another Python than the one that runs pip, and for nothing that would have to be built."""
+    platforms = (f"manylinux_2_{minor}_{arch}" for minor in range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1))
+    return (
+        *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
+        *(word for platform in (*platforms, f"manylinux2014_{arch}") for word in ("--platform", platform)),
+    )
+
+
+def _locked(item: dict[str, dict[str, str]]) -> LockedWheel:
+    info: dict[str, dict[str, dict[str, str]]] = item["download_info"]  # type: ignore[assignment]  # pip's report nests
+    return LockedWheel(
+        name=item["metadata"]["name"].lower(),
+        version=item["metadata"]["version"],
+        sha256=info["archive_info"]["hashes"]["sha256"],
+    )

@@ -1,0 +1,99 @@
+"""Make the wheel of a project's own build system say for which torch and compute platform it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from email.generator import BytesGenerator
+from email.message import EmailMessage
+from io import BytesIO
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from wheelsmith.errors import WheelError
+from wheelsmith.model import WheelSpec
+from wheelsmith.tags import wheel_stem
+from wheelsmith.wheel.archive import WheelContents, record_mistakes
+
+_ABI3 = re.compile(r"cp3(\d+)")
+
+
+def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
+    """Give the wheel with the planned version and torch requirement; everything else stays as the project has it.
+
+    :raises WheelError: it is not the wheel that was planned.
+    """
+    if wrong := record_mistakes(contents):
+        raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
+    _check_tags(contents, spec)
+    metadata = contents.metadata
+    _check_name(metadata, spec)
+    metadata.replace_header("Version", spec.version)
+    _pin_torch(metadata, spec)
+    stem = f"{wheel_stem(spec.distribution)}-{spec.version}"
+    tags = contents.filename.removesuffix(".whl").split("-", 2)[2]
+    old = contents.info.removesuffix(".dist-info")
+    files = {_moved(name, old, stem): data for name, data in contents.files.items()}
+    files[f"{stem}.dist-info/METADATA"] = _bytes(metadata)
+    return replace(contents, filename=f"{stem}-{tags}.whl", info=f"{stem}.dist-info", files=files)
+
+
+def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
+    _, _, build, tags = parse_wheel_filename(contents.filename)
+    if build:
+        raise WheelError(f"the build left a wheel with a build tag, {contents.filename}")
+    for tag in tags:
+        if tag.platform != spec.platform:
+            raise WheelError(f"the build left a wheel for platform {tag.platform}, not {spec.platform}")
+        since = _ABI3.fullmatch(tag.interpreter)
+        stable = tag.abi == "abi3" and since and int(since[1]) <= int(spec.python_tag[3:])
+        if not stable and (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag):
+            raise WheelError(f"the build left a wheel for {tag.interpreter}-{tag.abi}, not {spec.python_tag}")
+
+
+def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
+    name, version = str(metadata.get("Name", "")), str(metadata.get("Version", ""))
+    if canonicalize_name(name) != canonicalize_name(spec.distribution):
+        raise WheelError(
+            f"the build calls the project {name!r}, the matrix {spec.distribution!r}",
+            remedy="make kernel.distribution in matrix.yaml the project's own name",
+        )
+    planned = spec.version.partition("+")[0]
+    try:
+        same = Version(version) == Version(planned)
+    except InvalidVersion:
+        same = False
+    if not same:
+        raise WheelError(
+            f"the build says version {version!r}, the matrix {planned!r}",
+            remedy="make version in matrix.yaml the project's own, or mend the project's",
+        )
+
+
+def _pin_torch(metadata: EmailMessage, spec: WheelSpec) -> None:
+    """Require the torch that it was built against, in place of what the project requires of torch itself."""
+    others = []
+    for line in metadata.get_all("Requires-Dist", []):
+        need = Requirement(str(line))
+        if canonicalize_name(need.name) != "torch" or need.marker:
+            others.append(str(line))
+        elif not need.specifier.contains(f"{spec.torch}.0"):
+            raise WheelError(f"the project requires {line}, which torch {spec.torch} is not")
+    del metadata["Requires-Dist"]
+    for line in (f"torch=={spec.torch}.*", *others):
+        metadata["Requires-Dist"] = line
+
+
+def _moved(name: str, old: str, stem: str) -> str:
+    for suffix in (".dist-info/", ".data/"):
+        if name.startswith(old + suffix):
+            return stem + name[len(old) :]
+    return name
+
+
+def _bytes(metadata: EmailMessage) -> bytes:
+    out = BytesIO()
+    BytesGenerator(out, mangle_from_=False, maxheaderlen=0).flatten(metadata)
+    return out.getvalue()
