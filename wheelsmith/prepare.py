@@ -100,7 +100,7 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     planned = tuple(planner.plan(answer) for answer in answers)
     return Prepared(
         matrix=matrix,
-        kernel=_label(spec, source),
+        kernel=_label(spec, source, matrix.kernel.distribution),
         source=source,
         engine=engine,
         plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
@@ -167,6 +167,6 @@ def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pr
     return parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
 
 
-def _label(spec: KernelSpec | ProjectSpec, source: SourceTree) -> str:
-    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name or "project"
+def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:
+    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name or distribution or "project"
     return f"{origin} @{(source.id.commit or source.id.tree)[:7]}"

@@ -6,8 +6,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import containers
 import pytest
 
+from wheelsmith.engine import engines
 from wheelsmith.prepare import default_cache
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,9 +63,54 @@ def example(folder: Path) -> Factory:
 def built(tmp_path_factory):
     """The default matrix, built."""
     factory = example(tmp_path_factory.mktemp("default"))
-    answer = factory.run("build-matrix", "-j", "1")
+    answer = factory.run("build-matrix", "-j", "1", "--engine", "bwrap" if shutil.which("bwrap") else "auto")
     assert answer.returncode == 0, answer.stderr
     return factory
+
+
+@pytest.fixture(scope="session")
+def podman():
+    """podman with nothing in it but what the tests make."""
+    containers.wanted("podman")
+    with containers.podman():
+        yield "podman"
+
+
+@pytest.fixture(scope="session")
+def docker():
+    """A docker daemon of the tests' own."""
+    containers.wanted("docker")
+    with containers.dockerd():
+        yield "docker"
+
+
+@pytest.fixture(scope="session")
+def podman_image(podman):
+    containers.make_image("podman", "debian")
+    return podman
+
+
+@pytest.fixture(scope="session")
+def docker_image(podman_image, docker):
+    containers.make_image("docker", "debian")
+    return docker
+
+
+@pytest.fixture(params=["podman", "docker"])
+def container_engine(request):
+    """The name of an engine that has image debian."""
+    return request.getfixturevalue(f"{request.param}_image")
+
+
+@pytest.fixture(params=["bwrap", "podman", "docker"])
+def confining(request, tmp_path):
+    """An engine that keeps commands in, and the image that they run in there."""
+    if request.param == "bwrap":
+        containers.wanted("bwrap")
+    else:
+        request.getfixturevalue(f"{request.param}_image")
+    engine = engines(tmp_path / "cache")[request.param]
+    return engine, engine.workplace("debian").image
 
 
 @pytest.fixture(scope="session")

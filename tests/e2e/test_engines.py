@@ -8,24 +8,28 @@ import threading
 import time
 from pathlib import Path
 
+import containers
 import pytest
 
-from wheelsmith.engine import Command, Ending, Limits, Mount, Readiness, engines
+from wheelsmith.engine import Command, Ending, Limits, Mount, engines
 from wheelsmith.engine.processes import visible
 
-READY = [name for name, engine in engines().items() if engine.probe().readiness is Readiness.READY]
+pytestmark = pytest.mark.e2e
 MIB = 2**20
 
 
-@pytest.fixture(params=["bwrap", "local"])
-def engine(request):
-    if request.param not in READY:
-        pytest.skip(f"{request.param} is not ready here")
-    return engines()[request.param]
+@pytest.fixture(params=["bwrap", "local", "podman", "docker"])
+def engine(request, tmp_path):
+    if request.param in {"podman", "docker"}:
+        request.getfixturevalue(f"{request.param}_image")
+    elif request.param == "bwrap":
+        containers.wanted("bwrap")
+    return engines(tmp_path / "cache")[request.param]
 
 
 def run(engine, work, *argv, cancel=None, **limits):
     lines = []
+    work.mkdir(exist_ok=True)
     command = Command(
         name="test",
         argv=argv,
@@ -33,6 +37,7 @@ def run(engine, work, *argv, cancel=None, **limits):
         env={"GREETING": "hi"},
         workdir="/work",
         limits=Limits(**{"memory": 512 * MIB, "seconds": 20.0, "pids": 64, **limits}),
+        image=engine.workplace("debian").image,
     )
     return engine.run(command, lines.append, cancel or threading.Event()), lines
 
@@ -130,8 +135,10 @@ from pathlib import Path
 from wheelsmith.engine import Command, Limits, Mount, engines
 mounts = (Mount(source=Path({str(tmp_path)!r}), target="/work", writable=True),)
 argv = ("sh", "-c", "echo up; sleep 62.5")
-command = Command(name="t", argv=argv, mounts=mounts, env={{}}, workdir="/work", limits=Limits())
-engines()[{engine.name!r}].run(command, lambda line: print(line, flush=True), threading.Event())
+engine = engines(Path({str(tmp_path / "cache")!r}))[{engine.name!r}]
+image = engine.workplace("debian").image
+command = Command(name="wheelsmith-t", argv=argv, mounts=mounts, env={{}}, workdir="/work", limits=Limits(), image=image)
+engine.run(command, lambda line: print(line, flush=True), threading.Event())
 """
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout.readline() == "up\n"
@@ -142,10 +149,6 @@ engines()[{engine.name!r}].run(command, lambda line: print(line, flush=True), th
     assert gone("62.5")
 
 
-bwrap_only = pytest.mark.skipif("bwrap" not in READY, reason="bubblewrap is not ready here")
-
-
-@bwrap_only
 @pytest.mark.parametrize(
     "attack",
     [
@@ -153,21 +156,18 @@ bwrap_only = pytest.mark.skipif("bwrap" not in READY, reason="bubblewrap is not 
         "import socket; socket.getaddrinfo('example.org', 443)",
         "open('/escaped', 'w')",
         "open('/usr/escaped', 'w')",
-        "print(open('/etc/passwd').read())",
-        "import os; os.listdir('/home')",
         "import os; os.listdir(os.path.expanduser('~root/.ssh'))",
         "import os; os.mknod('/work/disk', 0o60666, os.makedev(8, 0))",
         "import ctypes, os; assert ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None) == 0",
         "import os; os.kill(os.getppid() + 100000, 9)",
     ],
 )
-def test_the_sandbox_holds(attack, tmp_path):
-    exit_, _ = python(engines()["bwrap"], tmp_path, attack)
+def test_the_sandbox_holds(attack, confining, tmp_path):
+    exit_, _ = python(confining[0], tmp_path / "work", attack)
     assert not exit_.ok
 
 
-@bwrap_only
-def test_a_fork_bomb_is_bounded(tmp_path):
+def test_a_fork_bomb_is_bounded(confining, tmp_path):
     code = "import os, time\nfor n in range(500): os.fork() or (time.sleep(30), os._exit(0))\nprint('all')"
-    exit_, lines = python(engines()["bwrap"], tmp_path, code, seconds=5.0)
+    exit_, lines = python(confining[0], tmp_path / "work", code, seconds=5.0)
     assert "all" not in lines or exit_.ending is Ending.TIMEOUT

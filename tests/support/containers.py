@@ -1,0 +1,90 @@
+"""Container engines for tests: storage of their own, so that every image is made from nothing, and left nowhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+# podman,docker,bwrap: engines that must be ready; without it, those that are not are skipped.
+REQUIRED = [name for name in os.environ.get("WHEELSMITH_TEST_ENGINES", "").split(",") if name]
+
+
+def wanted(name: str) -> None:
+    """Skip the test of an engine that is not here, or fail where it must be."""
+    if shutil.which("dockerd" if name == "docker" else name) is None:
+        if name in REQUIRED:
+            pytest.fail(f"{name} is required by WHEELSMITH_TEST_ENGINES and not installed")
+        pytest.skip(f"{name} is not installed")
+    if name != "bwrap" and os.getuid():
+        pytest.skip(f"a {name} with storage of its own needs root")
+
+
+@contextmanager
+def podman() -> Iterator[None]:
+    """Give podman empty storage."""
+    folder = Path(tempfile.mkdtemp(prefix="podman-"))
+    conf = folder / "storage.conf"
+    conf.write_text(f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n')
+    os.environ["CONTAINERS_STORAGE_CONF"] = str(conf)
+    try:
+        yield
+    finally:
+        subprocess.run(["podman", "system", "reset", "--force"], capture_output=True)
+        del os.environ["CONTAINERS_STORAGE_CONF"]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def dockerd() -> Iterator[None]:
+    """Start a docker daemon by hand, with nothing but images and containers: no bridge and no firewall rules."""
+    folder = Path(tempfile.mkdtemp(prefix="docker-"))
+    socket = f"unix://{folder}/docker.sock"
+    options = ["--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/pid"]
+    quiet = ["--bridge", "none", "--iptables=false", "--ip-masq=false"]
+    with (folder / "log").open("w") as log:
+        daemon = subprocess.Popen(["dockerd", *options, *quiet, "-H", socket], stdout=log, stderr=log)
+    os.environ["DOCKER_HOST"] = socket
+    try:
+        _wait_for_docker(daemon, folder / "log")
+        yield
+    finally:
+        daemon.terminate()
+        daemon.wait()
+        del os.environ["DOCKER_HOST"]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_docker(daemon: subprocess.Popen, log: Path) -> None:
+    for _ in range(150):
+        if subprocess.run(["docker", "version"], capture_output=True).returncode == 0:
+            return
+        if daemon.poll() is not None:
+            break
+        time.sleep(0.1)
+    pytest.fail(f"dockerd did not start: {log.read_text()[-500:]}")
+
+
+def make_image(engine: str, name: str) -> None:
+    """Build one of our images, as a user would."""
+    command = [sys.executable, "-m", "wheelsmith", "image", "build", name, "--engine", engine]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if "docker-buildx" in answer.stderr:
+        # This docker cannot build it; podman's image is the same image.
+        copy = "podman save --format docker-archive localhost/wheelsmith/{0}:latest | docker load"
+        answer = subprocess.run(copy.format(name), shell=True, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def containers_left(engine: str) -> list[str]:
+    """Give the containers that an engine knows, running or not."""
+    return subprocess.run([engine, "ps", "--all", "--quiet"], capture_output=True, text=True).stdout.split()
