@@ -8,13 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
 from typing import Literal, TextIO
 
 from wheelsmith import layout
-from wheelsmith.engine import Command, Ending, Engine, Exit, Limits, Mount
+from wheelsmith.engine import Command, Ending, Engine, Exit, Limits, Mount, visible
 from wheelsmith.errors import WheelsmithError
 from wheelsmith.events import CellLine, CellProgress, CellStage, CellStarted, Listener, Notice
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, Timing, WheelFile
@@ -110,9 +110,19 @@ def build_cell(plan: BuildPlan, workshop: Workshop, cancel: Flag) -> BuildResult
         plan_digest=plan.build_digest,
         status=status,
         wheel=wheel,
-        failure=failure,
+        failure=_printable(failure) if failure else None,
         timings=tuple(stages.timings),
         log=log_name(plan) if (workshop.logs / log_name(plan)).exists() else None,
+    )
+
+
+def _printable(failure: Failure) -> Failure:
+    """Make control characters visible: names that a hostile build chose end up in messages, and those in terminals."""
+    return replace(
+        failure,
+        message=visible(failure.message),
+        remedy=visible(failure.remedy) if failure.remedy else None,
+        tail=tuple(visible(line) for line in failure.tail),
     )
 
 
@@ -179,7 +189,8 @@ def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
 
 
 def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) -> StoredWheel:
-    work = workshop.folder / plan.cell.id
+    # What the build can write to is apart from where its wheel is worked on: it may leave links behind.
+    work, bench = workshop.folder / plan.cell.id / "work", workshop.folder / plan.cell.id / "repair"
     with stages.stage("fetch"):
         lay_out(plan, workshop.source, work)
         command = build_command(plan, workshop, work)
@@ -187,7 +198,7 @@ def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) ->
         _run_build(command, plan, workshop, cancel)
         raw = _only_wheel(work / "dist")
     with stages.stage("repair"):
-        wheel = repair(raw, plan.wheel, work / "repair")
+        wheel = repair(raw, plan.wheel, bench)
     with stages.stage("check"):
         report = check_wheel(wheel, plan.wheel)
         if not report.ok:
@@ -277,6 +288,8 @@ def _explain(stage: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
 
 
 def _only_wheel(dist: Path) -> Path:
+    if dist.is_symlink() or not dist.is_dir():
+        raise StageFailed(Failure(stage="build", message="the build replaced its dist folder by something else"))
     found = [p for p in dist.iterdir() if p.suffix == ".whl"]
     if len(found) != 1 or found[0].is_symlink() or not found[0].is_file():
         message = f"the build left {len(found)} wheels in its dist folder, not one regular file"

@@ -29,6 +29,9 @@ class Factory:
         shared = default_cache() / "prefix"
         shared.mkdir(parents=True, exist_ok=True)
         (cache / "prefix").symlink_to(shared)
+        locks = default_cache() / "locks"
+        locks.mkdir(exist_ok=True)
+        (cache / "locks").symlink_to(locks)
         return cls(folder=folder, cache=cache)
 
     def command(self, *argv: str) -> list[str]:

@@ -137,7 +137,8 @@ mounts = (Mount(source=Path({str(tmp_path)!r}), target="/work", writable=True),)
 argv = ("sh", "-c", "echo up; sleep 62.5")
 engine = engines(Path({str(tmp_path / "cache")!r}))[{engine.name!r}]
 image = engine.workplace("debian").image
-command = Command(name="wheelsmith-t", argv=argv, mounts=mounts, env={{}}, workdir="/work", limits=Limits(), image=image)
+where = dict(mounts=mounts, env={{}}, workdir="/work", image=image)
+command = Command(name="wheelsmith-t", argv=argv, limits=Limits(), **where)
 engine.run(command, lambda line: print(line, flush=True), threading.Event())
 """
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from threading import Event
 
@@ -85,6 +86,7 @@ class Bubblewrap:
         return (
             program,
             *_NAMESPACES,
+            *_no_more_namespaces(program),
             *_host_view(_prefixes(command)),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
@@ -113,6 +115,19 @@ _NAMESPACES = (
 )
 
 
+@cache
+def _no_more_namespaces(program: str) -> tuple[str, ...]:
+    """Keep the kernel's code from making namespaces of its own, in which it would be root: bubblewrap 0.8 and newer."""
+    help_ = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    return ("--unshare-user", "--disable-userns") if "--disable-userns" in help_.stdout + help_.stderr else ()
+
+
+# Root needs no capability to write what root owns, and core_pattern alone would give it the machine. What is read-only
+# and what is hidden is what container runtimes choose, as runc's default specification has it.
+_KERNEL_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
+_KERNEL_SECRETS = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/kmsg")
+
+
 def _prefixes(command: Command) -> tuple[str, ...]:
     """Give where the Pythons that the command needs are installed, the one to prefer first."""
     wanted = this_machine().pythons.get(command.python or "")
@@ -132,7 +147,12 @@ def _host_view(prefixes: tuple[str, ...]) -> tuple[str, ...]:
     for prefix in prefixes:
         if not prefix.startswith("/usr"):
             view += ["--ro-bind", prefix, prefix]
-    return (*view, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  # inside
+    view += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108  # inside
+    for path in _KERNEL_SETTINGS:
+        view += ["--ro-bind-try", path, path]
+    for path in _KERNEL_SECRETS:
+        view += ["--ro-bind-try", "/dev/null", path] if Path(path).exists() else []
+    return tuple(view)
 
 
 def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  # noqa: FBT001  # two bind options

@@ -1,0 +1,169 @@
+"""The way releases are built: in images made from nothing, by podman and by docker."""
+
+import json
+import os
+import subprocess
+import time
+
+import containers
+import pytest
+from conftest import Factory, example
+from kernels import matrix, tiny_kernel
+from test_interruptions import wait_until_gone
+
+from wheelsmith.index import verify
+
+pytestmark = [pytest.mark.e2e, pytest.mark.network]
+
+# The assembler writes the repetition out in memory before it reads it.
+BOMB = """\
+#include "registration.h"
+#include <cstdio>
+int answer() { return std::puts("42"); }
+#ifdef CPU_KERNEL
+__asm__(".rept 100000000\\n .byte 1, 2, 3\\n .endr");
+#endif
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
+"""
+
+
+def image_command(*argv):
+    return subprocess.run(["python3", "-m", "wheelsmith", "image", *argv], capture_output=True, text=True)
+
+
+def test_the_default_matrix(container_engine, built, tmp_path):
+    """The same compilers give the same bytes, in a container or out of it."""
+    factory = example(tmp_path)
+    answer = factory.run("build-matrix", "--engine", container_engine)
+    assert answer.returncode == 0, answer.stderr
+    assert factory.hashes() == built.hashes()
+    planned = json.loads(factory.run("plan", "--json", "--engine", container_engine).stdout)
+    images = {plan["image"]["digest"] for plan in planned["plans"]}
+    assert len(images) == 1
+    assert images.pop().startswith("sha256:")
+    assert containers.containers_left(container_engine) == []
+    again = factory.run("build-matrix", "--engine", container_engine)
+    assert again.returncode == 0
+    assert {cell["status"] for cell in factory.results().values()} == {"cached"}
+
+
+def test_killed_in_the_middle_it_cleans_up_and_completes(container_engine, tmp_path):
+    factory = Factory.at(tmp_path)
+    tiny_kernel(tmp_path / "k", **{"tiny.cpp": '#include <cstdio>\nint tiny_answer() { return std::puts("42"); }\n'})
+    matrix(tmp_path, "k", torch="2.11, 2.13", more="engine: {image: debian}\n")
+    killed_while_running = 0
+    for _ in range(6):
+        run = subprocess.Popen(
+            factory.command("build-matrix", "--engine", container_engine, "--force"),
+            cwd=factory.folder,
+            env=factory.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(600):
+            if containers.containers_left(container_engine) or run.poll() is not None:
+                break
+            time.sleep(0.02)
+        running = bool(containers.containers_left(container_engine))
+        run.kill()
+        run.wait()
+        killed_while_running += running
+    assert killed_while_running >= 3
+    answer = factory.run("build-matrix", "--engine", container_engine)
+    assert answer.returncode == 0, answer.stderr
+    assert containers.containers_left(container_engine) == []
+    assert verify(factory.folder / "dist" / "index") == ()
+    assert wait_until_gone(factory.folder) == []
+    assert list((factory.cache / "work").iterdir()) == []
+
+
+def test_what_a_dead_run_left_is_removed(container_engine, tmp_path):
+    """A container whose owner died without its leash, as when the machine lost power."""
+    reference = "localhost/wheelsmith/debian:latest"
+    owner = "00000000-0000-0000-0000-000000000000:1:1"
+    start = [container_engine, "run", "--detach", "--network", "none", "--label", f"org.wheelsmith.owner={owner}"]
+    options = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
+    started = subprocess.run([*_client(container_engine, start), *options, reference, "sleep", "600"])
+    assert started.returncode == 0
+    assert containers.containers_left(container_engine)
+    factory = Factory.at(tmp_path)
+    tiny_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", more="engine: {image: debian}\n")
+    assert factory.run("build-matrix", "--engine", container_engine).returncode == 0
+    assert containers.containers_left(container_engine) == []
+
+
+def _client(engine, argv):
+    from pathlib import Path
+
+    from wheelsmith.engine import engines
+
+    return [*engines(Path(os.devnull))[engine].client(), *argv[1:]]
+
+
+def test_out_of_memory_is_told_and_the_others_finish(container_engine, tmp_path):
+    factory = Factory.at(tmp_path)
+    tiny_kernel(tmp_path / "k", **{"torch-ext/binding.cpp": BOMB})
+    matrix(tmp_path, "k", cuda="cpu, 13.0", more="engine: {image: debian, memory: 600MiB}\n")
+    answer = factory.run("build-matrix", "--engine", container_engine)
+    assert answer.returncode == 1
+    cells = {cell["cell"]["cuda"]: cell for cell in factory.results().values()}
+    assert cells["13.0"]["status"] == "built"
+    failure = cells[None]["failure"]
+    assert failure["message"] == "out of memory: the limit is 0.586 GiB"
+    assert "engine.memory" in failure["remedy"]
+    assert "out of memory: the limit is 0.586 GiB" in answer.stderr
+
+
+def test_an_image_that_is_not_there(container_engine, tmp_path):
+    factory = Factory.at(tmp_path)
+    tiny_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", more="engine: {image: nowhere}\n")
+    answer = factory.run("build-matrix", "--engine", container_engine)
+    assert answer.returncode == 4
+    assert f"error: {container_engine} has no image nowhere" in answer.stderr
+    assert f"help: wheelsmith image build nowhere --engine {container_engine}" in answer.stderr
+    auto = factory.run("build-matrix")
+    assert auto.returncode == 0, auto.stderr
+    assert f"not used: {container_engine} has no image nowhere" in auto.stderr
+
+
+def test_what_image_list_and_prune_say(podman_image):
+    listed = image_command("list", "--engine", "podman")
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["base-bookworm", "debian"]
+    assert image_command("prune", "--engine", "podman").stdout == ""
+    assert image_command("build", "manylinux_2_28", "--engine", "podman").returncode == 4
+    loose = image_command("build", "debian", "--base", "debian:bookworm", "--engine", "podman")
+    assert loose.returncode == 4
+    assert "is not pinned" in loose.stderr
+
+
+@pytest.fixture(scope="session")
+def cuda12(podman_image):
+    containers.make_image("podman", "cuda12")
+
+
+def test_cuda_12_by_a_toolkit_in_an_image(cuda12, tmp_path):
+    from wheelsmith.wheel import check_wheel
+
+    factory = example(tmp_path)
+    (tmp_path / "matrix.yaml").write_text(
+        "kernel: {path: examples/img2gray}\n"
+        "axes: {torch: [2.6, 2.9], cuda: [12.4, 12.6]}\n"
+        "gpu-archs: [8.0, 9.0]\n"
+        "rules: [{where: {cuda: '12.*'}, set: {image: cuda12}}]\n"
+    )
+    answer = factory.run("build-matrix", "--engine", "podman")
+    assert answer.returncode == 0, answer.stderr
+    wheels = {path.name.split("-")[1]: path for path in (factory.folder / "dist" / "wheels").iterdir()}
+    assert sorted(wheels) == ["1+cu124.torch2.6", "1+cu124.torch2.9"]
+    for wheel in wheels.values():
+        report = check_wheel(wheel)
+        assert report.ok
+        toolkit = next(finding for finding in report.findings if finding.rule == "toolkit")
+        assert toolkit.message.startswith("machine code by CUDA 12.4")
+    answers = factory.results()
+    assert "torch26-cxx98-cu124-x86_64-linux" in answers
+    assert answers["torch29-cxx11-cu126-x86_64-linux"]["reason"] == (
+        "image cuda12 has CUDA 12.4 at /usr/local/cuda, and the cell needs CUDA 12.6"
+    )
