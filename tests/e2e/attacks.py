@@ -108,7 +108,14 @@ tried("the store", lambda: os.listdir(T["store"]))
 tried("mount", lambda: call("mount", b"none", b"/work", b"tmpfs", 0, None))
 tried("chroot", lambda: call("chroot", b"/work"))
 tried("a device", lambda: os.mknod("/work/disk", 0o60666, os.makedev(8, 0)) or True)
-tried("new namespaces", lambda: call("unshare", 0x10000000 | 0x00020000))
+def namespaces():
+    # Some engines let it; what counts is that root in there is nobody out here.
+    call("unshare", 0x10000000 | 0x00020000)
+    for flags in (0x1020, 0x1000 | 0x20 | 0x4000):
+        libc.mount(None, b"/opt/torch", None, flags, None)
+    libc.umount2(b"/opt/torch", 2)
+    return write("/opt/torch/header.h")
+tried("new namespaces", namespaces)
 tried("the host's namespaces", lambda: call("setns", os.open("/proc/1/ns/net", os.O_RDONLY), 0) and False)
 tried("trace a process of the host", lambda: call("ptrace", 16, T["pid"], None, None))
 tried("a kernel module", lambda: call("syscall", 175, b"", 0, b""))
@@ -198,10 +205,10 @@ BACKENDS = {
     "one name twice": ('return wheel(d, members=[(member("HOSTILE/__init__.py"), b"x")])', "twice"),
     "a zip bomb": (
         (
-            'i = member("hostile/bomb"); i.compress_type = zipfile.ZIP_DEFLATED\n'
-            "    f = wheel(d)\n"
-            '    with zipfile.ZipFile(f"{{d}}/{{f}}", "a") as a, a.open(i, "w", force_zip64=True) as b:\n'
-            "        for _ in range(9 * 1024): b.write(bytes(1 << 20))\n"
+            "f = wheel(d)\n"
+            '    with zipfile.ZipFile(f"{{d}}/{{f}}", "a") as a:\n'
+            '        a.writestr(member("hostile/bomb"), bytes(1 << 20), zipfile.ZIP_DEFLATED)\n'
+            "        a.filelist[-1].file_size = 9 << 30\n"
             "    return f"
         ),
         "unpacks to more than",

@@ -51,7 +51,7 @@ class Factory:
         return json.loads((self.folder / out / "results.json").read_text())["cells"]
 
     def hashes(self, out: str = "dist") -> dict[str, str]:
-        return {name: cell["wheel"]["sha256"] for name, cell in self.results(out).items()}
+        return {name: cell["wheel"]["sha256"] for name, cell in self.results(out).items() if "wheel" in cell}
 
 
 def example(folder: Path) -> Factory:

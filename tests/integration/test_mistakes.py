@@ -230,19 +230,24 @@ def test_no_engine_for_somebody_elses_code(monkeypatch, capsys, tmp_path):
     from wheelsmith.errors import EngineError
 
     monkeypatch.setenv("PATH", str(tmp_path))
+    known = {"images": frozenset(), "cache": tmp_path}
     with pytest.raises(EngineError) as caught:
-        choose("auto", trusted=False)
+        choose("auto", trusted=False, **known)
     assert "apt-get install bubblewrap" in caught.value.remedy
-    assert choose("auto", trusted=True).name == "local"
+    assert choose("auto", trusted=True, **known).engine.name == "local"
     with pytest.raises(EngineError, match="engine bwrap is missing"):
-        choose("bwrap", trusted=True)
+        choose("bwrap", trusted=True, **known)
 
 
 def test_no_compiler_is_a_reason_not_a_crash(monkeypatch, capsys, tmp_path):
     tiny_kernel(tmp_path / "k")
     matrix(tmp_path, "k")
+    from wheelsmith.engine import this_machine
+
     monkeypatch.setenv("PATH", str(tmp_path))
+    this_machine.cache_clear()
     answer = run_command(monkeypatch, capsys, "plan", "--engine", "local")
+    this_machine.cache_clear()
     assert answer.code == 0
     assert "apt-get install g++" in answer.out
 

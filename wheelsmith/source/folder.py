@@ -14,6 +14,8 @@ from wheelsmith.source.tree import MOST_FILES, SourceFile, SourceTree, make_tree
 _LEFT_OUT = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
 # At the top of a kernel these are outputs: the Hub's build layout, and wheelsmith's own.
 _LEFT_OUT_AT_TOP = {"build", "dist"}
+# A matrix beside the kernel says what to build of it; another cell in it changes no wheel.
+_MATRIX = "matrix.yaml"
 
 
 def read_folder(root: Path) -> SourceTree:
@@ -36,6 +38,8 @@ def _files(root: Path) -> Iterator[SourceFile]:
                 raise SourceError(f"{(here / name).relative_to(root)} is a link to a folder; wheelsmith follows none")
         folders[:] = sorted(name for name in folders if name not in left_out)
         for name in sorted(names):
+            if here == root and name == _MATRIX:
+                continue
             count += 1
             if count > MOST_FILES:
                 raise SourceError(f"the kernel has more than {MOST_FILES} files")

@@ -53,7 +53,8 @@ def repair(raw: Path, target: Path) -> Path:
 
 def show(wheel: Path) -> dict[str, Any]:
     """Give auditwheel's analysis, as its JSON schema has it."""
-    answer = _run("show", "--json", str(wheel))
+    # No library outside the wheel is looked at: which CUDA this machine has must not change the answer.
+    answer = _run("show", "--json", "--ldpaths", os.devnull, str(wheel))
     if answer.returncode:
         raise WheelError(f"auditwheel cannot read {wheel.name}: {_last_words(answer)}")
     result: dict[str, Any] = json.loads(answer.stdout)

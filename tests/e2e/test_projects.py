@@ -1,0 +1,77 @@
+"""Projects with a build system of their own: setup.py, torch's cpp_extension, pybind11."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, Factory
+
+from wheelsmith.wheel import check_wheel
+
+pytestmark = [pytest.mark.e2e, pytest.mark.network]
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    factory = Factory.at(tmp_path_factory.mktemp("project"))
+    shutil.copytree(ROOT / "examples" / "add_constant", factory.folder / "k")
+    (factory.folder / "matrix.yaml").write_text(
+        "kernel:\n  path: k\n  distribution: add-constant\n  test: python3 -c 'import torch, add_constant'\n"
+        "version: 0.1.0\n"
+        f"axes: {{torch: [2.13], cuda: [cpu], python: [{PYTHON}, 3.99]}}\n"
+    )
+    answer = factory.run("build-matrix", "--engine", "bwrap", "--test")
+    assert answer.returncode == 0, answer.stderr
+    return factory
+
+
+def test_its_wheel_says_for_which_torch_it_is(project):
+    tag = "cp" + PYTHON.replace(".", "")
+    (wheel,) = (project.folder / "dist" / "wheels").iterdir()
+    assert wheel.name.startswith(f"add_constant-0.1.0+cpu.torch2.13-{tag}-{tag}-manylinux_2_")
+    report = check_wheel(wheel)
+    assert report.ok, report
+    said = {finding.rule: finding.message for finding in report.findings}
+    assert said["torch-requirement"] == "Requires-Dist: torch==2.13.*"
+    assert "all exported by torch 2.13" in said["symbols"]
+
+
+def test_a_python_that_is_not_here_is_a_reason(project):
+    cell = project.results()["torch213-cxx11-cpu-x86_64-linux-cp399"]
+    assert cell["reason"].startswith("this machine has no Python 3.99: it has 3.")
+
+
+def test_it_is_installed_by_pip_and_called(project, torch_python):
+    command = [torch_python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    index = (project.folder / "dist" / "index" / "cpu").as_uri()
+    subprocess.run([*command, "--no-deps", "--index-url", index, "add-constant"], check=True)
+    tests = project.folder / "k" / "tests"
+    answer = subprocess.run(
+        [torch_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests], capture_output=True, text=True, cwd=tests
+    )
+    assert answer.returncode == 0, answer.stdout
+    assert "passed" in answer.stdout
+
+
+def test_the_same_bytes_again(project):
+    before = project.hashes()
+    assert project.run("build-matrix", "--engine", "bwrap", "--force", "--out", "again").returncode == 0
+    assert project.hashes("again") == before
+
+
+def test_what_the_matrix_must_say(tmp_path):
+    factory = Factory.at(tmp_path)
+    (tmp_path / "k").mkdir()
+    (tmp_path / "k" / "setup.py").write_text("raise SystemExit('never run to plan')")
+    axes = "axes: {torch: [2.13], cuda: [cpu]}\n"
+    matrix = tmp_path / "matrix.yaml"
+    matrix.write_text(f"kernel: {{path: k}}\nversion: 1\n{axes}")
+    nameless = factory.run("plan", "--engine", "bwrap")
+    assert nameless.returncode == 2
+    assert "kernel.distribution" in nameless.stderr
+    matrix.write_text(f"kernel: {{path: k, distribution: x}}\nversion: 1\n{axes}")
+    ageless = factory.run("plan", "--engine", "bwrap")
+    assert ageless.returncode == 2
+    assert "python: [3.11, 3.12]" in ageless.stderr

@@ -1,0 +1,179 @@
+"""Projects with a build system of their own: what is read, planned, and written over their wheels."""
+
+import base64
+import hashlib
+
+import pytest
+
+from wheelsmith.errors import MatrixError, SourceError, WheelError
+from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, SourceId
+from wheelsmith.plan import plan_project
+from wheelsmith.recipe import KernelSource, ProjectSpec, parse_project
+from wheelsmith.wheel.archive import WheelContents, record_mistakes
+from wheelsmith.wheel.relabel import relabel
+from wheelsmith.workplace import ImageId, Toolset, Workplace
+
+GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
+SOURCE = KernelSource(id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16), paths=(), readme=None)
+SPEC = ProjectSpec(name="My.Project", version="1.0", requires=("setuptools",))
+TORCH = LockedWheel(name="torch", version="2.11.0", sha256="t")
+
+
+def workplace(image=None):
+    found = ImageId(name="debian", digest=image) if image else None
+    pythons = {"3.11": "/usr/bin/python3.11", "3.12": "/opt/python3.12"}
+    return Workplace(image=found, machine="x86_64", python="3.11", toolsets=(GXX,), pythons=pythons, cuda=None)
+
+
+def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None, arch="x86_64"):
+    asked = []
+
+    def resolve(*question):
+        asked.append(question)
+        return resolved
+
+    cell = Cell(torch="2.11", cuda=cuda, arch=arch, python=python)
+    made = plan_project(
+        cell,
+        spec=spec,
+        source=SOURCE,
+        distribution=None,
+        version=None,
+        workplace=place or workplace(),
+        resolve=resolve,
+    )
+    return made, asked
+
+
+def test_a_projects_own_words():
+    assert parse_project(None).requires == ("setuptools>=40.8", "wheel")
+    text = """
+[project]
+name = "p"
+version = "1.0.0"
+[build-system]
+requires = ["setuptools>=70", "torch>=2.4", "pybind11; python_version > '3.8'"]
+"""
+    spec = parse_project(text)
+    assert (spec.name, spec.version) == ("p", "1.0.0")
+    assert spec.requires == ("setuptools>=70", 'pybind11; python_version > "3.8"')
+    assert parse_project("[project]\ndynamic = ['version']\nname = 'p'").version is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = ", "is not TOML"),
+        ("project = 1", "project is no table"),
+        ("[build-system]\nrequires = 'x'", "is no list"),
+        ("[build-system]\nrequires = ['--index-url=x']", "is not a requirement"),
+        ("[build-system]\nrequires = ['x @ https://example.org/x.whl']", "names an address"),
+        ("[project]\nversion = 'one'", "is not a version"),
+    ],
+)
+def test_what_a_project_must_not_say(text, words):
+    with pytest.raises(SourceError, match=words):
+        parse_project(text)
+
+
+def test_a_plan():
+    made, asked = plan()
+    assert BuildPlan.from_json(made.to_json()) == made
+    assert made.cell.id == "torch211-cxx11-cu130-x86_64-linux-cp312"
+    assert asked == [(("torch==2.11.0", "setuptools"), "3.12", "x86_64")]
+    assert (made.wheel.version, made.wheel.python_tag, made.wheel.metadata) == ("1.0+cu130.torch2.11", "cp312", None)
+    told = made.project.variables
+    assert told["CUDA_HOME"] == "/opt/cuda"
+    assert told["WHEELSMITH_COMPUTE"] == "cu130"
+    assert "9.0" in told["TORCH_CUDA_ARCH_LIST"].split(";")
+    assert plan(cuda=None)[0].project.variables.keys() == {"CC", "CXX", "LDFLAGS", "WHEELSMITH_COMPUTE"}
+
+
+def test_a_project_may_use_all_of_an_image():
+    digests = {plan(place=workplace(image))[0].build_digest for image in (None, "sha256:1", "sha256:2")}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"python": "3.9"}, "this machine has no Python 3.9: it has 3.11, 3.12"),
+        ({"python": "3.9", "place": workplace("sha256:1")}, "image debian has no Python 3.9"),
+        ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
+        ({"resolved": "No matching distribution found"}, "for Python 3.12: No matching distribution found"),
+        ({"resolved": (LockedWheel(name="torch", version="2.11.0+cpu", sha256="t"),)}, "is a CPU build"),
+    ],
+)
+def test_a_cell_that_cannot_be_built_has_a_reason(options, words):
+    made, _ = plan(**options)
+    assert isinstance(made, Excluded)
+    assert words in made.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"spec": ProjectSpec(name=None, version="1", requires=())}, "kernel.distribution"),
+        ({"spec": ProjectSpec(name="p", version=None, requires=())}, "as version into"),
+        ({"python": None}, "axes: {python: [3.11, 3.12]}"),
+    ],
+)
+def test_what_the_matrix_must_say(options, remedy):
+    with pytest.raises(MatrixError) as caught:
+        plan(**options)
+    assert remedy in caught.value.remedy
+
+
+def contents(*, name="my-project", version="1.0", tag="cp312-cp312-linux_x86_64", more="", record=None):
+    info = f"my_project-{version}.dist-info"
+    files = {
+        "my_project/_C.so": b"\x7fELF",
+        "my_project-1.0.data/scripts/run": b"#!python",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}\nHéllo\n".encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n".encode(),
+    }
+    lines = [f"{n},{_hash(data)},{len(data)}" for n, data in files.items()]
+    files[f"{info}/RECORD"] = (record or "\n".join([*lines, f"{info}/RECORD,,"])).encode()
+    return WheelContents(filename=f"my_project-{version}-{tag}.whl", info=info, files=files)
+
+
+def _hash(data):
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def test_a_wheel_is_relabelled():
+    more = "Requires-Dist: torch (>=2.8)\nRequires-Dist: numpy\nRequires-Dist: torch; extra == 'x'\n"
+    made = relabel(contents(more=more), plan()[0].wheel)
+    assert made.filename == "my_project-1.0+cu130.torch2.11-cp312-cp312-linux_x86_64.whl"
+    assert made.metadata["Version"] == "1.0+cu130.torch2.11"
+    needs = made.metadata.get_all("Requires-Dist")
+    assert needs == ["torch==2.11.*", "numpy", "torch; extra == 'x'"]
+    assert "my_project-1.0+cu130.torch2.11.data/scripts/run" in made.files
+    assert "Héllo" in made.files[f"{made.info}/METADATA"].decode()
+    assert not [path for path in made.files if path.startswith("my_project-1.0.")]
+    assert record_mistakes(made)  # RECORD is written anew when it is packed
+
+
+def test_a_wheel_for_more_pythons_than_planned_is_welcome():
+    assert relabel(contents(tag="cp310-abi3-linux_x86_64"), plan()[0].wheel).filename.endswith(
+        "cp310-abi3-linux_x86_64.whl"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "torch"}, "calls the project 'torch'"),
+        ({"version": "1.1"}, "says version '1.1', the matrix '1.0'"),
+        ({"version": "1.0+cu118"}, "says version"),
+        ({"tag": "cp311-cp311-linux_x86_64"}, "is for|a wheel for cp311"),
+        ({"tag": "cp313-abi3-linux_x86_64"}, "a wheel for cp313"),
+        ({"tag": "cp312-cp312-manylinux_2_17_x86_64"}, "platform manylinux_2_17_x86_64"),
+        ({"tag": "py3-none-any"}, "platform any"),
+        ({"more": "Requires-Dist: torch<2.11\n"}, "which torch 2.11 is not"),
+        ({"record": "x,sha256=A,1"}, "RECORD that lies"),
+    ],
+)
+def test_a_wheel_that_was_not_planned_is_refused(options, words):
+    with pytest.raises(WheelError, match=words):
+        relabel(contents(**options), plan()[0].wheel)
