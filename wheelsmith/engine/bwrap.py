@@ -148,10 +148,10 @@ def _host_view(prefixes: tuple[str, ...]) -> tuple[str, ...]:
         if not prefix.startswith("/usr"):
             view += ["--ro-bind", prefix, prefix]
     view += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108  # inside
-    for path in _KERNEL_SETTINGS:
-        view += ["--ro-bind-try", path, path]
-    for path in _KERNEL_SECRETS:
-        view += ["--ro-bind-try", "/dev/null", path] if Path(path).exists() else []
+    for settings in _KERNEL_SETTINGS:
+        view += ["--ro-bind-try", settings, settings]
+    for secret in _KERNEL_SECRETS:
+        view += ["--ro-bind-try", "/dev/null", secret] if Path(secret).exists() else []
     return tuple(view)
 
 
