@@ -113,13 +113,19 @@ def list_images(engine: ContainerEngine) -> tuple[Image, ...]:
 
 def prune_images(engine: ContainerEngine, *, everything: bool) -> tuple[Image, ...]:
     """Remove the images whose name or recipe has gone on, or all that wheelsmith made; give what was removed."""
-    removed = []
-    for image in list_images(engine):
-        if everything or not image.name or not image.current:
-            answer = engine.ask("image", "rm", image_reference(image.name) if image.name else image.digest)
-            if answer.returncode == 0:
-                removed.append(image)
-    return tuple(removed)
+    removed: list[Image] = []
+    while True:
+        unwanted = [i for i in list_images(engine) if everything or not i.name or not i.current]
+        # One that another was made from goes after it, so those that would not go are tried again.
+        gone = [image for image in unwanted if _remove(engine, image)]
+        if not gone:
+            return tuple(removed)
+        removed += gone
+
+
+def _remove(engine: ContainerEngine, image: Image) -> bool:
+    answer = engine.ask("image", "rm", image_reference(image.name) if image.name else image.digest)
+    return answer.returncode == 0
 
 
 # --- what an image starts from ------------------------------------------------------------------------------

@@ -77,7 +77,9 @@ def make_workshop(prepared: Prepared, request: Request, folder: Path, jobs: int,
     :param jobs: compile steps at once within one cell.
     """
     choice = prepared.matrix.engine
-    asked = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
+    # No engine gives more cores than there are, and docker refuses to be asked.
+    cpus = float(min(jobs, os.cpu_count() or 1))
+    asked = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds, "cpus": cpus}
     return Workshop(
         source=prepared.source,
         engine=prepared.engine,

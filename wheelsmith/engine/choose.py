@@ -15,7 +15,7 @@ from wheelsmith.errors import EngineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The engine that runs a build, and why not one that comes before it."""
+    """The engine that runs a build, and why not one that is installed and comes before it."""
 
     engine: Engine
     passed_over: tuple[EngineError, ...] = ()
@@ -40,18 +40,20 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     """
     known = engines(cache)
     if name != "auto":
-        _require(known[name], images)
+        if refusal := _refusal(known[name], images):
+            raise refusal
         return Choice(engine=known[name])
     refusals: list[EngineError] = []
+    passed_over: list[EngineError] = []
     for engine in known.values():
         if engine.name == Local.name and not trusted:
             continue
-        try:
-            _require(engine, images)
-        except EngineError as refusal:
-            refusals.append(refusal)
-            continue
-        return Choice(engine=engine, passed_over=tuple(refusals))
+        refusal = _refusal(engine, images)
+        if refusal is None:
+            return Choice(engine=engine, passed_over=tuple(passed_over))
+        refusals.append(refusal)
+        if engine.probe().readiness is not Readiness.MISSING:
+            passed_over.append(refusal)
     last = refusals[-1]
     raise EngineError(
         "no engine can confine the build: " + "; ".join(refusal.message for refusal in refusals),
@@ -59,10 +61,14 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     )
 
 
-def _require(engine: Engine, images: frozenset[str | None]) -> None:
+def _refusal(engine: Engine, images: frozenset[str | None]) -> EngineError | None:
+    """Give why the engine cannot be taken, or None when it can."""
     probe = engine.probe()
     if probe.readiness is not Readiness.READY:
-        raise EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
-    if engine.has_images:
-        for image in sorted(images, key=str):
+        return EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
+    try:
+        for image in sorted(images, key=str) if engine.has_images else ():
             engine.workplace(image)
+    except EngineError as refusal:
+        return refusal
+    return None

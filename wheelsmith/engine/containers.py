@@ -13,13 +13,14 @@ import io
 import json
 import os
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.owner import is_dead, this_process
@@ -39,6 +40,8 @@ ISOLATION = "a container: no network, read-only root, no host files but the decl
 
 _READY = "wheelsmith: ready"
 _FIRST_PROCESS = f'echo "{_READY}"; exec cat >/dev/null'
+_START_SECONDS = 120.0
+_END_SECONDS = 20.0
 _SURVEY = "/opt/wheelsmith-survey.py"
 _KILLED = 128 + 9
 # What a client needs of the environment; the rest, tokens above all, must not reach even the client, which some
@@ -185,7 +188,8 @@ class ContainerEngine(ABC):
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and give its exit code."""
         with self._leash(command) as leash:
-            options = ("--interactive", "--tty", "--workdir", command.workdir)
+            terminal = ("--tty",) if sys.stdin.isatty() else ()
+            options = ("--interactive", *terminal, "--workdir", command.workdir)
             argv = [*self.client(), "exec", *options, leash.name, *self._inside(command)]
             return subprocess.run(argv, check=False, env=client_environment()).returncode
 
@@ -206,7 +210,7 @@ class ContainerEngine(ABC):
             if client.stdin:
                 client.stdin.close()
             self._remove(name)
-            client.wait()
+            _wait(client)
             if client.stdout:
                 client.stdout.close()
 
@@ -223,10 +227,16 @@ class ContainerEngine(ABC):
         )
         assert client.stdout is not None  # noqa: S101  # stdout=PIPE above
         said = []
-        for line in iter(client.stdout.readline, ""):
-            if line.strip() == _READY:
-                return client, None
-            said.append(line.strip())
+        # An engine that hangs must not hang a pipeline.
+        watchdog = Timer(_START_SECONDS, client.kill)
+        watchdog.start()
+        try:
+            for line in iter(client.stdout.readline, ""):
+                if line.strip() == _READY:
+                    return client, None
+                said.append(line.strip())
+        finally:
+            watchdog.cancel()
         client.wait()
         client.stdout.close()
         if client.stdin:
@@ -295,6 +305,14 @@ def client_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name in _CLIENT_ENVIRONMENT or name.startswith(_CLIENT_PREFIXES)
     }
+
+
+def _wait(client: subprocess.Popen[str]) -> None:
+    try:
+        client.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        client.kill()
+        client.wait()
 
 
 def _judged(exit_: Exit, group: Group) -> Exit:
