@@ -108,14 +108,9 @@ tried("the store", lambda: os.listdir(T["store"]))
 tried("mount", lambda: call("mount", b"none", b"/work", b"tmpfs", 0, None))
 tried("chroot", lambda: call("chroot", b"/work"))
 tried("a device", lambda: os.mknod("/work/disk", 0o60666, os.makedev(8, 0)) or True)
-def namespaces():
-    # Some engines let it; what counts is that root in there is nobody out here.
-    call("unshare", 0x10000000 | 0x00020000)
-    for flags in (0x1020, 0x1000 | 0x20 | 0x4000):
-        libc.mount(None, b"/opt/torch", None, flags, None)
-    libc.umount2(b"/opt/torch", 2)
-    return write("/opt/torch/header.h")
-tried("new namespaces", namespaces)
+tried("a user namespace", lambda: call("unshare", 0x10000000))
+tried("a mount namespace", lambda: call("unshare", 0x00020000))
+tried("a process in a namespace", lambda: subprocess.run(["unshare", "--user", "true"], check=True) and True)
 tried("the host's namespaces", lambda: call("setns", os.open("/proc/1/ns/net", os.O_RDONLY), 0) and False)
 tried("trace a process of the host", lambda: call("ptrace", 16, T["pid"], None, None))
 tried("a kernel module", lambda: call("syscall", 175, b"", 0, b""))

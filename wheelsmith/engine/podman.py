@@ -12,6 +12,9 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.engine.containers import ISOLATION, ContainerEngine
 from wheelsmith.engine.protocol import Probe, Readiness
+from wheelsmith.engine.seccomp import podman_profile
+from wheelsmith.files import atomic_write
+from wheelsmith.record import canonical_digest
 
 _OLDEST = Version("4.0")
 _INSTALL = "apt-get install podman"
@@ -55,6 +58,11 @@ class Podman(ContainerEngine):
         options = ["--read-only-tmpfs=false", "--http-proxy=false"]
         if os.getuid():
             options += ["--userns", "keep-id"]
+        if profile := podman_profile():
+            kept = self._cache / f"seccomp-{canonical_digest(profile)[:16]}.json"
+            if not kept.exists():
+                atomic_write(kept, profile.encode())
+            options += ["--security-opt", f"seccomp={kept}"]
         return (*options, *resource_options())
 
     def remove_options(self) -> tuple[str, ...]:
