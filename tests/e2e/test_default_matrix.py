@@ -105,7 +105,7 @@ def test_a_wheel_for_another_torch_is_caught(built, tmp_path):
 @pytest.mark.parametrize("engine", ["bwrap", "local"])
 def test_the_same_plan_gives_the_same_bytes(engine, built, tmp_path):
     """In another folder, with other jobs, on each engine."""
-    if engines()[engine].probe().readiness is not Readiness.READY:
+    if engines(tmp_path)[engine].probe().readiness is not Readiness.READY:
         pytest.skip(f"{engine} is not ready here")
     elsewhere = example(tmp_path / "some" / ("other place" if engine == "bwrap" else "other-place"))
     answer = elsewhere.run("build-matrix", "-j", "2", "--engine", engine, "--only", "*torch213*")
