@@ -11,6 +11,7 @@ from conftest import Factory, example
 from kernels import matrix, tiny_kernel
 from test_interruptions import wait_until_gone
 
+from wheelsmith.engine.owner import this_process
 from wheelsmith.index import verify
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
@@ -80,7 +81,7 @@ def test_killed_in_the_middle_it_cleans_up_and_completes(container_engine, tmp_p
 def test_what_a_dead_run_left_is_removed(container_engine, tmp_path):
     """A container whose owner died without its leash, as when the machine lost power."""
     reference = "localhost/wheelsmith/debian:latest"
-    owner = "00000000-0000-0000-0000-000000000000:1:1"
+    owner = this_process().rpartition(":")[0] + ":0"  # a process of our number that started at another time
     start = [container_engine, "run", "--detach", "--network", "none", "--label", f"org.wheelsmith.owner={owner}"]
     options = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
     started = subprocess.run([*_client(container_engine, start), *options, reference, "sleep", "600"])

@@ -97,13 +97,19 @@ def test_a_folder_with_any_name_can_be_mounted():
     assert _mount(Mount(source=Path("/a"), target="/b")) == "type=bind,source=/a,target=/b,readonly"
 
 
-def test_an_owner_is_known_by_boot_number_and_start():
+def test_an_owner_is_known_by_machine_boot_namespace_number_and_start():
     own = this_process()
     assert not is_dead(own)
-    boot, pid, start = own.split(":")
+    machine, boot, namespace, pid, start = own.split(":")
     assert pid == str(os.getpid())
-    for other in (f"{boot}:{pid}:{int(start) + 1}", f"{'0' * 36}:{pid}:{start}", f"{boot}:4194305:{start}", "", "a:b"):
-        assert is_dead(other)
+    gone = [[machine, boot, namespace, pid, str(int(start) + 1)], [machine, boot, namespace, "4194305", start]]
+    if machine:
+        gone.append([machine, "0" * 36, namespace, pid, start])
+    for other in gone:
+        assert is_dead(":".join(other))
+    elsewhere = [["", "0" * 36, namespace, pid, start], ["other", "0" * 36, namespace, pid, start]]
+    for other in (*elsewhere, [machine, boot, "1", "4194305", start], ["a", "b"], [""]):
+        assert not is_dead(":".join(other))
 
 
 def test_podmans_filter_less_what_makes_namespaces():

@@ -154,12 +154,16 @@ class ContainerEngine(ABC):
             image=image,
         )
         exit_ = self.run(command, lines.append, Event())
-        if not exit_.ok:
+        said = lines[-1] if lines else "it says nothing"
+        try:
+            data: dict[str, object] = json.loads(said) if exit_.ok else {}
+        except ValueError:
+            data = {}
+        if not data:
             raise EngineError(
-                f"image {image.name} cannot build: {lines[-1] if lines else 'it says nothing'}",
+                f"image {image.name} cannot build: {said}",
                 remedy="an image needs python3 and g++; docker/README.md shows how one is made",
             )
-        data: dict[str, object] = json.loads(lines[-1])
         return data
 
     # --- commands -------------------------------------------------------------------------------------------

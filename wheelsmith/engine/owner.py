@@ -1,4 +1,4 @@
-"""Whose a container is: a process of this machine, told from a later one with the same number."""
+"""Whose a container is: one process, told from every other on any machine that shares the engine."""
 
 from __future__ import annotations
 
@@ -9,19 +9,33 @@ _STARTTIME = 19  # the field's place in /proc/PID/stat after the program's name;
 
 
 def this_process() -> str:
-    """Name this process by boot, number and start, so that the name is never used again."""
-    return f"{_boot()}:{os.getpid()}:{_start(os.getpid())}"
+    """Name this process by machine, boot, process namespace, number and start."""
+    return ":".join([*_here(), str(os.getpid()), str(_start(os.getpid()))])
 
 
 def is_dead(owner: str) -> bool:
-    """Say whether the process that ``this_process`` named is no more."""
-    boot, _, rest = owner.partition(":")
-    pid, _, start = rest.partition(":")
-    return boot != _boot() or not pid.isdigit() or _start(int(pid)) != start
+    """Say whether the process that ``this_process`` named is surely no more.
+
+    A daemon may be shared with other machines, and with other containers of this one, whose processes cannot be seen
+    from here: those are never called dead.
+    """
+    words = owner.split(":")
+    own = _here()
+    if len(words) != len(own) + 2:
+        return False
+    machine, boot, namespace, pid, start = words
+    if boot != own[1]:
+        return bool(machine) and machine == own[0]
+    return namespace == own[2] and pid.isdigit() and _start(int(pid)) != start
 
 
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+def _here() -> tuple[str, str, str]:
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except OSError:
+        machine = ""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return machine, boot, str(Path("/proc/self/ns/pid").stat().st_ino)
 
 
 def _start(pid: int) -> str | None:
