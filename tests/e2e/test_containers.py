@@ -144,6 +144,23 @@ def cuda12(podman_image):
     containers.make_image("podman", "cuda12")
 
 
+def test_nothing_of_this_machine_stays_in_an_image(cuda12):
+    from wheelsmith.toolchain.pip_settings import pip_settings
+
+    reference = "localhost/wheelsmith/cuda12:latest"
+    settings = pip_settings()
+    history = subprocess.run(["podman", "history", "--no-trunc", reference], capture_output=True, text=True).stdout
+    assert len(history.splitlines()) > 3
+    for secret in (*settings.indexes, settings.cert or "/run/secrets/ca "):
+        assert secret not in history
+    look = "find /run/secrets /run/shared /run/cuda12 /etc/pip.conf ~/.pip ~/.config -type f 2>/dev/null; env"
+    options = ["--rm", "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
+    run = _client("podman", ["podman", "run", *options, reference, "sh", "-c", look])
+    found = subprocess.run(run, capture_output=True, text=True).stdout.splitlines()
+    names = {line.partition("=")[0] for line in found}
+    assert names == {"PATH", "CUDA_HOME", "HOME", "HOSTNAME", "PWD", "TERM", "container"}
+
+
 def test_cuda_12_by_a_toolkit_in_an_image(cuda12, tmp_path):
     from wheelsmith.wheel import check_wheel
 
