@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from wheelsmith.engine import ContainerEngine, Docker, visible
+from wheelsmith.engine import ContainerEngine, Docker, last_words, visible
 from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, client_environment, image_reference
 from wheelsmith.errors import EngineError
 from wheelsmith.files import sha256_file
@@ -167,8 +167,7 @@ def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], Non
             stdin=subprocess.DEVNULL,
         )
         if made.returncode:
-            words = (made.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise EngineError(f"mmdebstrap could not make Debian {suite}: {words}")
+            raise EngineError(f"mmdebstrap could not make Debian {suite}: {last_words(made.stderr)}")
         answer = engine.ask("import", "--change", f"LABEL {IMAGE}=base-{suite}", str(archive), reference)
         if answer.returncode:
             raise EngineError(f"{engine.name} cannot import an image: {answer.stderr.strip()}")

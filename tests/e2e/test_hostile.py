@@ -13,7 +13,7 @@ import containers
 import pytest
 from attacks import BACKEND, BACKENDS, PRELUDE, SCRIPTS
 from conftest import Factory
-from kernels import write
+from kernels import matrix, tiny_kernel, write
 
 from wheelsmith.engine import Command, Ending, Limits, Mount
 
@@ -279,3 +279,20 @@ def test_what_it_leaves_is_no_wheel(release, tmp_path, name):
         assert all(character.isprintable() or character in "\n\t" for character in text), repr(text)
     if engine != "bwrap":
         assert containers.containers_left(engine) == []
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("line", ['#include "{token}"', '__asm__(".incbin \\"{token}\\"");'])
+def test_its_compiler_cannot_read_the_host(release, tmp_path, line):
+    """A kernel in the Hub's layout runs nothing of its own while it is built: it has the compiler read for it."""
+    factory, engine = release
+    token = tmp_path / "token"
+    token.write_text(SECRET)
+    source = line.format(token=token) + "\nint tiny_answer() { return 42; }\n"
+    tiny_kernel(factory.folder / "k", **{"tiny.cpp": source})
+    matrix(factory.folder, "k", more="engine: {image: debian}\n")
+    answer = factory.run("build-matrix", "--engine", engine)
+    assert answer.returncode == 1
+    assert next(iter(factory.results().values()))["failure"]["stage"] == "build"
+    logs = "".join(path.read_text() for path in (factory.folder / "dist" / "logs").iterdir())
+    assert SECRET not in logs + answer.stderr

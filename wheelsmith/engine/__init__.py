@@ -5,7 +5,7 @@ from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.machine import this_machine
-from wheelsmith.engine.processes import visible
+from wheelsmith.engine.processes import last_words, visible
 from wheelsmith.engine.protocol import (
     Command,
     Ending,
@@ -32,6 +32,7 @@ __all__ = [
     "Readiness",
     "choose",
     "engines",
+    "last_words",
     "this_machine",
     "visible",
 ]

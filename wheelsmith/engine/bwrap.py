@@ -13,7 +13,7 @@ from threading import Event
 
 from wheelsmith.engine.cgroup import Group, make_group, remove_dead_groups
 from wheelsmith.engine.machine import this_machine
-from wheelsmith.engine.processes import Watched
+from wheelsmith.engine.processes import Watched, last_words
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
 from wheelsmith.workplace import Workplace
@@ -41,11 +41,10 @@ class Bubblewrap:
             check=False,
         )
         if trial.returncode:
-            words = (trial.stderr.strip().splitlines() or ["it said nothing"])[-1]
             return self._probe(
                 Readiness.NOT_PERMITTED,
                 version=version,
-                detail=words,
+                detail=last_words(trial.stderr),
                 remedy="sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0",
             )
         return self._probe(Readiness.READY, version=version)

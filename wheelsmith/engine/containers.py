@@ -25,7 +25,7 @@ from threading import Event, Timer
 from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
-from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe
+from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness
 from wheelsmith.errors import EngineError
 from wheelsmith.files import atomic_write, sha256_file
 from wheelsmith.record import canonical_digest
@@ -36,7 +36,7 @@ IMAGE = "org.wheelsmith.image"
 RECIPE = "org.wheelsmith.recipe"
 BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
-ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
+_ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
 
 _READY = "wheelsmith: ready"
 _FIRST_PROCESS = f'echo "{_READY}"; exec cat >/dev/null'
@@ -93,6 +93,13 @@ class ContainerEngine(ABC):
     @abstractmethod
     def label_format(self, label: str) -> str:
         """Give the template that prints a label in ``ps``."""
+
+    def _found(
+        self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
+    ) -> Probe:
+        return Probe(
+            engine=self.name, readiness=readiness, version=version, detail=detail, isolation=_ISOLATION, remedy=remedy
+        )
 
     # --- images ---------------------------------------------------------------------------------------------
 

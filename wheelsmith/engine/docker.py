@@ -7,7 +7,8 @@ import shutil
 
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.engine.containers import ISOLATION, ContainerEngine
+from wheelsmith.engine.containers import ContainerEngine
+from wheelsmith.engine.processes import last_words
 from wheelsmith.engine.protocol import Probe, Readiness
 
 _OLDEST = Version("20.10")
@@ -23,15 +24,15 @@ class Docker(ContainerEngine):
     def probe(self) -> Probe:
         """Say whether docker is there, its daemon answers, and it is new enough."""
         if shutil.which("docker") is None:
-            return self._probe(Readiness.MISSING, detail="docker is not on PATH", remedy=_INSTALL)
+            return self._found(Readiness.MISSING, detail="docker is not on PATH", remedy=_INSTALL)
         answer = self.ask("version", "--format", "{{json .Server.Version}}")
         if answer.returncode:
             return self._refused(answer.stderr)
         version = _version(answer.stdout)
         if version is not None and version < _OLDEST:
             detail = f"the daemon's version {version} is older than {_OLDEST}"
-            return self._probe(Readiness.TOO_OLD, version=str(version), detail=detail, remedy=_INSTALL)
-        return self._probe(Readiness.READY, version=str(version) if version else None)
+            return self._found(Readiness.TOO_OLD, version=str(version), detail=detail, remedy=_INSTALL)
+        return self._found(Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
         """Give docker's command."""
@@ -53,18 +54,11 @@ class Docker(ContainerEngine):
         return f'{{{{.Label "{label}"}}}}'
 
     def _refused(self, stderr: str) -> Probe:
-        words = (stderr.strip().splitlines() or ["it said nothing"])[-1]
+        words = last_words(stderr)
         if "permission denied" in stderr:
             remedy = "usermod --append --groups docker $USER, then log in again"
-            return self._probe(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
-        return self._probe(Readiness.NOT_RUNNING, detail=words, remedy="systemctl start docker")
-
-    def _probe(
-        self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
-    ) -> Probe:
-        return Probe(
-            engine=self.name, readiness=readiness, version=version, detail=detail, isolation=ISOLATION, remedy=remedy
-        )
+            return self._found(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
+        return self._found(Readiness.NOT_RUNNING, detail=words, remedy="systemctl start docker")
 
 
 def _version(text: str) -> Version | None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.engine.containers import ISOLATION, ContainerEngine
+from wheelsmith.engine.containers import ContainerEngine
+from wheelsmith.engine.processes import last_words
 from wheelsmith.engine.protocol import Probe, Readiness
 from wheelsmith.engine.seccomp import podman_profile
 from wheelsmith.files import atomic_write
@@ -31,17 +32,17 @@ class Podman(ContainerEngine):
     def probe(self) -> Probe:
         """Say whether podman is there, new enough and able to start."""
         if shutil.which("podman") is None:
-            return self._probe(Readiness.MISSING, detail="podman is not on PATH", remedy=_INSTALL)
+            return self._found(Readiness.MISSING, detail="podman is not on PATH", remedy=_INSTALL)
         answer = self.ask("version", "--format", "json")
         if answer.returncode:
             return self._refused(answer.stderr)
         version = _version(answer.stdout)
         if version is not None and version < _OLDEST:
-            return self._probe(
+            return self._found(
                 Readiness.TOO_OLD, version=str(version), detail=f"podman {version} is older than {_OLDEST}",
                 remedy=_INSTALL,
             )  # fmt: skip
-        return self._probe(Readiness.READY, version=str(version) if version else None)
+        return self._found(Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
         """Give podman with the runtime and group manager that work here."""
@@ -78,18 +79,11 @@ class Podman(ContainerEngine):
         return f'{{{{index .Labels "{label}"}}}}'
 
     def _refused(self, stderr: str) -> Probe:
-        words = (stderr.strip().splitlines() or ["it said nothing"])[-1]
+        words = last_words(stderr)
         if "connect" in stderr:
-            return self._probe(Readiness.NOT_RUNNING, detail=words, remedy="podman machine start")
+            return self._found(Readiness.NOT_RUNNING, detail=words, remedy="podman machine start")
         remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {os.environ.get('USER', '$USER')}"
-        return self._probe(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
-
-    def _probe(
-        self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
-    ) -> Probe:
-        return Probe(
-            engine=self.name, readiness=readiness, version=version, detail=detail, isolation=ISOLATION, remedy=remedy
-        )
+        return self._found(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
 
 
 def resource_options() -> tuple[str, ...]:

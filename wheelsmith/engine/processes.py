@@ -148,6 +148,11 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def last_words(text: str) -> str:
+    """Give the last line of what a program said, for a message."""
+    return (text.strip().splitlines() or ["it said nothing"])[-1]
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
