@@ -32,9 +32,8 @@ def command_page() -> str:
     context = click.Context(cli, info_name="wheelsmith", terminal_width=100)
     parts = [NOTE, "# The command line", _block(cli.get_help(context))]
     for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        if command:
-            parts += [f"## {name}", _block(command.get_help(click.Context(command, context, name, terminal_width=100)))]
+        if command := cli.get_command(context, name):
+            parts += _sections(command, context, name, "##")
     codes = [
         "| code | meaning |\n| --- | --- |",
         "| 0 | every cell that was asked for has a wheel |\n| 1 | cells failed, or a checked wheel lies |",
@@ -42,6 +41,15 @@ def command_page() -> str:
         "| 4 | the engine, the Hub, the network or the disk |\n| 130 | interrupted |",
     ]
     return "\n\n".join([*parts, "## Exit codes", "\n".join(codes)]) + "\n"
+
+
+def _sections(command: click.Command, parent: click.Context, name: str, heading: str) -> list[str]:
+    context = click.Context(command, parent, name, terminal_width=100)
+    parts = [f"{heading} {context.command_path.removeprefix('wheelsmith ')}", _block(command.get_help(context))]
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            parts += _sections(command.commands[child], context, child, heading + "#")
+    return parts
 
 
 def matrix_page(schema: dict[str, Any]) -> str:
