@@ -39,7 +39,8 @@ DEFAULT_IMAGE = "manylinux_2_28"
 _ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
 
 _READY = "wheelsmith: ready"
-_FIRST_PROCESS = f'echo "{_READY}"; exec cat >/dev/null'
+_LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
+_LONGEST_VISIT = 7 * 24 * 3600  # seconds that a person may stay in a shell
 _START_SECONDS = 120.0
 _END_SECONDS = 20.0
 _SURVEY = "/opt/wheelsmith-survey.py"
@@ -198,6 +199,7 @@ class ContainerEngine(ABC):
 
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and give its exit code."""
+        command = replace(command, limits=replace(command.limits, seconds=_LONGEST_VISIT))
         with self._leash(command) as leash:
             terminal = ("--tty",) if sys.stdin.isatty() else ()
             options = ("--interactive", *terminal, "--workdir", command.workdir)
@@ -274,7 +276,7 @@ class ContainerEngine(ABC):
             *(word for proxy in _PROXIES for n in (proxy, proxy.upper()) for word in ("--env", f"{n}=")),
             *(word for mount in command.mounts for word in ("--mount", _mount(mount))),
             *self.run_options(),
-            *("--entrypoint", "/bin/sh", image, "-c", _FIRST_PROCESS),
+            *("--entrypoint", "/bin/sh", image, "-c", _first_process(limits)),
         )
 
     def _inside(self, command: Command) -> tuple[str, ...]:
@@ -316,6 +318,11 @@ def client_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name in _CLIENT_ENVIRONMENT or name.startswith(_CLIENT_PREFIXES)
     }
+
+
+def _first_process(limits: Limits) -> str:
+    """Wait for the end of the pipe, but not for ever: what runs beside it might hold the pipe open."""
+    return f'echo "{_READY}"; exec timeout {int(limits.seconds) + _LATE} cat >/dev/null'
 
 
 def _wait(client: subprocess.Popen[str]) -> None:

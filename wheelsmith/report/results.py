@@ -29,6 +29,9 @@ def results_json(
             "requires_torch": plan.wheel.stable_abi or plan.wheel.torch,
             "gpu_archs": list(plan.wheel.gpu_archs),
             "source": plan.source.to_json(),
+            "image": plan.image.to_json() if plan.image else None,
+            "compiler": plan.toolset.version if plan.toolset else None,
+            "toolkit": plan.cuda.version if plan.cuda else None,
         }
     for item in excluded:
         cells[item.cell.id] = {"cell": item.cell.to_json(), "status": "excluded", "reason": item.reason}
