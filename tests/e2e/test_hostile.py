@@ -34,8 +34,9 @@ def host(tmp_path_factory):
     (folder / "store" / "kept").write_text("kept")
     calls = []
     ears = [socket.create_server(("0.0.0.0", 0)), _unix(str(folder / "engine.sock")), _unix("\0" + CANARY)]
-    for ear in ears:
-        threading.Thread(target=_listen, args=(ear, calls), daemon=True).start()
+    listeners = [threading.Thread(target=_listen, args=(ear, calls), daemon=True) for ear in ears]
+    for listener in listeners:
+        listener.start()
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)", CANARY])
     os.environ.update(HF_TOKEN=SECRET, HF_HOME=str(folder))
     yield {
@@ -58,8 +59,10 @@ def host(tmp_path_factory):
     process.kill()
     process.wait()
     home_file.unlink()
-    for ear in ears:
+    for ear, listener in zip(ears, listeners, strict=True):
+        ear.shutdown(socket.SHUT_RDWR)  # wakes its listener, which close would not
         ear.close()
+        listener.join(5)
 
 
 def _unix(address):
@@ -72,9 +75,11 @@ def _unix(address):
 def _listen(ear, calls):
     while True:
         try:
-            calls.append(ear.accept())
+            caller, address = ear.accept()
         except OSError:
             return
+        caller.close()
+        calls.append(address)
 
 
 def _own_address():
