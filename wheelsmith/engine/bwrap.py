@@ -19,6 +19,7 @@ from wheelsmith.model import Toolset
 
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
+_OLDEST = (0, 8)
 
 
 class Bubblewrap:
@@ -32,8 +33,15 @@ class Bubblewrap:
         if program is None:
             return self._probe(Readiness.MISSING, detail="bwrap is not on PATH", remedy=_INSTALL)
         version = _output(program, "--version").removeprefix("bubblewrap ")
+        if _release(version) < _OLDEST:
+            return self._probe(
+                Readiness.TOO_OLD,
+                version=version,
+                detail="it cannot keep a build from making user namespaces (--disable-userns)",
+                remedy="install bubblewrap 0.8 or newer, or use --engine podman",
+            )
         trial = subprocess.run(
-            [program, "--unshare-all", "--ro-bind", "/", "/", "true"],
+            [program, *_NAMESPACES, "--ro-bind", "/", "/", "true"],
             capture_output=True,
             text=True,
             check=False,
@@ -102,8 +110,11 @@ class Bubblewrap:
 
 
 # --new-session keeps the build from typing into the terminal that wheelsmith runs in (TIOCSTI).
+# --disable-userns, because a build that makes a user namespace of its own may mount control groups in it; where
+# wheelsmith is root, it could then lift its own limits, or freeze the groups of others.
 _NAMESPACES = (
-    *("--unshare-all", "--hostname", "wheelsmith", "--die-with-parent", "--new-session"),
+    *("--unshare-all", "--unshare-user", "--disable-userns"),
+    *("--hostname", "wheelsmith", "--die-with-parent", "--new-session"),
     *("--clearenv", "--cap-drop", "ALL"),
 )
 
@@ -120,7 +131,10 @@ def _host_view() -> tuple[str, ...]:
         view += ["--ro-bind-try", declared, declared]
     if not sys.base_prefix.startswith("/usr"):
         view += ["--ro-bind", sys.base_prefix, sys.base_prefix]
-    return (*view, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  # inside
+    # Where wheelsmith is root, the build's user owns /proc/sys outside too, and needs no capability to write there:
+    # kernel.core_pattern names a program that the host runs as root.
+    view += ["--proc", "/proc", "--remount-ro", "/proc"]
+    return (*view, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  # inside
 
 
 def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  # noqa: FBT001  # two bind options
@@ -131,6 +145,10 @@ def _environment(env: dict[str, str]) -> tuple[str, ...]:
     path = ":".join(dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/bin", "/bin"]))
     whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **env}  # noqa: S108  # the sandbox's own tmpfs
     return tuple(part for name, value in sorted(whole.items()) for part in ("--setenv", name, value))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def _output(*argv: str) -> str:
