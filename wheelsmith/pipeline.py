@@ -14,7 +14,7 @@ from threading import Event as Flag
 from typing import Literal, TextIO
 
 from wheelsmith import layout
-from wheelsmith.engine import Command, Ending, Engine, Exit, Limits, Mount
+from wheelsmith.engine import Command, Ending, Engine, Exit, Limits, Mount, visible
 from wheelsmith.errors import WheelsmithError
 from wheelsmith.events import CellLine, CellProgress, CellStage, CellStarted, Listener, Notice
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, Timing, WheelFile
@@ -100,10 +100,10 @@ def build_cell(plan: BuildPlan, workshop: Workshop, cancel: Flag) -> BuildResult
     except StageFailed as stop:
         failure, status = stop.failure, stop.status
     except WheelsmithError as error:
-        failure = Failure(stage=stages.current, message=str(error), remedy=error.remedy)
+        failure = Failure(stage=stages.current, message=visible(str(error)), remedy=error.remedy)
         status = Status.FAILED
     except OSError as error:
-        failure = Failure(stage=stages.current, message=_os_error(error), remedy=_os_remedy(error))
+        failure = Failure(stage=stages.current, message=visible(_os_error(error)), remedy=_os_remedy(error))
         status = Status.FAILED
     return BuildResult(
         cell=plan.cell,
@@ -167,7 +167,8 @@ def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) ->
         _run_build(command, plan, workshop, cancel)
         raw = _only_wheel(work / "dist")
     with stages.stage("repair"):
-        wheel = repair(raw, plan.wheel, work / "repair")
+        # Not in the work folder: there the build could have laid links for us to follow.
+        wheel = repair(raw, plan.wheel, workshop.folder / f"repair-{plan.cell.id}")
     with stages.stage("check"):
         report = check_wheel(wheel, plan.wheel)
         if not report.ok:
@@ -257,6 +258,8 @@ def _explain(stage: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
 
 
 def _only_wheel(dist: Path) -> Path:
+    if dist.is_symlink() or not dist.is_dir():
+        raise StageFailed(Failure(stage="build", message="the build replaced its dist folder by something else"))
     found = [p for p in dist.iterdir() if p.suffix == ".whl"]
     if len(found) != 1 or found[0].is_symlink() or not found[0].is_file():
         message = f"the build left {len(found)} wheels in its dist folder, not one regular file"
@@ -266,6 +269,8 @@ def _only_wheel(dist: Path) -> Path:
 
 def _check_failure(report: CheckReport) -> Failure:
     wrong = [f"{finding.rule}: {finding.message}" for finding in report.findings if not finding.ok]
+    # Names of symbols and libraries are the kernel's own words.
+    wrong = [visible(text) for text in wrong]
     return Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong))
 
 

@@ -2,6 +2,7 @@
 
 from wheelsmith.engine.choose import choose, engines
 from wheelsmith.engine.local import Local
+from wheelsmith.engine.processes import visible
 from wheelsmith.engine.protocol import (
     Command,
     Ending,
@@ -25,4 +26,5 @@ __all__ = [
     "Readiness",
     "choose",
     "engines",
+    "visible",
 ]

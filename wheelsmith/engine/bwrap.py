@@ -12,6 +12,7 @@ from threading import Event
 
 from wheelsmith.engine.cgroup import Group, make_group, remove_dead_groups
 from wheelsmith.engine.compilers import host_toolset
+from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
@@ -63,6 +64,7 @@ class Bubblewrap:
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end."""
         remove_dead_groups()
+        leave_session_keyring()
         group = make_group(command.limits)
         try:
             return Watched(
@@ -78,6 +80,7 @@ class Bubblewrap:
 
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and give its exit code."""
+        leave_session_keyring()
         group = Group(folders=(), limits=command.limits)
         return subprocess.run(group.wrap(self._argv(command)), check=False, cwd="/").returncode
 
