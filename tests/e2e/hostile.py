@@ -76,10 +76,15 @@ attempt("the shell's", lambda: world["canary"] in subprocess.run(["env"], captur
 KEYS = Attack(
     "keys of the session",
     """
-attempt("/proc/keys", lambda: world["key"] in open("/proc/keys").read())
-number = {"x86_64": 249, "aarch64": 218}[os.uname().machine]
+x86 = os.uname().machine == "x86_64"
 libc.syscall.restype = ctypes.c_long
-attempt("request_key", lambda: call("syscall", number, b"user", world["key"].encode(), None, 0))
+def payload(key):
+    data = ctypes.create_string_buffer(4096)
+    call("syscall", 250 if x86 else 219, 11, key, data, 4096)
+    return world["canary"].encode() in data.raw
+attempt("request_key", lambda: call("syscall", 249 if x86 else 218, b"user", world["key"].encode(), None, 0))
+for line in open("/proc/keys") if os.path.exists("/proc/keys") else ():
+    attempt("read " + line[:8], payload, int(line.split()[0], 16))
 """,
     harmless=True,
 )
@@ -295,7 +300,8 @@ attempt("priority", lambda: os.nice(-5) < 0)
 attempt("real-time", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50)) or True)
 """,
     "trace and kill others": """
-attempt("see anybody of the host", lambda: [p for p in glob.glob("/proc/[0-9]*/cmdline") if world["argv"] in open(p).read()])
+found = glob.glob("/proc/[0-9]*/cmdline")
+attempt("see anybody of the host", lambda: [p for p in found if world["argv"] in open(p).read()])
 def mine(pid):
     return world["argv"] not in open(f"/proc/{pid}/cmdline").read()
 def trace(pid):
@@ -387,4 +393,183 @@ ISOLATION = (
     TOOLCHAIN,
     STORE,
     *(Attack(name, code) for name, code in PRIVILEGES.items()),
+)
+
+# --- builds that leave a hostile wheel ----------------------------------------------------------------------
+
+# Stands in for ``python3 -m build``: makes the honest wheel with wheelsmith's own backend, then spoils it.
+BUILD = '''
+import base64, csv, hashlib, io, json, os, pathlib, shutil, stat, struct, sys, zipfile
+from wheelsmith.backend import hooks
+
+paths = hooks.Paths(json.loads(os.environ.get("WHEELSMITH_PATHS", "{}")))
+work = pathlib.Path(paths.here("/work"))
+dist = work / "dist"
+wheel = dist / hooks.build_wheel(str(dist))
+with zipfile.ZipFile(wheel) as archive:
+    files = {name: archive.read(name) for name in archive.namelist()}
+info = next(name.split("/")[0] for name in files if ".dist-info/" in name)
+OUTSIDE = OUTSIDE_PATH
+
+
+def pack(path=wheel, extra=(), record=True, kind=zipfile.ZIP_STORED):
+    """Write the wheel anew with a right RECORD, and ``extra`` members that zipfile itself would refuse or change."""
+    if record:
+        rows = io.StringIO()
+        for name, data in {**files, **{str(n): d for n, d in extra}}.items():
+            if not name.endswith("/RECORD"):
+                digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                csv.writer(rows, lineterminator="\\n").writerow([name, "sha256=" + digest, len(data)])
+        rows.write(f"{info}/RECORD,,\\n")
+        files[f"{info}/RECORD"] = rows.getvalue().encode("utf-8", "surrogateescape")
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        for name, data in [*files.items(), *extra]:
+            archive.writestr(name if isinstance(name, zipfile.ZipInfo) else zipfile.ZipInfo(name), data)
+
+
+def member(name, mode):
+    """A member with file type and mode bits."""
+    info = zipfile.ZipInfo("member")
+    info.filename, info.external_attr, info.create_system = name, mode << 16, 3
+    return info
+
+
+class Named(str):
+    __str__ = str.__str__
+'''
+
+
+@dataclass(frozen=True)
+class Spoiled:
+    """A build that leaves something else than the wheel it should.
+
+    :param says: what the failure's message must hold.
+    """
+
+    name: str
+    code: str
+    says: str
+    stage: str = "repair"
+
+
+_LINK = "wheel.unlink()\nos.symlink(OUTSIDE + '/host.whl', wheel)"
+SPOILED = (
+    Spoiled("the wheel is a link", _LINK, "not one regular file", "build"),
+    Spoiled("the wheel is a pipe", "wheel.unlink(); os.mkfifo(wheel)", "not one regular file", "build"),
+    Spoiled("the wheel is a folder", "wheel.unlink(); wheel.mkdir()", "not one regular file", "build"),
+    Spoiled("no wheel", "wheel.unlink()", "left 0 wheels", "build"),
+    Spoiled("two wheels", "shutil.copy(wheel, dist / 'other-1-py3-none-any.whl')", "left 2 wheels", "build"),
+    Spoiled("dist is a link", "shutil.rmtree(dist); os.symlink(OUTSIDE, dist)", "replaced its dist folder", "build"),
+    Spoiled("dist is a file", "shutil.rmtree(dist); dist.write_text('')", "replaced its dist folder", "build"),
+    Spoiled("dist is gone", "shutil.rmtree(dist)", "replaced its dist folder", "build"),
+    Spoiled(
+        "links where wheelsmith writes, and a lie",
+        "for n in ('repair', 'packed', 'unpacked', 'tagged', 'site', 'test'): os.symlink(OUTSIDE, work / n)\n"
+        "files['x.py'] = b''; pack(record=False)",
+        "RECORD that lies",
+    ),
+    Spoiled("another name", "wheel.rename(dist / 'torch-2.13.0-py3-none-any.whl')", "the build left torch-2.13.0"),
+    Spoiled("another version", "wheel.rename(dist / wheel.name.replace('-1-', '-2-'))", "the build left pure-2"),
+    Spoiled("another tag", "wheel.rename(dist / wheel.name.replace('py3', 'cp313'))", "-cp313-none-any.whl, not"),
+    Spoiled("no wheel's name", "wheel.rename(dist / 'evil.whl')", "evil.whl"),
+    Spoiled("escapes in its name", "wheel.rename(dist / 'a\\x1b]52;c;eA==\\x07\\u202e-1-py3-none-any.whl')", "x1b]52"),
+    Spoiled(
+        "bytes in its name", "os.rename(os.fsencode(wheel), os.fsencode(dist) + b'/a\\xff-1-py3-none-any.whl')", "a"
+    ),
+    Spoiled("no zip", "wheel.write_bytes(b'PK' * 1000)", "not a readable zip"),
+    Spoiled("cut short", "wheel.write_bytes(wheel.read_bytes()[:-30])", "not a readable zip"),
+    Spoiled("a hole", "d = wheel.read_bytes(); wheel.write_bytes(d[:60] + bytes(40) + d[100:])", ""),
+    Spoiled(
+        "another METADATA",
+        "files[f'{info}/METADATA'] = files[f'{info}/METADATA'].replace(b'Name: ', b'Name: not-'); pack()",
+        "changed METADATA",
+    ),
+    Spoiled("a requirement more", "files[f'{info}/METADATA'] += b'Requires-Dist: evil\\n'; pack()", "changed METADATA"),
+    Spoiled("RECORD with another hash", "files['pure/__init__.py'] += b'#'; pack(record=False)", "RECORD that lies"),
+    Spoiled("RECORD without a file", "files['pure/more.py'] = b''; pack(record=False)", "RECORD that lies"),
+    Spoiled("RECORD with a file too many", "pack(); del files['pure/_ops.py']; pack(record=False)", "RECORD that lies"),
+    Spoiled("no text in RECORD", "files[f'{info}/RECORD'] = b'\\xff\\0\"'; pack(record=False)", "RECORD that lies"),
+    Spoiled("no RECORD", "del files[f'{info}/RECORD']; pack(record=False)", "no pure-1.dist-info/RECORD"),
+    Spoiled("two dist-infos", "files['other-1.dist-info/METADATA'] = b''; pack()", "2 .dist-info folders"),
+    Spoiled(
+        "a tag that leads out",
+        "tag = b'Tag: py3-none-/../../../../../../..' + OUTSIDE.encode() + b'/escape'\n"
+        "files[f'{info}/WHEEL'] = files[f'{info}/WHEEL'].replace(b'Tag: py3-none-any', tag); pack()",
+        "WHEEL file",
+    ),
+    Spoiled(
+        "a build number that leads out",
+        "files[f'{info}/WHEEL'] += b'Build: 1/../../../../..' + OUTSIDE.encode() + b'/escape\\n'; pack()",
+        "WHEEL file",
+    ),
+    Spoiled("another tag in WHEEL", "files[f'{info}/WHEEL'] += b'Tag: cp313-cp313-any\\n'; pack()", "WHEEL file"),
+    Spoiled("a member above", "pack(extra=[('../../../escape', b'x')])", "unsafe name"),
+    Spoiled("a member with an absolute name", "pack(extra=[(OUTSIDE + '/escape', b'x')])", "unsafe name"),
+    Spoiled("a member with backslashes", "pack(extra=[(member('..\\\\\\\\escape', 0o644), b'x')])", "unsafe name"),
+    Spoiled("a member with escapes", "pack(extra=[('a\\x1b[2J\\u202e.py', b'x')])", "unsafe name"),
+    Spoiled("a roundabout name", "pack(extra=[('pure/./__init__.py', b'x')])", "roundabout name"),
+    Spoiled("a member that is a link", "pack(extra=[(member('link', stat.S_IFLNK | 0o777), b'/etc/passwd')])", "link"),
+    Spoiled(
+        "a link and a file below",
+        "pack(extra=[(member('l', stat.S_IFLNK | 0o777), OUTSIDE.encode()), ('l/escape', b'x')])",
+        "link",
+    ),
+    Spoiled(
+        "a member that is a device", "pack(extra=[(member('dev', stat.S_IFBLK | 0o666), b'')])", "not a plain file"
+    ),
+    Spoiled(
+        "a member twice",
+        "import warnings; warnings.simplefilter('ignore')\npack(extra=[('pure/__init__.py', b'evil')])",
+        "twice",
+    ),
+    Spoiled("names that differ by case", "pack(extra=[('Pure/__init__.py', b'evil')])", "twice"),
+    Spoiled("a file that is a folder too", "pack(extra=[('pure/__init__.py/x', b'evil')])", ""),
+    Spoiled("a very long name", "pack(extra=[('x' * 5000, b'evil')])", ""),
+    Spoiled(
+        "a name that is no text",
+        "pack(extra=[('zzzz', b'x')]); d = wheel.read_bytes()\n"
+        "wheel.write_bytes(d.replace(b'zzzz', b'\\xff\\xfe\\xfd\\xfc').replace(b'PK\\1\\2', b'PK\\1\\2'))",
+        "",
+    ),
+    Spoiled(
+        "a name that is no UTF-8",
+        "pack(extra=[('zz\\u00e9', b'x')]); d = wheel.read_bytes()\n"
+        "wheel.write_bytes(d.replace('zz\\u00e9'.encode(), b'zz\\xff\\xff'))",
+        "not a readable zip",
+    ),
+    Spoiled(
+        "a zip bomb",
+        "z = bytes(2**24)\nwith zipfile.ZipFile(wheel, 'w', zipfile.ZIP_DEFLATED) as a:\n"
+        "  for n in range(20): a.writestr(f'{n}', z)",
+        "times its size",
+    ),
+    Spoiled(
+        "a zip bomb that overlaps",
+        "with zipfile.ZipFile(wheel, 'w', zipfile.ZIP_DEFLATED) as a:\n"
+        "  a.writestr('0', bytes(2**24))\n  one = a.infolist()[0]\n"
+        "  a.filelist += [member(str(n), 0) for n in range(1, 60)]\n"
+        "  for m in a.filelist[1:]:\n"
+        "    m.file_size, m.compress_size, m.CRC, m.compress_type = one.file_size, one.compress_size, one.CRC, 8\n"
+        "    m.header_offset = one.header_offset\n",
+        "times its size",
+    ),
+    Spoiled("too many members", "pack(extra=[(f'f{n}', b'') for n in range(20_100)])", "more than 20000 files"),
+    Spoiled(
+        "a member of 9 GiB",
+        "pack(extra=[('big', b'x' * 77)]); d = wheel.read_bytes()\n"
+        "at = d.index(b'PK\\1\\2', d.rindex(b'PK\\1\\2') - 3)\n"
+        "wheel.write_bytes(d[:at + 24] + struct.pack('<I', 0xfffffff0) + d[at + 28:])",
+        "times its size",
+    ),
+    Spoiled(
+        "encrypted",
+        "pack(); d = bytearray(wheel.read_bytes()); at = d.index(b'PK\\1\\2'); d[at + 8] |= 1\nwheel.write_bytes(d)",
+        "not a readable zip",
+    ),
+    Spoiled(
+        "a broken LZMA stream",
+        "pack(extra=[('x', b'x' * 99)], kind=zipfile.ZIP_LZMA); d = wheel.read_bytes()\n"
+        "at = d.index(b'x', d.index(b'PK'))\nwheel.write_bytes(d[:60] + b'\\xff' * 12 + d[72:])",
+        "",
+    ),
 )

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import hashlib
+import io
 import json
 import os
 import platform
+import shutil
 import socket
 import subprocess
 import threading
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 import hostile
 import pytest
+from command_line import run_command
+from conftest import ROOT, Factory
+from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
+from wheels import make_wheel
 
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, Readiness, engines
+from wheelsmith.events import CellFinished, CellLine, CellProgress
 from wheelsmith.files import remove_tree
+from wheelsmith.model import BuildPlan, BuildResult, Status
+from wheelsmith.pipeline import Workshop, build_cell
+from wheelsmith.run import Request, make_workshop, prepare, scratch
+from wheelsmith.toolchain import Toolchains
 
 pytestmark = pytest.mark.e2e
 MIB = 2**20
@@ -481,3 +494,255 @@ def test_escape_sequences_in_the_output(engine, work):
     for line in lines:
         assert line.replace("\t", " ").isprintable()
         assert len(line) <= 4 * 4096
+
+
+# --- the wheel that a build leaves --------------------------------------------------------------------------
+
+
+class HijackedTools(Toolchains):
+    """Toolchains whose ``python3 -m build`` is the attacker's."""
+
+    def __init__(self, cache: Path, build: Path) -> None:
+        super().__init__(cache, lambda event: None)
+        self._build = build
+
+    def tools(self) -> Path:
+        return self._build
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A folder of the host with a wheel that is none of the kernel's business."""
+    folder = tmp_path / "outside"
+    make_wheel(folder, "pure", "1").rename(folder / "host.whl")
+    return folder
+
+
+@dataclass
+class Bench:
+    """One kernel's pure wheel, built in a sandbox by a build that the attacker wrote."""
+
+    plan: BuildPlan
+    workshop: Workshop
+    hijack: Path
+    events: list
+
+    def build(self, code: str) -> BuildResult:
+        _file(self.hijack / "site" / "build" / "__main__.py", code)
+        return build_cell(self.plan, self.workshop, threading.Event())
+
+    @property
+    def log(self) -> str:
+        return (self.workshop.logs / self.workshop_log).read_bytes().decode("utf-8")
+
+    @property
+    def workshop_log(self) -> str:
+        return f"{self.plan.cell.id}.log"
+
+
+@pytest.fixture
+def bench(engine, tmp_path):
+    pure_kernel(tmp_path / "k")
+    request = Request(matrix=matrix(tmp_path, "k"), cache=tmp_path / "cache", engine=engine.name)
+    prepared = prepare(request, lambda event: None)
+    hijack = tmp_path / "tools"
+    site = hijack / "site" / "wheelsmith"
+    shutil.copytree(ROOT / "wheelsmith" / "backend", site / "backend")
+    (site / "__init__.py").touch()
+    events: list = []
+    with scratch(tmp_path / "cache" / "work") as folder:
+        assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach
+        workshop = make_workshop(prepared, request, folder, 1, events.append)
+        tools = HijackedTools(tmp_path / "cache", hijack)
+        limits = Limits(memory=512 * MIB, seconds=30.0, pids=64)
+        workshop = dataclasses.replace(workshop, toolchains=tools, limits=limits)
+        yield Bench(plan=prepared.plans[0], workshop=workshop, hijack=hijack, events=events)
+
+
+def tree(folder: Path) -> dict[str, object]:
+    return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in sorted(folder.rglob("*"))}
+
+
+def stored(tmp_path) -> list[Path]:
+    return list((tmp_path / "cache" / "store").rglob("*.whl"))
+
+
+def test_an_honest_build_is_kept(bench, outside, tmp_path):
+    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()")
+    assert result.failure is None
+    assert [path.name for path in stored(tmp_path)] == ["pure-1-py3-none-any.whl"]
+
+
+@pytest.mark.parametrize("spoiled", hostile.SPOILED, ids=lambda s: s.name)
+def test_a_spoiled_wheel_is_refused(spoiled, bench, outside, tmp_path):
+    before, beside = tree(outside), sorted(p.name for p in tmp_path.iterdir())
+    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + spoiled.code)
+    assert result.status is Status.FAILED
+    failure = result.failure
+    assert failure
+    assert failure.stage == spoiled.stage, failure
+    assert failure.message
+    assert spoiled.says in failure.message
+    assert all(text.isprintable() for text in (failure.message, *failure.tail))
+    json.dumps(result.to_json()).encode()
+    assert tree(outside) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted({*beside, "dist"})
+    assert stored(tmp_path) == []
+    assert not list(tmp_path.rglob("*escape*"))
+
+
+def test_links_in_the_work_folder_lead_wheelsmith_nowhere(bench, outside, tmp_path):
+    """The build succeeds; whatever wheelsmith writes afterwards must not land where the build points."""
+    before = tree(outside)
+    code = """
+for name in ("repair", "packed", "unpacked", "tagged", "site", "test", "lock", "logs", "store"):
+    os.symlink(OUTSIDE, work / name)
+for name in ("src", "build"):
+    shutil.rmtree(work / name); os.symlink(OUTSIDE, work / name)
+(work / "plan.json").unlink(); os.symlink(OUTSIDE + "/canary", work / "plan.json")
+"""
+    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + code)
+    assert result.failure is None
+    assert tree(outside) == before
+
+
+def test_escape_sequences_in_the_log(bench):
+    code = "import sys\nfor d in " + repr(DECEITS) + ": sys.stdout.buffer.write(d + b'\\n')\nsys.exit(3)"
+    result = bench.build(code)
+    assert result.failure
+    assert result.failure.message == "the build ended with exit code 3"
+    said = [e.line for e in bench.events if isinstance(e, CellLine)]
+    said += [e.step for e in bench.events if isinstance(e, CellProgress)]
+    for line in (*said, *result.failure.tail, *bench.log.splitlines()):
+        assert line.replace("\t", " ").isprintable()
+    for reporter in ("live", "plain", "json"):
+        _replay(reporter, bench.events, result)
+
+
+def _replay(name, events, result):
+    """Show the events on a terminal; only the reporter's own escape sequences may come out."""
+    from rich.console import Console
+
+    from wheelsmith.report.live import LiveReporter
+    from wheelsmith.report.plain import PlainReporter
+
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=name == "live", markup=False, emoji=False, highlight=False, width=200)
+    if name == "json":
+        return
+    with (LiveReporter if name == "live" else PlainReporter)(console, Path("out")) as reporter:
+        for event in (*events, CellFinished(result=result)):
+            reporter(event)
+            if name == "live":
+                console.print(reporter)
+    shown = text.getvalue()
+    for bad in ("\x1b]", "\x9b", "\u202e", "\0", "\x07"):
+        assert bad not in shown
+
+
+def test_endings_are_explained(bench):
+    """Each limit ends as a failure in words, not as a traceback."""
+    for code, change, words in (
+        ("while True: pass", {"seconds": 1.0}, "ran longer than 1 s"),
+        ("while True: print('x' * 99)", {"output": MIB}, "printed more than"),
+        ("x = []\nwhile True: x.append(bytearray(b'x') * 2**22)", {"memory": 128 * MIB}, "out of memory"),
+        ("for n in range(9): open(f'/work/{n}', 'wb').write(b'x' * 2**20)", {"disk": 4 * MIB}, "wrote more than"),
+    ):
+        limits = dataclasses.replace(bench.workshop.limits, **change)
+        remove_tree(bench.workshop.folder / bench.plan.cell.id)
+        bench.workshop = dataclasses.replace(bench.workshop, limits=limits)
+        result = bench.build(code)
+        assert result.failure
+        assert words in result.failure.message
+
+
+# --- kernels that attack with what compilers do -------------------------------------------------------------
+
+HIJACK = """\
+import os, subprocess, sys
+if "-c" in sys.argv or "cc1plus" in sys.argv[1]:
+    print("HIJACKED", os.getcwd(), flush=True)
+    for name in ("repair", "dist/x", "tagged"):
+        if not os.path.lexists("/work/" + name): os.symlink({outside!r}, "/work/" + name)
+sys.exit(subprocess.call(sys.argv[1:]))
+"""
+FLAGS = 'src = ["tiny.cpp"]\ncxx-flags = {flags}\n'
+
+
+def smuggle(line: str, **files: str) -> dict[str, str]:
+    return {"tiny.cpp": f"{line}\nint tiny_answer() {{ return 42; }}\n", **files}
+
+
+def flags(*words: str) -> dict[str, str]:
+    return {"build.toml": BUILD_TOML.replace('src = ["tiny.cpp"]\n', FLAGS.format(flags=json.dumps(words)))}
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(
+    ("make", "stage"),
+    [
+        (lambda path: smuggle(f'#include "{path}"'), "build"),
+        (lambda path: smuggle(f'asm(".section .rodata; .incbin \\"{path}\\"");'), "build"),
+        (lambda path: smuggle(f'asm(".incbin \\"/work/../../../..{path}\\"");'), "build"),
+        (lambda path: smuggle(f'asm(".incbin \\"/proc/1/root{path}\\"");'), "build"),
+        (lambda path: flags("-include", path), "build"),
+        (lambda path: flags(f"@{path}"), "build"),
+        (lambda path: flags("-Wp,-imacros," + path), "build"),
+    ],
+    ids=["include", "incbin", "incbin above", "incbin /proc", "-include", "@file", "-imacros"],
+)
+def test_no_file_of_the_host_is_smuggled_into_a_wheel(make, stage, engine, tmp_path):
+    secret = _file(tmp_path / "outside" / "secret.h", 'static const char* canary = "hf_canary_4711";\n')
+    result = build_kernel(engine, tmp_path, make(str(secret)))
+    assert result.failure
+    assert result.failure.stage == stage
+    assert "exit code" in result.failure.message
+    assert "hf_canary" not in json.dumps(result.to_json())
+    assert stored(tmp_path) == []
+
+
+@pytest.mark.network
+def test_a_compiler_that_the_kernel_replaced_reaches_nothing(engine, tmp_path):
+    """``-wrapper`` runs a program of the kernel's in place of the compiler: the kernel's code runs at build time."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    changes = flags("-wrapper", "python3,/work/src/evil.py") | {"evil.py": HIJACK.format(outside=str(outside))}
+    result = build_kernel(engine, tmp_path, changes)
+    log = next((tmp_path / "dist" / "logs").iterdir()).read_text()
+    assert "HIJACKED /work" in log
+    assert result.failure is None, result.failure
+    assert list(outside.iterdir()) == []
+
+
+HIDDEN = 'extern "C" int hidden() asm("{name}");\nint call() {{ return hidden(); }}\n'
+
+
+@pytest.mark.network
+def test_names_of_symbols_are_shown_as_they_are(engine, tmp_path):
+    name = "\\033]52;c;eA==\\007"
+    result = build_kernel(engine, tmp_path, smuggle(HIDDEN.format(name=name)))
+    assert result.failure
+    assert all(text.isprintable() for text in (result.failure.message, *result.failure.tail))
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "torch-ext/../../secret.cpp", "-include"])
+def test_a_source_outside_the_kernel_is_refused(path, tmp_path, monkeypatch, capsys):
+    tiny_kernel(tmp_path / "k", **{"build.toml": BUILD_TOML.replace('"tiny.cpp"', json.dumps(path))})
+    matrix(tmp_path, "k")
+    monkeypatch.chdir(tmp_path)
+    answer = run_command(monkeypatch, capsys, "plan")
+    assert answer.code == 2
+    assert "is not a path inside the kernel's folder" in answer.err
+    assert "Traceback" not in answer.err
+
+
+def build_kernel(engine, tmp_path, changes: dict[str, str]) -> BuildResult:
+    """Build a kernel the whole way, with the real tools."""
+    tiny_kernel(tmp_path / "k", **changes)
+    cache = Factory.at(tmp_path).cache
+    request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
+    prepared = prepare(request, lambda event: None)
+    with scratch(cache / "work") as folder:
+        workshop = make_workshop(prepared, request, folder, 1, lambda event: None)
+        workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
+        return build_cell(prepared.plans[0], workshop, threading.Event())

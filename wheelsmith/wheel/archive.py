@@ -129,6 +129,8 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         seen.add(name.lower())
         if stat.S_ISLNK(member.external_attr >> 16):
             raise _bad(path, f"{name!r} is a link")
+        if stat.S_IFMT(member.external_attr >> 16) not in {0, stat.S_IFREG, stat.S_IFDIR}:
+            raise _bad(path, f"{name!r} is not a plain file")
 
 
 def _check_growth(path: Path, members: list[zipfile.ZipInfo]) -> None:
