@@ -86,6 +86,8 @@ def world(tmp_path, monkeypatch, request):
         tokens = [_file(tmp_path / "hf" / "token", canary)]
         default = Path.home() / ".cache" / "huggingface" / "token"
         if not default.exists() and os.access(Path.home(), os.W_OK):
+            if not default.parent.exists():
+                stack.callback(default.parent.rmdir)
             tokens.append(_file(default, canary))
             stack.callback(default.unlink)
         sockets = [tmp_path / "runtime" / "docker.sock", tmp_path / "runtime" / "podman" / "podman.sock"]
