@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,9 +82,11 @@ def make_read_only(root: Path) -> None:
 
 
 def remove_tree(root: Path) -> None:
-    """Remove a folder, read-only ones included; what is already gone is no mistake."""
+    """Remove a folder, read-only ones included; what is already gone is no mistake.
+
+    chmod and rm do it because a build may leave folders nested deeper than Python's own rmtree can follow.
+    """
     if not root.is_dir():
         return
-    for folder, _, _ in os.walk(root):
-        Path(folder).chmod(0o755)
-    shutil.rmtree(root, ignore_errors=True)
+    for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        subprocess.run([*command, "--", str(root)], capture_output=True, check=False)

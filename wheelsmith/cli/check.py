@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.cli.options import json_option
+from wheelsmith.engine import visible
 from wheelsmith.errors import ExitCode, WheelError
 from wheelsmith.wheel import CheckReport, Finding, check_wheel
 
@@ -45,8 +46,8 @@ def _check(path: Path) -> CheckReport:
 
 def _show(report: CheckReport, console: Console, *, verbose: bool) -> None:
     mark, style = ("✓", "green") if report.ok else ("✗", "red")
-    console.print(f"{mark} {report.wheel}", style=style, soft_wrap=True)
+    console.print(visible(f"{mark} {report.wheel}"), style=style, soft_wrap=True)
     for finding in report.findings:
         if verbose or not finding.ok:
             word = "ok  " if finding.ok else "lies"
-            console.print(f"  {word} {finding.rule}: {finding.message}", soft_wrap=True)
+            console.print(visible(f"  {word} {finding.rule}: {finding.message}"), soft_wrap=True)

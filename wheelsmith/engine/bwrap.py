@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from threading import Event
 
 from wheelsmith.engine.cgroup import Group, make_group, remove_dead_groups
+from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import Watched, last_words
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
@@ -20,6 +20,7 @@ from wheelsmith.workplace import Workplace
 
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
+_OLDEST = (0, 8)
 
 
 class Bubblewrap:
@@ -34,8 +35,15 @@ class Bubblewrap:
         if program is None:
             return self._probe(Readiness.MISSING, detail="bwrap is not on PATH", remedy=_INSTALL)
         version = _output(program, "--version").removeprefix("bubblewrap ")
+        if _release(version) < _OLDEST:
+            return self._probe(
+                Readiness.TOO_OLD,
+                version=version,
+                detail="it cannot keep a build from making user namespaces (--disable-userns)",
+                remedy="install bubblewrap 0.8 or newer, or use --engine podman",
+            )
         trial = subprocess.run(
-            [program, "--unshare-all", "--ro-bind", "/", "/", "true"],
+            [program, *_NAMESPACES, "--ro-bind", "/", "/", "true"],
             capture_output=True,
             text=True,
             check=False,
@@ -60,6 +68,7 @@ class Bubblewrap:
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end."""
+        leave_session_keyring()
         group = make_group(command.limits)
         try:
             return Watched(
@@ -75,6 +84,7 @@ class Bubblewrap:
 
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and give its exit code."""
+        leave_session_keyring()
         group = Group(folders=(), limits=command.limits)
         return subprocess.run(group.wrap(self._argv(command)), check=False, cwd="/").returncode
 
@@ -85,7 +95,6 @@ class Bubblewrap:
         return (
             program,
             *_NAMESPACES,
-            *_no_more_namespaces(program),
             *_host_view(_prefixes(command)),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
@@ -108,23 +117,13 @@ class Bubblewrap:
 
 
 # --new-session keeps the build from typing into the terminal that wheelsmith runs in (TIOCSTI).
+# --disable-userns, because a build that makes a user namespace of its own may mount control groups in it; where
+# wheelsmith is root, it could then lift its own limits, or freeze the groups of others.
 _NAMESPACES = (
-    *("--unshare-all", "--hostname", "wheelsmith", "--die-with-parent", "--new-session"),
+    *("--unshare-all", "--unshare-user", "--disable-userns"),
+    *("--hostname", "wheelsmith", "--die-with-parent", "--new-session"),
     *("--clearenv", "--cap-drop", "ALL"),
 )
-
-
-@cache
-def _no_more_namespaces(program: str) -> tuple[str, ...]:
-    """Keep the kernel's code from making namespaces of its own, in which it would be root: bubblewrap 0.8 and newer."""
-    help_ = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
-    return ("--unshare-user", "--disable-userns") if "--disable-userns" in help_.stdout + help_.stderr else ()
-
-
-# Root needs no capability to write what root owns, and core_pattern alone would give it the machine. What is read-only
-# and what is hidden is what container runtimes choose, as runc's default specification has it.
-_KERNEL_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
-_KERNEL_SECRETS = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/kmsg")
 
 
 def _prefixes(command: Command) -> tuple[str, ...]:
@@ -146,12 +145,10 @@ def _host_view(prefixes: tuple[str, ...]) -> tuple[str, ...]:
     for prefix in prefixes:
         if not prefix.startswith("/usr"):
             view += ["--ro-bind", prefix, prefix]
-    view += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108  # inside
-    for settings in _KERNEL_SETTINGS:
-        view += ["--ro-bind-try", settings, settings]
-    for secret in _KERNEL_SECRETS:
-        view += ["--ro-bind-try", "/dev/null", secret] if Path(secret).exists() else []
-    return tuple(view)
+    # Where wheelsmith is root, the build's user owns /proc/sys outside too, and needs no capability to write there:
+    # kernel.core_pattern names a program that the host runs as root.
+    view += ["--proc", "/proc", "--remount-ro", "/proc"]
+    return (*view, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  # inside
 
 
 def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  # noqa: FBT001  # two bind options
@@ -163,6 +160,10 @@ def _environment(command: Command) -> tuple[str, ...]:
     path = ":".join(dict.fromkeys([*command.path, *bins, "/usr/bin", "/bin"]))
     whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
     return tuple(part for name, value in sorted(whole.items()) for part in ("--setenv", name, value))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def _output(*argv: str) -> str:

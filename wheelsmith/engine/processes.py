@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from wheelsmith.engine.protocol import Ending, Exit, Limits
 _TICK = 0.1  # seconds between looks at the clock and at the cancel flag
 _DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:
 _DISK_SHARE = 20  # no more than a twentieth of the time goes into looking
-_ENTRY = 1024  # bytes that any file counts for: empty ones fill a disk's tables too
+_BLOCK = 4096  # bytes
 _LONGEST_LINE = 4096  # bytes; a longer one is cut, not kept in memory
 
 
@@ -83,38 +85,41 @@ class Watched:
         assert process.stdout is not None  # noqa: S101  # stdout=PIPE above
         lines = _Lines(on_line)
         next_disk = start + _DISK_TICK
+        silent = False
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
-                if cancel.is_set():
-                    return Ending.CANCELLED
                 now = time.monotonic()
-                if now - start > self.limits.seconds:
-                    return Ending.TIMEOUT
+                if stop := self._stop(now - start, cancel):
+                    return stop
                 if now > next_disk:
                     if _size(self.folders) > self.limits.disk:
                         return Ending.DISK_FULL
                     took = time.monotonic() - now
                     next_disk = now + took + max(_DISK_TICK, took * _DISK_SHARE)
-                if selector.select(_TICK):
-                    data = os.read(process.stdout.fileno(), 1 << 16)
+                if silent or selector.select(_TICK):
+                    # A build that closes its output is watched like any other.
+                    data = b"" if silent else os.read(process.stdout.fileno(), 1 << 16)
                     if not data:
-                        return self._last_words(process, lines, start)
+                        silent = True
+                        if _ended(process):
+                            return self._last_words(lines)
+                        continue
                     self._printed += len(data)
                     if self._printed > self.limits.output:
                         return Ending.TOO_MUCH_OUTPUT
                     lines.feed(data)
                 elif process.poll() is not None:
                     # Something else still holds the pipe; the command itself is done.
-                    return self._last_words(process, lines, start)
+                    return self._last_words(lines)
 
-    def _last_words(self, process: subprocess.Popen[bytes], lines: _Lines, start: float) -> Ending:
+    def _stop(self, seconds: float, cancel: Event) -> Ending | None:
+        if cancel.is_set():
+            return Ending.CANCELLED
+        return Ending.TIMEOUT if seconds > self.limits.seconds else None
+
+    def _last_words(self, lines: _Lines) -> Ending:
         lines.end()
-        left = max(0.0, self.limits.seconds - (time.monotonic() - start))
-        try:
-            process.wait(timeout=left)
-        except subprocess.TimeoutExpired:
-            return Ending.TIMEOUT
         return Ending.DISK_FULL if _size(self.folders) > self.limits.disk else Ending.EXITED
 
 
@@ -162,13 +167,30 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(timeout=_TICK)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 def _size(folders: tuple[Path, ...]) -> int:
+    """Give the bytes on disk; whatever has a name counts as a block, because it takes one of the inodes.
+
+    The tree is made by the build: deeper than any recursion, or than a path can name, which nothing honest is.
+    """
     total = 0
-    for root in folders:
-        for folder, _, names in os.walk(root):
-            for name in names:
-                try:
-                    total += os.lstat(os.path.join(folder, name)).st_blocks * 512 + _ENTRY  # noqa: PTH118  # hot
-                except OSError:
-                    continue  # it went away while we looked
+    left = [str(folder) for folder in folders]
+    while left:
+        try:
+            with os.scandir(left.pop()) as entries:
+                for entry in entries:
+                    total += max(entry.stat(follow_symlinks=False).st_blocks * 512, _BLOCK)
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return sys.maxsize
+            continue  # it went away while we looked
     return total

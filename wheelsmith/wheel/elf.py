@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from dataclasses import dataclass
 
 from elftools.common.exceptions import ELFError
@@ -14,6 +15,7 @@ from elftools.elf.sections import SymbolTableSection
 from wheelsmith.errors import WheelError
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
+_SMALLEST_NEED = 16  # bytes of an entry in .gnu.version_r
 _LOCAL_VERSIONS = 2  # version indices 0 and 1 mean "none"
 
 
@@ -45,7 +47,10 @@ def read_extension(name: str, data: bytes) -> Extension:
     """
     try:
         return _read(ELFFile(io.BytesIO(data)))
-    except (ELFError, ValueError, KeyError, AttributeError, OverflowError, TypeError, MemoryError) as error:
+    except (
+        *(ELFError, ValueError, LookupError, AttributeError, ArithmeticError, TypeError),
+        *(AssertionError, MemoryError, RecursionError, struct.error),
+    ) as error:
         # pyelftools meets broken tables with whatever Python raises where they break.
         raise WheelError(f"{name} is a broken ELF file: {error}") from None
 
@@ -97,6 +102,8 @@ def _versions(elf: ELFFile) -> dict[int, str]:
     numbers = elf.get_section_by_name(".gnu.version")
     if not isinstance(needs, GNUVerNeedSection) or not isinstance(numbers, GNUVerSymSection):
         return {}
+    if needs["sh_info"] * _SMALLEST_NEED > needs["sh_size"]:
+        raise ELFError("it says that it needs more versions than it has room for")
     names = {aux["vna_other"]: aux.name for _, auxiliaries in needs.iter_versions() for aux in auxiliaries}
     found = {}
     for number, symbol in enumerate(numbers.iter_symbols()):

@@ -44,6 +44,10 @@ def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
     _, _, build, tags = parse_wheel_filename(contents.filename)
     if build:
         raise WheelError(f"the build left a wheel with a build tag, {contents.filename}")
+    headers = contents.wheel
+    # ``wheel pack`` makes a file name of what stands there: a tag or a build number may hold slashes.
+    if {str(value) for value in headers.get_all("Tag", [])} != {str(tag) for tag in tags} or "Build" in headers:
+        raise WheelError(f"the build left a WHEEL file that says something else than {contents.filename}")
     for tag in tags:
         if tag.platform != spec.platform:
             raise WheelError(f"the build left a wheel for platform {tag.platform}, not {spec.platform}")

@@ -44,8 +44,16 @@ def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
         raise WheelError(f"the build left {contents.filename}, not {expected}")
     if contents.files[f"{contents.info}/METADATA"] != spec.metadata.encode():
         raise WheelError("the build changed METADATA")
+    _check_wheel_file(contents, f"{spec.python_tag}-{spec.abi_tag}-{spec.platform}")
     if wrong := record_mistakes(contents):
         raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
+
+
+def _check_wheel_file(contents: WheelContents, tag: str) -> None:
+    """Check what ``wheel pack`` makes a file name of: a tag or a build number may hold slashes."""
+    headers = contents.wheel
+    if [str(value) for value in headers.get_all("Tag", [])] != [tag] or "Build" in headers:
+        raise WheelError(f"the build left a WHEEL file that says something else than {tag}")
 
 
 def _pack(contents: WheelContents, work: Path) -> Path:
