@@ -39,6 +39,8 @@ def podman() -> Iterator[None]:
         yield
     finally:
         subprocess.run(["podman", "system", "reset", "--force"], capture_output=True)
+        # podman binds this folder onto itself and leaves it so.
+        subprocess.run(["umount", folder / "graph" / "overlay"], capture_output=True)
         del os.environ["CONTAINERS_STORAGE_CONF"]
         shutil.rmtree(folder, ignore_errors=True)
 
