@@ -198,7 +198,9 @@ def _make(plan: BuildPlan, workshop: Workshop, stages: _Stages, cancel: Flag) ->
         _run_build(command, plan, workshop, cancel)
         raw = _only_wheel(work / "dist")
     with stages.stage("repair"):
-        wheel = repair(raw, plan.wheel, bench)
+        # A project's contents are its own; a kernel's were planned, file by file.
+        members = None if plan.project else frozenset(plan.recipe.contents)
+        wheel = repair(raw, plan.wheel, bench, members=members)
     with stages.stage("check"):
         report = check_wheel(wheel, plan.wheel)
         if not report.ok:

@@ -490,6 +490,9 @@ SPOILED = (
     Spoiled("RECORD with a file too many", "pack(); del files['pure/_ops.py']; pack(record=False)", "RECORD that lies"),
     Spoiled("no text in RECORD", "files[f'{info}/RECORD'] = b'\\xff\\0\"'; pack(record=False)", "RECORD that lies"),
     Spoiled("no RECORD", "del files[f'{info}/RECORD']; pack(record=False)", "no pure-1.dist-info/RECORD"),
+    Spoiled("a file that nobody planned", "files['evil.pth'] = b'import os'; pack()", "which is not the kernel's"),
+    Spoiled("another project's file", "files['torch/hub.py'] = b''; pack()", "which is not the kernel's"),
+    Spoiled("a file left out", "del files['pure/__init__.py']; pack()", "left 'pure/__init__.py' out"),
     Spoiled("two dist-infos", "files['other-1.dist-info/METADATA'] = b''; pack()", "2 .dist-info folders"),
     Spoiled(
         "a tag that leads out",

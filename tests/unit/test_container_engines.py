@@ -57,7 +57,7 @@ def test_a_probe_tells_apart(program, tmp_path, name, script, readiness, remedy)
 
 def test_auto_takes_the_first_that_has_the_image_and_says_why_not_the_others(program, tmp_path):
     program("podman", """case "$*" in *inspect*) exit 1;; *) echo '{"Client": {"Version": "4.3.1"}}';; esac""")
-    program("bwrap", "exit 0")
+    program("bwrap", "echo bubblewrap 0.8.0")
     choice = choose("auto", images=frozenset({"debian"}), trusted=False, cache=tmp_path)
     assert choice.engine.name == "bwrap"
     # docker is not installed, so nobody wonders about it.

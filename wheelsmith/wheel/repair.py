@@ -16,11 +16,12 @@ from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.relabel import relabel
 
 
-def repair(raw: Path, spec: WheelSpec, work: Path) -> Path:
+def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | None = None) -> Path:
     """Give the wheel the platform tag it has earned, and bytes that depend on its content alone.
 
     :param raw: what the build left; nothing about it is believed.
     :param work: an empty folder for this.
+    :param members: every file that the wheel must hold besides its own records; None leaves it open.
     :raises WheelError: the build left something else than the plan promised.
     """
     contents = open_wheel(raw)
@@ -30,6 +31,8 @@ def repair(raw: Path, spec: WheelSpec, work: Path) -> Path:
         raw = _pack(contents, work / "relabelled")
     else:
         _check_promised(contents, spec)
+    if members is not None:
+        _check_members(contents, members)
     if spec.platform != "any":
         tagged = work / "tagged"
         tagged.mkdir()
@@ -47,6 +50,16 @@ def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
     _check_wheel_file(contents, f"{spec.python_tag}-{spec.abi_tag}-{spec.platform}")
     if wrong := record_mistakes(contents):
         raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
+
+
+def _check_members(contents: WheelContents, members: frozenset[str]) -> None:
+    """Refuse files that nobody planned: one with a .pth would run whenever its user's Python starts."""
+    records = {f"{contents.info}/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
+    found = frozenset(contents.files) - records
+    if added := sorted(found - members):
+        raise WheelError(f"the build put {added[0]!r} into the wheel, which is not the kernel's")
+    if missing := sorted(members - found):
+        raise WheelError(f"the build left {missing[0]!r} out of the wheel")
 
 
 def _check_wheel_file(contents: WheelContents, tag: str) -> None:
