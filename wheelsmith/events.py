@@ -30,7 +30,7 @@ class CellStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellStage:
-    """A cell entered a stage: ``fetch``, ``build``, ``repair``, ``check``, ``test`` or ``store``."""
+    """A cell entered a stage: ``fetch``, ``compile``, ``build``, ``repair``, ``check``, ``test`` or ``store``."""
 
     cell_id: str
     stage: str
@@ -38,12 +38,32 @@ class CellStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellProgress:
-    """Ninja finished ``done`` of ``total`` steps; ``step`` names the newest."""
+    """``done`` of ``total`` steps are finished; ``step`` names the newest."""
 
     cell_id: str
     done: int
     total: int
     step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFinished:
+    """A phase of compiling is done.
+
+    :param step: the source and the phase: ``csrc/add.cu: cicc 90``.
+    :param kind: the compiler's part in it: ``cicc``.
+    :param seconds: of wall time; 0 when it was made before.
+    :param cpu: seconds of cores, where the engine can tell.
+    :param peak_memory: bytes, where the engine can tell.
+    """
+
+    cell_id: str
+    step: str
+    kind: str
+    seconds: float
+    cpu: float | None
+    peak_memory: int | None
+    reused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +108,18 @@ class RunFinished:
     seconds: float
 
 
-Event = RunStarted | CellStarted | CellStage | CellProgress | CellLine | CellFinished | Transfer | Notice | RunFinished
+Event = (
+    RunStarted
+    | CellStarted
+    | CellStage
+    | CellProgress
+    | StepFinished
+    | CellLine
+    | CellFinished
+    | Transfer
+    | Notice
+    | RunFinished
+)
 Listener = Callable[[Event], None]
 
 

@@ -271,7 +271,7 @@ class Timing(Record):
 class Failure(Record):
     """Why a cell has no wheel.
 
-    :param stage: ``fetch``, ``build``, ``repair``, ``check``, ``test`` or ``store``.
+    :param stage: ``fetch``, ``compile``, ``build``, ``repair``, ``check``, ``test`` or ``store``.
     :param tail: the last lines of the log, made safe for a terminal.
     """
 

@@ -31,10 +31,12 @@ class Request:
 
     :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
     :param engine: overrides the matrix's choice.
-    :param jobs: cells at once; None takes one per core.
-    :param cores_per_cell: compile steps at once within a cell; None shares the cores out.
+    :param jobs: cores that the run may keep busy; None takes all.
+    :param cores_per_cell: of them, for a cell that is built in one piece; None shares them out.
+    :param memory: bytes that the run may use; None takes four fifths of what is free.
     :param out: overrides the matrix's output folder.
     :param force: build also what the store has.
+    :param reuse: take compiled pieces that were made before, and keep those that are made.
     :param test: run the kernel's test command on every wheel, also on those of the store.
     """
 
@@ -45,8 +47,10 @@ class Request:
     engine: str | None = None
     jobs: int | None = None
     cores_per_cell: int | None = None
+    memory: int | None = None
     out: Path | None = None
     force: bool = False
+    reuse: bool = True
     fail_fast: bool = False
     test: bool = False
 

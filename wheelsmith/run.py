@@ -18,15 +18,13 @@ from wheelsmith.errors import EngineError, Place, StoreError
 from wheelsmith.events import CellFinished, Listener, RunFinished, RunStarted
 from wheelsmith.files import atomic_copy, remove_tree
 from wheelsmith.index import FolderIndex, IndexedWheel
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, Status, StepKind
-from wheelsmith.pipeline import Workshop, build_cell
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, PrefixId, Status
+from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.schedule import fold, run_builds
-from wheelsmith.store import Store, StoredWheel
+from wheelsmith.schedule import Build, Machine, fold, run_builds
+from wheelsmith.store import Costs, Objects, Store, StoredWheel
+from wheelsmith.tasks import Demand, Task
 from wheelsmith.toolchain import Toolchains
-
-# What one compiler process needs at its worst, in bytes: measured with torch/all.h of torch 2.11.
-_STEP_MEMORY = {StepKind.NVCC: 2_700 * 2**20, StepKind.CXX: 1_400 * 2**20}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,28 +69,35 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
     return Outcome(results=tuple(results), excluded=prepared.excluded, entries=entries, interrupted=cancel.is_set())
 
 
-def make_workshop(prepared: Prepared, request: Request, folder: Path, jobs: int, listen: Listener) -> Workshop:
-    """Give what cells of this run are built with.
-
-    :param jobs: compile steps at once within one cell.
-    """
+def make_workshop(prepared: Prepared, request: Request, folder: Path, listen: Listener) -> Workshop:
+    """Give what cells of this run are built with."""
     choice = prepared.matrix.engine
+    builds = len({plan.build_digest for plan in prepared.plans})
+    cores = request.cores_per_cell or max(1, _cores(request) // max(1, builds))
     # No engine gives more cores than there are, and docker refuses to be asked.
-    cpus = float(min(jobs, os.cpu_count() or 1))
+    cpus = float(min(cores, os.cpu_count() or 1))
     asked = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds, "cpus": cpus}
     return Workshop(
         source=prepared.source,
         engine=prepared.engine,
-        toolchains=Toolchains(request.cache, listen),
+        toolchains=Prefetched(Toolchains(request.cache, listen)),
         store=Store(request.cache / "store"),
+        objects=Objects(request.cache / "objects"),
+        costs=Costs(request.cache / "costs.sqlite"),
         limits=Limits(**{name: value for name, value in asked.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
-        jobs=jobs,
+        memory=request.memory or _free_memory(),
+        cores=cores,
         folder=folder,
         logs=prepared.out / "logs",
         listen=listen,
         test=prepared.matrix.kernel.test if request.test else None,
         force=request.force,
+        reuse=request.reuse,
     )
+
+
+def _cores(request: Request) -> int:
+    return request.jobs or os.cpu_count() or 1
 
 
 def _make_folder(out: Path) -> None:
@@ -122,20 +127,57 @@ def _build_all(
     for result in kept.values():
         answered(result)
     builds = fold([plan for plan in prepared.plans if plan.cell.id not in kept])
-    cores = os.cpu_count() or 1
-    jobs = min(request.jobs or cores, max(len(builds), 1))
-    steps = request.cores_per_cell or max(1, cores // jobs)
-    workshop = make_workshop(prepared, request, folder, steps, listen)
-    run_builds(
-        builds,
-        lambda plan, flag: build_cell(plan, workshop, flag),
-        jobs=jobs,
-        memory=_free_memory(),
-        cost=lambda plan: _peak_memory(plan, steps),
-        on_result=answered,
-        fail_fast=request.fail_fast,
-        cancel=cancel,
-    )
+    workshop = make_workshop(prepared, request, folder, listen)
+    folded = {build.plan.cell.id: build for build in builds}
+
+    def finished(result: BuildResult) -> None:
+        for answer in folded[result.cell.id].answers(result):
+            answered(answer)
+
+    try:
+        run_builds(
+            [CellBuild(build.plan, workshop, _fetched(build.plan)) for build in sorted(builds, key=_weight)],
+            _fetches(builds, workshop),
+            machine=Machine(cores=_cores(request), memory=workshop.memory),
+            on_result=finished,
+            fail_fast=request.fail_fast,
+            cancel=cancel,
+        )
+    finally:
+        workshop.costs.save()
+
+
+def _weight(build: Build) -> float:
+    """Sort the builds with the most to compile first, so that none of them is left for the end."""
+    flags = (flag for step in build.plan.recipe.steps for flag in step.argv)
+    return -(len(build.plan.recipe.steps) + sum(1 for flag in flags if flag.startswith("-gencode")))
+
+
+def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
+    return tuple(prefix for prefix in (plan.torch, plan.cuda) if prefix and prefix.kind != "image-cuda")
+
+
+def _fetched(plan: BuildPlan) -> tuple[str, ...]:
+    return tuple(_fetch_name(prefix) for prefix in _prefixes(plan))
+
+
+def _fetch_name(prefix: PrefixId) -> str:
+    return f"fetch:{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
+
+
+def _fetches(builds: tuple[Build, ...], workshop: Workshop) -> tuple[Task, ...]:
+    """Give the tasks that make toolchains, while whatever has its own is compiled already."""
+    prefixes = dict.fromkeys(prefix for build in sorted(builds, key=_weight) for prefix in _prefixes(build.plan))
+
+    def fetch(prefix: PrefixId) -> Task:
+        def run(memory: int) -> tuple[Task, ...]:
+            del memory
+            workshop.toolchains.prefetch(prefix)
+            return ()
+
+        return Task(name=_fetch_name(prefix), group="", run=run, demand=Demand(cores=0))
+
+    return tuple(fetch(prefix) for prefix in prefixes)
 
 
 def _kept(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, BuildResult]:
@@ -165,11 +207,6 @@ def _free_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024 * 4 // 5
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-
-
-def _peak_memory(plan: BuildPlan, jobs: int) -> int:
-    needs = sorted((_STEP_MEMORY.get(step.kind, 0) for step in plan.recipe.steps), reverse=True)
-    return sum(needs[:jobs])
 
 
 def _publish(prepared: Prepared, results: list[BuildResult], store: Store) -> tuple[IndexEntry, ...]:

@@ -13,7 +13,7 @@ from types import FrameType
 
 import click
 
-from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
+from wheelsmith.cli.options import SIZE, engine_option, json_option, make_request, matrix_option, selection_options
 from wheelsmith.cli.plan import plan_json, show_plan
 from wheelsmith.errors import ExitCode
 from wheelsmith.events import Event, RunFinished
@@ -27,11 +27,15 @@ from wheelsmith.run import build
 @matrix_option
 @selection_options
 @engine_option
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cells at once; default: one per core.")
-@click.option("--cores-per-cell", type=click.IntRange(1, 1024), help="Compile steps at once within a cell.")
+@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all.")
+@click.option("--cores-per-cell", type=click.IntRange(1, 1024), help="Cores for a cell with a build system of its own.")
+@click.option("--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
 @click.option("--force", is_flag=True, help="Build also what was built before.")
+@click.option(
+    "--no-reuse", "reuse", flag_value=False, default=True, help="Compile everything; keep no compiled piece either."
+)
 @click.option("--test", is_flag=True, help="Run the matrix's test on every wheel, with a whole torch (gigabytes).")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failure; default: the other cells go on.")
 @click.option(
@@ -52,9 +56,11 @@ def command(  # noqa: PLR0913  # one parameter an option
     engine: str | None,
     jobs: int | None,
     cores_per_cell: int | None,
+    memory: int | None,
     out: Path | None,
     dry_run: bool,
     force: bool,
+    reuse: bool,
     test: bool,
     fail_fast: bool,
     progress: str,
@@ -70,8 +76,10 @@ def command(  # noqa: PLR0913  # one parameter an option
         skip=skip,
         jobs=jobs,
         cores_per_cell=cores_per_cell,
+        memory=memory,
         out=out,
         force=force,
+        reuse=reuse,
         test=test,
         fail_fast=fail_fast,
     )

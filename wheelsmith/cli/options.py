@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from wheelsmith.prepare import Request, default_cache
+from wheelsmith.units import parse_size
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -24,6 +25,22 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     except WheelsmithError:
         return []
     return [name for answer in answers if (name := cell_of(answer).id).startswith(incomplete)]
+
+
+class _Size(click.ParamType[int]):
+    """A size such as 8GiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Give it in bytes."""
+        try:
+            return value if isinstance(value, int) else parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+SIZE = _Size()
 
 
 def matrix_option(command: _F) -> _F:

@@ -33,7 +33,7 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
     with scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
-        workshop = make_workshop(prepared, request, folder, 1, listen)
+        workshop = make_workshop(prepared, request, folder, listen)
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
         build_it = build_command(plan, workshop, work)

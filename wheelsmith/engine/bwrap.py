@@ -28,6 +28,8 @@ class Bubblewrap:
 
     name = "bwrap"
     has_images = False
+    isolates = True
+    starts_at_once = True
 
     def probe(self) -> Probe:
         """Say whether bubblewrap is there and may make namespaces."""

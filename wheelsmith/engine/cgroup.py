@@ -17,6 +17,8 @@ from wheelsmith.engine.protocol import Limits
 
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "wheelsmith-"
+# Controllers of version 1 that count what a tree uses; some systems mount the second together with another.
+_COUNTED = ("memory", "cpuacct", "cpu,cpuacct")
 _serial = itertools.count()
 
 
@@ -58,6 +60,16 @@ class Group:
                     return int((folder / name).read_text())
         return None
 
+    def cpu_seconds(self) -> float | None:
+        """Give the time that cores spent on the tree, or None where nobody counted."""
+        for folder in self.folders:
+            with contextlib.suppress(OSError, ValueError):
+                return int((folder / "cpuacct.usage").read_text()) / 1e9
+            with contextlib.suppress(OSError, ValueError, StopIteration):
+                lines = (folder / "cpu.stat").read_text().splitlines()
+                return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec")) / 1e6
+        return None
+
     def kill(self) -> None:
         """Kill whatever of the tree is left."""
         for _ in range(50):
@@ -97,7 +109,7 @@ def group_of_container(identity: str, pid: str, limits: Limits) -> Group:
     with contextlib.suppress(OSError):
         for line in Path("/proc", pid, "cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            root = _ROOT / "memory" if controllers == "memory" else _ROOT if not controllers else None
+            root = _ROOT / controllers if controllers in _COUNTED else _ROOT if not controllers else None
             if root and identity and identity in path and (root / path[1:] / "cgroup.procs").exists():
                 folders.append(root / path[1:])
     return Group(folders=tuple(folders), limits=limits)
@@ -105,7 +117,7 @@ def group_of_container(identity: str, pid: str, limits: Limits) -> Group:
 
 def remove_dead_groups() -> None:
     """Kill and remove the groups of wheelsmith processes that are no more."""
-    for root in (_ROOT / "memory", _ROOT / "pids", _ROOT):
+    for root in (*(_ROOT / name for name in _COUNTED), _ROOT / "pids", _ROOT):
         for folder in root.glob(f"{_PREFIX}*"):
             pid = folder.name.removeprefix(_PREFIX).split("-")[0]
             if not Path("/proc", pid).exists():
@@ -117,15 +129,20 @@ def remove_dead_groups() -> None:
 def _make_v1(name: str, limits: Limits) -> tuple[Path, ...]:
     memory, pids = _ROOT / "memory" / name, _ROOT / "pids" / name
     memory.mkdir()
-    if limits.memory:
-        (memory / "memory.limit_in_bytes").write_text(str(limits.memory))
+    if most := limits.counted_memory:
+        (memory / "memory.limit_in_bytes").write_text(str(most))
         with contextlib.suppress(OSError):  # absent where swap is not accounted for
-            (memory / "memory.memsw.limit_in_bytes").write_text(str(limits.memory))
-    if not pids.parent.is_dir():
-        return (memory,)
-    pids.mkdir()
-    (pids / "pids.max").write_text(str(limits.pids))
-    return (memory, pids)
+            (memory / "memory.memsw.limit_in_bytes").write_text(str(most))
+    folders = [memory]
+    with contextlib.suppress(OSError):
+        cpu = _ROOT / "cpuacct" / name
+        cpu.mkdir()
+        folders.append(cpu)
+    if pids.parent.is_dir():
+        pids.mkdir()
+        (pids / "pids.max").write_text(str(limits.pids))
+        folders.append(pids)
+    return tuple(folders)
 
 
 def _make_v2(name: str, limits: Limits) -> tuple[Path, ...]:
@@ -133,8 +150,8 @@ def _make_v2(name: str, limits: Limits) -> tuple[Path, ...]:
         raise PermissionError("the memory controller is not delegated")
     folder = _ROOT / name
     folder.mkdir()
-    if limits.memory:
-        (folder / "memory.max").write_text(str(limits.memory))
+    if most := limits.counted_memory:
+        (folder / "memory.max").write_text(str(most))
         with contextlib.suppress(OSError):
             (folder / "memory.swap.max").write_text("0")
     with contextlib.suppress(OSError):

@@ -75,6 +75,8 @@ class ContainerEngine(ABC):
 
     name: str
     has_images = True
+    isolates = True
+    starts_at_once = False
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache / "images"
@@ -260,7 +262,7 @@ class ContainerEngine(ABC):
         if command.image is None:
             raise EngineError(f"engine {self.name} needs an image")
         limits = command.limits
-        memory = str(limits.memory) if limits.memory else None
+        memory = str(limits.counted_memory) if limits.counted_memory else None
         # The client's own reading of a digest alone differs; an id is read alike by both.
         image = command.image.digest.removeprefix("sha256:")
         return (

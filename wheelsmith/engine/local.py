@@ -27,6 +27,8 @@ class Local:
 
     name = "local"
     has_images = False
+    isolates = False
+    starts_at_once = True
 
     def probe(self) -> Probe:
         """Say that it always works, and what it does not do."""

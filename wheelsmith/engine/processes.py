@@ -65,6 +65,7 @@ class Watched:
             code = process.wait()
             # Asked before the last process goes: a container's groups go with it.
             out_of_memory, peak_memory = self.group.out_of_memory(), self.group.peak_memory()
+            cpu = self.group.cpu_seconds()
             self.group.kill()
             if process.stdout:
                 process.stdout.close()
@@ -77,6 +78,7 @@ class Watched:
             code=code,
             seconds=round(time.monotonic() - start, 3),
             peak_memory=peak_memory,
+            cpu=cpu,
         )
 
     def _follow(

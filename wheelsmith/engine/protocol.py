@@ -18,6 +18,8 @@ class Limits(Record):
     """What one command may use.
 
     :param memory: bytes for the whole process tree; None leaves it open.
+    :param reserved: bytes that were set aside for it, which are less; they bind where the kernel counts a tree's
+        memory, and are only a plan where it cannot.
     :param cpus: cores' worth of time.
     :param pids: processes and threads at once.
     :param seconds: wall time.
@@ -26,11 +28,17 @@ class Limits(Record):
     """
 
     memory: int | None = None
+    reserved: int | None = None
     cpus: float | None = None
     pids: int = 4096
     seconds: float = 3600.0
     output: int = 64 * 2**20
     disk: int = 16 * 2**30
+
+    @property
+    def counted_memory(self) -> int | None:
+        """Give the bytes that the kernel is told to hold a tree to."""
+        return min((most for most in (self.memory, self.reserved) if most), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +88,18 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """How a command ended; ``peak_memory`` in bytes where the engine can tell."""
+    """How a command ended.
+
+    :param seconds: of wall time.
+    :param peak_memory: bytes, where the engine can tell.
+    :param cpu: seconds that cores spent on it, where the engine can tell.
+    """
 
     ending: Ending
     code: int
     seconds: float
     peak_memory: int | None = None
+    cpu: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -122,11 +136,15 @@ class Probe:
 class Engine(Protocol):
     """Somewhere to run a command that nobody trusts.
 
-    ``has_images`` says whether cells run in container images or see this machine's own programs.
+    ``has_images`` says whether cells run in container images or see this machine's own programs. ``isolates`` says
+    whether commands see nothing but their mounts, without which what they leave proves nothing for others.
+    ``starts_at_once`` says whether a command starts in milliseconds, so that many small ones cost no more than one.
     """
 
     name: str
     has_images: bool
+    isolates: bool
+    starts_at_once: bool
 
     def probe(self) -> Probe:
         """Say whether the engine works, in at most a second."""

@@ -14,19 +14,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.tags import parse_capability
+from wheelsmith.units import parse_seconds, parse_size
 
 ARCHES = ("x86_64", "aarch64")
 # A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
 _TORCH = re.compile(r"[1-9]\.[0-9]{1,3}")
 _CUDA = re.compile(r"[1-9][0-9]\.[0-9]")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
-_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
-_UNITS = {
-    "B": 1,
-    **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)},
-    **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
-}
-_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h)")
 _LONGEST_PATTERN = 200
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
@@ -78,20 +72,6 @@ def _public_version(text: str) -> str:
     if version.local:
         raise ValueError(f"{text!r} has a local part; wheelsmith adds that itself: write {version.public}")
     return text
-
-
-def _size(text: str) -> int:
-    match = _SIZE.fullmatch(text)
-    if not match or float(match[1]) == 0:
-        raise ValueError(f"{text!r} is not a size such as 8GiB")
-    return int(float(match[1]) * _UNITS[match[2]])
-
-
-def _seconds(text: str) -> float:
-    match = _TIME.fullmatch(text)
-    if not match or float(match[1]) == 0:
-        raise ValueError(f"{text!r} is not a duration such as 90s, 45m or 2h")
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def _boolean(text: Any) -> bool:
@@ -259,13 +239,13 @@ class EngineModel(_Model):
     image: Image | None = Field(
         None, description="A container image: a recipe of wheelsmith image, or a reference; default: manylinux_2_28"
     )
-    memory: Annotated[int, BeforeValidator(_size)] | None = Field(
+    memory: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None, description="Most memory for one cell, such as 8GiB", json_schema_extra=_only_text
     )
-    disk: Annotated[int, BeforeValidator(_size)] | None = Field(
+    disk: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None, description="Most disk for one cell, such as 16GiB", json_schema_extra=_only_text
     )
-    timeout: Annotated[float, BeforeValidator(_seconds)] | None = Field(
+    timeout: Annotated[float, BeforeValidator(parse_seconds)] | None = Field(
         None, description="Longest time for one cell, such as 45m", json_schema_extra=_only_text
     )
 

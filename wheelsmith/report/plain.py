@@ -16,6 +16,7 @@ from wheelsmith.events import (
     Notice,
     RunFinished,
     RunStarted,
+    StepFinished,
     Transfer,
 )
 from wheelsmith.model import Status
@@ -53,7 +54,7 @@ class PlainReporter:
                 self._say(f"{event.level}: {event.text}")
             case RunFinished():
                 show_summary(event, self._out, self._console)
-            case CellStage() | CellProgress() | CellLine() | Transfer():
+            case CellStage() | CellProgress() | StepFinished() | CellLine() | Transfer():
                 pass
 
     def __enter__(self) -> Self:

@@ -1,6 +1,8 @@
-"""Which cell when: folded, longest first, within the machine's memory."""
+"""Which task when: cells that give the same wheel are one build; the longest first, within the machine's memory."""
 
+from wheelsmith.schedule.board import Board, Machine
 from wheelsmith.schedule.fold import Build, fold
 from wheelsmith.schedule.pool import run_builds
+from wheelsmith.schedule.simulate import Forecast, simulate
 
-__all__ = ["Build", "fold", "run_builds"]
+__all__ = ["Board", "Build", "Forecast", "Machine", "fold", "run_builds", "simulate"]

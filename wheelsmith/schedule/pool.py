@@ -1,4 +1,4 @@
-"""Run builds on this machine: several at once, never more than its memory holds."""
+"""Run builds on this machine: their tasks share its cores, never more than its memory holds."""
 
 from __future__ import annotations
 
@@ -6,115 +6,154 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
-from wheelsmith.schedule.fold import Build
+from wheelsmith.model import BuildResult, Status
+from wheelsmith.schedule.board import Board, Machine
+from wheelsmith.tasks import Again, Task
 
-RunOne = Callable[[BuildPlan, threading.Event], BuildResult]
 _TICK = 0.2  # seconds between looks at the cancel flag
 
 
+class Work(Protocol):
+    """One build, as whoever runs it needs to know it."""
+
+    name: str
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Give the tasks to begin with."""
+
+    def stop(self) -> None:
+        """Kill what runs of it."""
+
+    def result(self, error: BaseException | None) -> BuildResult:
+        """Give what came of it; called once, when nothing of it runs any more.
+
+        :param error: why it failed; None when its tasks are done, or were never begun because the run was stopped.
+        """
+
+
 def run_builds(
-    builds: Sequence[Build],
-    run_one: RunOne,
+    builds: Sequence[Work],
+    shared: Sequence[Task],
     *,
-    jobs: int,
-    memory: int,
-    cost: Callable[[BuildPlan], int],
+    machine: Machine,
     on_result: Callable[[BuildResult], None],
     fail_fast: bool,
     cancel: threading.Event,
-) -> tuple[BuildResult, ...]:
-    """Run every build and give an answer for every plan.
+) -> None:
+    """Run every build and give an answer for each.
 
-    :param jobs: builds at once.
-    :param memory: bytes that all builds together may need; one that needs more runs alone.
-    :param cost: the bytes that a build needs at its worst. The costliest start first, so that none is left for the end.
+    :param builds: in the order in which they begin.
+    :param shared: tasks that several builds wait for.
     :param on_result: is called in the calling thread, as answers come.
     :param cancel: when set, what runs is killed and what waits is not started.
     """
-    waiting = sorted(builds, key=lambda build: -cost(build.plan))
-    state = _Pool(run_one=run_one, memory=memory, cost=cost, waiting=waiting, fail_fast=fail_fast)
-    threads = [threading.Thread(target=state.work, daemon=True) for _ in range(min(jobs, len(builds)))]
+    pool = _Pool(builds={build.name: build for build in builds}, machine=machine, fail_fast=fail_fast)
+    pool.board.add(shared)
+    threads = [threading.Thread(target=pool.work, daemon=True) for _ in range(machine.cores + machine.lanes)]
     for thread in threads:
         thread.start()
-    answers: list[BuildResult] = []
     left = len(builds)
     while left:
         try:
-            build, result = state.finished.get(timeout=_TICK)
+            result = pool.finished.get(timeout=_TICK)
         except queue.Empty:
             if cancel.is_set():
-                state.stop()
+                pool.stop()
             continue
         left -= 1
-        for answer in build.answers(result):
-            answers.append(answer)
-            on_result(answer)
+        on_result(result)
+    pool.close()
     for thread in threads:
         thread.join()
-    return tuple(answers)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Pool:
     """What the workers share; each spawns and waits for its processes in its own thread."""
 
-    run_one: RunOne
-    memory: int
-    cost: Callable[[BuildPlan], int]
-    waiting: list[Build]
+    builds: dict[str, Work]
+    machine: Machine
     fail_fast: bool
-    finished: queue.SimpleQueue[tuple[Build, BuildResult]] = field(default_factory=queue.SimpleQueue)
-    halt: threading.Event = field(default_factory=threading.Event)
-    _running: int = 0
-    _used: int = 0
+    board: Board = field(init=False)
+    finished: queue.SimpleQueue[BuildResult] = field(default_factory=queue.SimpleQueue)
+    _errors: dict[str, BaseException | None] = field(default_factory=dict)
+    _closed: bool = False
     _change: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self.board = Board(self.machine, [(build.name, build.tasks()) for build in self.builds.values()])
 
     def stop(self) -> None:
         """Kill what runs and start nothing more."""
-        self.halt.set()
         with self._change:
+            for name in self.board.clear():
+                self._finish(name, None)
+            for name in list(self.builds):
+                self._abandon(name, None)
+            self._change.notify_all()
+
+    def close(self) -> None:
+        """Let the workers go home."""
+        with self._change:
+            self._closed = True
             self._change.notify_all()
 
     def work(self) -> None:
-        """Take builds until none is left."""
-        while (build := self._take()) is not None:
+        """Do tasks until there are none."""
+        while (task := self._next()) is not None:
             try:
-                result = self._run(build)
-                if self.fail_fast and result.status is Status.FAILED:
-                    self.stop()
-            finally:
-                with self._change:
-                    self._running -= 1
-                    self._used -= self.cost(build.plan)
-                    self._change.notify_all()
-            self.finished.put((build, result))
+                follow = task.run(task.demand.memory)
+            except Again as reason:
+                self._settle(task, again=reason)
+            except BaseException as error:  # noqa: BLE001  # a mistake of ours in one cell must not lose the others
+                self._settle(task, error=error)
+            else:
+                self._settle(task, follow=follow)
 
-    def _take(self) -> Build | None:
+    def _next(self) -> Task | None:
         with self._change:
-            while self.waiting:
-                fitting = next((b for b in self.waiting if self.halt.is_set() or self._fits(b)), None)
-                if fitting is not None:
-                    self.waiting.remove(fitting)
-                    self._running += 1
-                    self._used += self.cost(fitting.plan)
-                    return fitting
+            while not self._closed:
+                if (task := self.board.take()) is not None:
+                    return task
                 self._change.wait()
         return None
 
-    def _fits(self, build: Build) -> bool:
-        return self._running == 0 or self._used + self.cost(build.plan) <= self.memory
+    def _settle(
+        self,
+        task: Task,
+        *,
+        follow: tuple[Task, ...] = (),
+        again: Again | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        with self._change:
+            stopped = task.group in self._errors
+            if again is not None and not stopped:
+                self.board.again(task, again)
+            elif self.board.done(task, () if stopped else follow):
+                self._finish(task.group, self._errors.setdefault(task.group, error))
+            elif error is not None:
+                self._abandon(task.group, error)
+            self._change.notify_all()
 
-    def _run(self, build: Build) -> BuildResult:
-        if self.halt.is_set():
-            return _unmade(build.plan, Status.CANCELLED, Failure(stage="queue", message="not started"))
-        try:
-            return self.run_one(build.plan, self.halt)
-        except Exception as error:  # noqa: BLE001  # a mistake of ours in one cell must not lose the others
-            failure = Failure(stage="internal", message=f"wheelsmith failed: {type(error).__name__}: {error}")
-            return _unmade(build.plan, Status.FAILED, failure)
+    def _abandon(self, name: str, error: BaseException | None) -> None:
+        """Let a build end without a wheel; its first error is the one that is told."""
+        build = self.builds.get(name)
+        if build is None:
+            return
+        if name not in self._errors:
+            self._errors[name] = error
+            build.stop()
+        if self.board.drop(name):
+            self._finish(name, self._errors[name])
 
-
-def _unmade(plan: BuildPlan, status: Status, failure: Failure) -> BuildResult:
-    return BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=status, failure=failure)
+    def _finish(self, name: str, error: BaseException | None) -> None:
+        build = self.builds.pop(name, None)
+        if build is None:
+            return
+        result = build.result(error)
+        self.finished.put(result)
+        if self.fail_fast and result.status is Status.FAILED:
+            self.stop()

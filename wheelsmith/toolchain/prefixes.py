@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from filelock import FileLock
@@ -12,7 +13,7 @@ from filelock import FileLock
 from wheelsmith.errors import ToolchainError
 from wheelsmith.events import Listener
 from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
-from wheelsmith.files import publish_tree, remove_tree
+from wheelsmith.files import publish_tree, remove_tree, sha256_file
 from wheelsmith.model import LockedWheel, PrefixId
 from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
@@ -24,6 +25,11 @@ from wheelsmith.toolchain.unpack import unpack
 
 # Every CUDA 13 wheel lays its files out under this folder.
 _CUDA_ROOT = "nvidia/cu13/"
+# nvcc calls these; cicc reads the last.
+_COMPILERS = (
+    *("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary"),
+    *("nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"),
+)
 _TORCH_HEADERS = "torch/include/"
 
 
@@ -49,6 +55,17 @@ class Toolchains:
         """
         make = self._cuda if prefix.kind == "cuda" else self._torch
         return self._once(self._path(prefix), lambda folder: make(prefix, folder))
+
+    def programs(self, prefix: PrefixId) -> dict[str, str]:
+        """Give the compilers of a toolkit by the hash of their bytes, as they are now.
+
+        The pins say what they should be; an object must be kept under what really made it. A toolkit in an image is
+        named by its bytes already.
+        """
+        if prefix.kind != "cuda":
+            return {}
+        root = self.prepare(prefix)
+        return {name: _hash(root / name, _stamp(root / name)) for name in _COMPILERS}
 
     def tools(self) -> Path:
         """Give the folder with what runs a build inside a sandbox: build, ninja and the backend."""
@@ -136,6 +153,17 @@ class Toolchains:
             location = locate(pin, settings, client)
             wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
             unpack(pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None)
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@cache
+def _hash(path: Path, stamp: tuple[int, int, int]) -> str:
+    del stamp
+    return sha256_file(path)
 
 
 def _release(version: str) -> TorchRelease:

@@ -1,0 +1,7 @@
+"""One cell from plan to result: fetch → compile → build → repair → check → store."""
+
+from wheelsmith.pipeline.cell import CellBuild
+from wheelsmith.pipeline.command import build_command, lay_out
+from wheelsmith.pipeline.workshop import Prefetched, Workshop, log_name
+
+__all__ = ["CellBuild", "Prefetched", "Workshop", "build_command", "lay_out", "log_name"]

@@ -1,0 +1,213 @@
+"""One build as tasks: what it waits for, its pieces, and what is made of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from wheelsmith.engine import Command, Exit
+from wheelsmith.events import CellStarted, Notice
+from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
+from wheelsmith.pipeline.command import (
+    build_command,
+    compile_steps,
+    lay_out,
+    without_compiling,
+    write_plan,
+)
+from wheelsmith.pipeline.diary import Diary
+from wheelsmith.pipeline.failures import StageFailed, check_failed, command_failed, told
+from wheelsmith.pipeline.pieces import Piece
+from wheelsmith.pipeline.workshop import Workshop, log_name
+from wheelsmith.smoke import smoke_test, why_untested
+from wheelsmith.store import StoredWheel
+from wheelsmith.tasks import MIB, Demand, Task
+from wheelsmith.wheel import check_wheel, repair, wheel_file
+
+_PACK_SECONDS = 3.0
+_PACK_MEMORY = 1024 * MIB
+# What one compiler process needs at its worst, where nobody counts it: measured with torch/all.h of torch 2.11.
+_COMPILER_MEMORY = 2_700 * MIB
+
+
+class CellBuild:
+    """The build of one plan, in pieces that may run at the same time as those of others.
+
+    :param needs: names of tasks that make its toolchains.
+    """
+
+    def __init__(self, plan: BuildPlan, workshop: Workshop, needs: tuple[str, ...]) -> None:
+        self.plan = plan
+        self.name = plan.cell.id
+        self._workshop = workshop
+        self._needs = needs
+        self._cancel = threading.Event()
+        self._diary = Diary(self.name, workshop.logs / log_name(plan), workshop.listen)
+        # What the build can write to is apart from where its wheel is worked on: it may leave links behind.
+        self._work = workshop.folder / self.name / "work"
+        self._stored: StoredWheel | None = None
+        self._status = Status.BUILT
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Give the task to begin with, which knows what follows."""
+        # It copies the source and waits for downloads.
+        waits = Demand(cores=0)
+        return (Task(name=f"{self.name}:start", group=self.name, run=self._start, needs=self._needs, demand=waits),)
+
+    def stop(self) -> None:
+        """Kill what runs of it."""
+        self._cancel.set()
+
+    def result(self, error: BaseException | None) -> BuildResult:
+        """Give what came of it."""
+        plan = self.plan
+        status, failure = self._status, None
+        if error is not None:
+            failure, status = told(error, self._diary.stage)
+        elif self._stored is None:
+            failure, status = Failure(stage=self._diary.stage, message="cancelled"), Status.CANCELLED
+        self._diary.close()
+        return BuildResult(
+            cell=plan.cell,
+            plan_digest=plan.build_digest,
+            status=status,
+            wheel=self._stored.wheel if self._stored and failure is None else None,
+            failure=failure,
+            timings=self._diary.timings,
+            log=log_name(plan) if (self._workshop.logs / log_name(plan)).exists() else None,
+        )
+
+    def _start(self, memory: int) -> tuple[Task, ...]:
+        del memory
+        shop, plan = self._workshop, self.plan
+        shop.listen(CellStarted(cell_id=self.name))
+        self._stored = None if shop.force else shop.store.find(plan.build_digest)
+        if self._stored:
+            self._status = Status.CACHED
+            return self._test_task()
+        self._diary.enter("fetch")
+        lay_out(plan, shop.source, self._work)
+        steps = compile_steps(plan)
+        if not shop.engine.isolates or not steps:
+            return (self._task("build", self._build_whole, cores=shop.cores, memory=_whole_memory(plan, shop)),)
+        write_plan(without_compiling(plan), self._work)
+        pieces = [
+            Piece(
+                step=step,
+                plan=plan,
+                workshop=shop,
+                work=self._work,
+                diary=self._diary,
+                cancel=self._cancel,
+                tail=_PACK_SECONDS,
+            )
+            for step in steps
+        ]
+        tasks = tuple(task for piece in pieces for task in piece.tasks())
+        objects = tuple(piece.name for piece in pieces)
+        self._diary.enter("compile")
+        return (*tasks, self._task("build", self._pack, needs=objects, cores=1, memory=_PACK_MEMORY))
+
+    def _task(
+        self,
+        name: str,
+        run: Callable[[int], tuple[Task, ...]],
+        *,
+        cores: int,
+        memory: int,
+        needs: tuple[str, ...] = (),
+    ) -> Task:
+        most = min(memory, self._workshop.memory)
+        return Task(
+            name=f"{self.name}:{name}",
+            group=self.name,
+            run=run,
+            needs=needs,
+            demand=Demand(cores=cores, memory=most),
+            rank=_PACK_SECONDS,
+            seconds=_PACK_SECONDS,
+        )
+
+    def _build_whole(self, memory: int) -> tuple[Task, ...]:
+        """Build in one sandbox what has its own ways, or what nothing may be shared with."""
+        return self._finish(build_command(self.plan, self._workshop, self._work), memory)
+
+    def _pack(self, memory: int) -> tuple[Task, ...]:
+        """Link and pack the objects that are there."""
+        command = build_command(without_compiling(self.plan), self._workshop, self._work)
+        return self._finish(replace(command, limits=replace(command.limits, cpus=1.0)), memory)
+
+    def _finish(self, command: Command, memory: int) -> tuple[Task, ...]:
+        del memory
+        self._diary.enter("build")
+        self._run(command)
+        self._diary.enter("repair")
+        plan = self.plan
+        # A project's contents are its own; a kernel's were planned, file by file.
+        members = None if plan.project else frozenset(plan.recipe.contents)
+        bench = self._workshop.folder / self.name / "repair"
+        wheel = repair(_only_wheel(self._work / "dist"), plan.wheel, bench, members=members)
+        self._diary.enter("check")
+        report = check_wheel(wheel, plan.wheel)
+        if not report.ok:
+            raise check_failed(report)
+        self._diary.enter("store")
+        self._stored = self._workshop.store.put(plan.build_digest, wheel, wheel_file(wheel))
+        return self._test_task()
+
+    def _run(self, command: Command) -> None:
+        with self._diary.command("link and pack" if self.plan.project is None else "build") as page:
+            exit_ = self._workshop.engine.run(command, page.read, self._cancel)
+        if not exit_.ok:
+            raise command_failed("build", "the build", exit_, command.limits, page.tail)
+
+    def _test_task(self) -> tuple[Task, ...]:
+        if not self._workshop.test:
+            return ()
+        return (self._task("test", self._test, cores=1, memory=_PACK_MEMORY),)
+
+    def _test(self, memory: int) -> tuple[Task, ...]:
+        del memory
+        shop, plan, stored = self._workshop, self.plan, self._stored
+        assert shop.test is not None  # noqa: S101  # the task is made only for it
+        assert stored is not None  # noqa: S101  # and only for a wheel
+        self._diary.enter("test")
+        toolchains = shop.toolchains.toolchains
+        if reason := why_untested(plan, shop.engine, toolchains):
+            shop.listen(Notice(level="warning", text=f"{self.name} is not tested: {reason}"))
+            return ()
+        work = shop.folder / f"test-{self.name}"
+        work.mkdir()
+        with self._diary.command("test") as page:
+            exit_: Exit = smoke_test(
+                plan,
+                stored.path,
+                shop.test,
+                work,
+                engine=shop.engine,
+                toolchains=toolchains,
+                limits=shop.limits,
+                on_line=page.read,
+                cancel=self._cancel,
+            )
+        if not exit_.ok:
+            raise command_failed("test", "the test", exit_, shop.limits, page.tail)
+        return ()
+
+
+def _whole_memory(plan: BuildPlan, workshop: Workshop) -> int:
+    compilers = max(1, min(workshop.cores, len(compile_steps(plan)) if plan.project is None else workshop.cores))
+    needed = compilers * _COMPILER_MEMORY if plan.toolset else _PACK_MEMORY
+    return min(needed, workshop.limits.memory or needed)
+
+
+def _only_wheel(dist: Path) -> Path:
+    if dist.is_symlink() or not dist.is_dir():
+        raise StageFailed(Failure(stage="build", message="the build replaced its dist folder by something else"))
+    found = [p for p in dist.iterdir() if p.suffix == ".whl"]
+    if len(found) != 1 or found[0].is_symlink() or not found[0].is_file():
+        message = f"the build left {len(found)} wheels in its dist folder, not one regular file"
+        raise StageFailed(Failure(stage="build", message=message))
+    return found[0]

@@ -1,0 +1,103 @@
+"""The commands of one cell, and the folders that they see."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from wheelsmith import layout
+from wheelsmith.engine import Command, Mount
+from wheelsmith.model import BuildPlan, Step, StepKind
+from wheelsmith.pipeline.workshop import Workshop
+from wheelsmith.source import SourceTree, copy_into
+
+COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
+
+
+def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
+    """Write a cell's work folder: the source, what is generated, and the plan."""
+    for name in ("src", "build", "dist"):
+        (work / name).mkdir(parents=True)
+    copy_into(source, work / "src")
+    for name, text in plan.recipe.generated.items():
+        path = work / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    write_plan(plan, work)
+
+
+def write_plan(plan: BuildPlan, work: Path) -> None:
+    """Write the plan where the backend reads it."""
+    (work / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
+
+
+def without_compiling(plan: BuildPlan) -> BuildPlan:
+    """Give the plan of a cell whose objects are there already: what is left is to link and to pack."""
+    steps = tuple(step for step in plan.recipe.steps if step.kind not in COMPILED)
+    return replace(plan, recipe=replace(plan.recipe, steps=steps))
+
+
+def compile_steps(plan: BuildPlan) -> tuple[Step, ...]:
+    """Give the steps that make objects."""
+    return tuple(step for step in plan.recipe.steps if step.kind in COMPILED)
+
+
+def toolchain_mounts(plan: BuildPlan, workshop: Workshop, *, headers: bool) -> tuple[Mount, ...]:
+    """Give the mounts of compilers, fetching what is not here.
+
+    :param headers: torch's too.
+    """
+    mounts = []
+    if plan.torch and headers:
+        mounts.append(Mount(source=workshop.toolchains.prepare(plan.torch), target=layout.TORCH))
+    if plan.cuda and plan.cuda.kind == "cuda":
+        mounts.append(Mount(source=workshop.toolchains.prepare(plan.cuda), target=layout.CUDA))
+    return tuple(mounts)
+
+
+def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
+    """Give the one command that builds a laid-out cell, fetching the toolchains it mounts."""
+    toolchains = workshop.toolchains.toolchains
+    mounts = [
+        Mount(source=work, target=layout.WORK, writable=True),
+        Mount(source=toolchains.tools(), target=layout.TOOLS),
+        *toolchain_mounts(plan, workshop, headers=True),
+    ]
+    importable, variables = [f"{layout.TOOLS}/site"], {"WHEELSMITH_JOBS": str(workshop.cores)}
+    project = plan.project
+    if project:
+        folder = toolchains.environment(project.environment, project.python, plan.cell.arch)
+        mounts.append(Mount(source=folder, target=layout.ENVIRONMENT))
+        importable.append(layout.ENVIRONMENT)
+        variables = {"MAX_JOBS": str(workshop.cores), **project.variables}
+    return Command(
+        name=command_name(plan),
+        argv=(
+            f"python{project.python if project else 3}",
+            "-m",
+            "build",
+            "--wheel",
+            "--no-isolation",
+            "--outdir",
+            layout.DIST,
+            layout.SOURCE,
+        ),
+        mounts=tuple(mounts),
+        env={
+            **plan.environment,
+            **variables,
+            "PYTHONPATH": ":".join(importable),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        workdir=layout.WORK,
+        limits=workshop.limits,
+        path=(f"{layout.TOOLS}/bin",),
+        python=project.python if project else None,
+        image=plan.image,
+    )
+
+
+def command_name(plan: BuildPlan) -> str:
+    """Give what a cell's sandboxes are called after."""
+    return f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}"

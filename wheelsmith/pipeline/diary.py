@@ -1,0 +1,128 @@
+"""The log, the clock and the voice of one cell."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from wheelsmith.events import CellLine, CellProgress, CellStage, Listener
+from wheelsmith.model import Timing
+
+HEAD_LINES = 100
+TAIL_LINES = 30
+# The backend sets NINJA_STATUS to this shape.
+_NINJA_STATUS = re.compile(r"\[wheelsmith (\d+)/(\d+)\] (.*)")
+
+
+class Diary:
+    """Keeps what a cell's commands print, names each stage as it begins and how long it took; threads share it.
+
+    :param path: the log file.
+    """
+
+    def __init__(self, cell_id: str, path: Path, listen: Listener) -> None:
+        self._cell_id = cell_id
+        self._path = path
+        self._listen = listen
+        self._lock = threading.Lock()
+        self._begun = False
+        self._steps = [0, 0]
+        self._timings: list[Timing] = []
+        self._since = time.monotonic()
+        self.stage = "fetch"
+
+    @property
+    def timings(self) -> tuple[Timing, ...]:
+        """Give how long each stage took, the last one up to now."""
+        return tuple(self._timings)
+
+    def enter(self, stage: str) -> None:
+        """Begin a stage, and end the one before."""
+        with self._lock:
+            self._turn(stage)
+        self._listen(CellStage(cell_id=self._cell_id, stage=stage))
+
+    def close(self) -> None:
+        """End the last stage."""
+        with self._lock:
+            self._turn(self.stage)
+
+    def expect(self, steps: int) -> None:
+        """Count steps that are to come."""
+        with self._lock:
+            self._steps[1] += steps
+
+    def step(self, name: str) -> None:
+        """Tell of a step that is done."""
+        with self._lock:
+            self._steps[0] += 1
+            done, total = self._steps
+        self._listen(CellProgress(cell_id=self._cell_id, done=done, total=total, step=name))
+
+    @contextmanager
+    def command(self, name: str) -> Iterator[Page]:
+        """Give a reader of one command's lines; they are written together when it ends, under its name."""
+        # Not in memory: what is printed, and how much, is the build's to choose.
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as spool:
+            try:
+                yield Page(self._cell_id, self._listen, spool)
+            finally:
+                spool.seek(0)
+                self._write(name, spool)
+
+    def reuse(self, name: str, lines: tuple[str, ...]) -> None:
+        """Write what a command printed when it was run."""
+        self._write(f"{name}: made before", (line + "\n" for line in lines))
+
+    def _write(self, name: str, lines: Iterable[str]) -> None:
+        with self._lock:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a" if self._begun else "w", encoding="utf-8") as log:
+                log.write(f"── {name}\n")
+                log.writelines(lines)
+            self._begun = True
+
+    def _turn(self, stage: str) -> None:
+        now = time.monotonic()
+        if seconds := round(now - self._since, 3):
+            self._timings.append(Timing(stage=self.stage, seconds=seconds))
+        self.stage, self._since = stage, now
+
+
+class Page:
+    """What one command printed so far."""
+
+    def __init__(self, cell_id: str, listen: Listener, spool: TextIO) -> None:
+        self._cell_id = cell_id
+        self._listen = listen
+        self._spool = spool
+        self._head: list[str] = []
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Give the first lines."""
+        return tuple(self._head)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """Give the last lines, without progress."""
+        return tuple(self._tail)
+
+    def read(self, line: str) -> None:
+        """Take one line."""
+        self._spool.write(line + "\n")
+        if match := _NINJA_STATUS.match(line):
+            self._listen(CellProgress(cell_id=self._cell_id, done=int(match[1]), total=int(match[2]), step=match[3]))
+            return
+        if len(self._head) < HEAD_LINES:
+            self._head.append(line)
+        self._tail.append(line)
+        self._listen(CellLine(cell_id=self._cell_id, line=line))

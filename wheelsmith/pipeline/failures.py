@@ -1,0 +1,96 @@
+"""What went wrong with a cell, in the words that its result carries."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+from wheelsmith.engine import Ending, Exit, Limits, visible
+from wheelsmith.errors import WheelsmithError
+from wheelsmith.model import Failure, Status
+from wheelsmith.wheel import CheckReport
+
+
+class StageFailed(Exception):  # it carries a Failure, and never leaves the pipeline
+    """A stage ended without what the next one needs."""
+
+    def __init__(self, failure: Failure, status: Status = Status.FAILED) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.status = status
+
+
+def told(error: BaseException, stage: str) -> tuple[Failure, Status]:
+    """Give what an error comes to.
+
+    :param stage: in which it happened.
+    """
+    match error:
+        case StageFailed():
+            failure, status = error.failure, error.status
+        case WheelsmithError():
+            failure, status = Failure(stage=stage, message=str(error), remedy=error.remedy), Status.FAILED
+        case OSError():
+            where = f" ({error.filename})" if error.filename else ""
+            message = f"{error.strerror or error}{where}"
+            failure, status = Failure(stage=stage, message=message, remedy=_os_remedy(error)), Status.FAILED
+        case _:
+            message = f"wheelsmith failed: {type(error).__name__}: {error}"
+            failure, status = Failure(stage="internal", message=message), Status.FAILED
+    return _printable(failure), status
+
+
+def _printable(failure: Failure) -> Failure:
+    """Make control characters visible: names that a hostile build chose end up in messages, and those in terminals."""
+    return replace(
+        failure,
+        message=visible(failure.message),
+        remedy=visible(failure.remedy) if failure.remedy else None,
+        tail=tuple(visible(line) for line in failure.tail),
+    )
+
+
+def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageFailed:
+    """Give the failure that a command's end is.
+
+    :param what: the command, as a sentence begins with it: ``the build``.
+    """
+    message, remedy = _explain(what, exit_, limits)
+    status = Status.CANCELLED if exit_.ending is Ending.CANCELLED else Status.FAILED
+    return StageFailed(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status)
+
+
+def check_failed(report: CheckReport) -> StageFailed:
+    """Give the failure of a wheel that would lie."""
+    wrong = [f"{finding.rule}: {finding.message}" for finding in report.findings if not finding.ok]
+    return StageFailed(Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong)))
+
+
+def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
+    gib = f"{(limits.memory or 0) / 2**30:.3g} GiB"
+    return {
+        Ending.EXITED: (f"{what} ended with exit code {exit_.code}", None),
+        Ending.TIMEOUT: (
+            f"{what} ran longer than {limits.seconds:g} s",
+            "raise engine.timeout in matrix.yaml",
+        ),
+        Ending.OUT_OF_MEMORY: (
+            f"out of memory: the limit is {gib}",
+            "raise engine.memory in matrix.yaml, or build with fewer jobs (-j 1)",
+        ),
+        Ending.TOO_MUCH_OUTPUT: (f"{what} printed more than {limits.output} bytes", None),
+        Ending.DISK_FULL: (
+            f"{what} wrote more than {limits.disk / 2**30:.3g} GiB, or the disk is full",
+            "free some disk, or raise engine.disk in matrix.yaml",
+        ),
+        Ending.CANCELLED: ("cancelled", None),
+        Ending.KILLED: (f"{what} was killed (code {exit_.code})", None),
+    }[exit_.ending]
+
+
+def _os_remedy(error: OSError) -> str | None:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "free some disk, or move the cache with WHEELSMITH_CACHE"
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return "make the folder writable, or choose another with --out or WHEELSMITH_CACHE"
+    return None

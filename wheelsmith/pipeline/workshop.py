@@ -1,0 +1,95 @@
+"""What every cell of a run is built with."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wheelsmith.engine import Engine, Limits
+from wheelsmith.errors import WheelsmithError
+from wheelsmith.events import Listener
+from wheelsmith.model import BuildPlan, PrefixId
+from wheelsmith.source import SourceTree
+from wheelsmith.store import Costs, Objects, Store
+from wheelsmith.toolchain import Toolchains
+
+
+class Making:
+    """Which task is making which piece at this moment, so that no two make the same."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tasks: dict[str, str] = {}
+
+    def claim(self, key: str, task: str) -> str | None:
+        """Take a piece on; give the name of the task that has it already."""
+        with self._lock:
+            other = self._tasks.setdefault(key, task)
+            return None if other == task else other
+
+    def release(self, key: str) -> None:
+        """Let it go, made or not."""
+        with self._lock:
+            self._tasks.pop(key, None)
+
+
+class Prefetched:
+    """Toolchains that are prepared ahead; what went wrong then is told to every cell that wants one."""
+
+    def __init__(self, toolchains: Toolchains) -> None:
+        self.toolchains = toolchains
+        self._errors: dict[PrefixId, WheelsmithError] = {}
+
+    def prefetch(self, prefix: PrefixId) -> None:
+        """Prepare a prefix, and keep what goes wrong for whoever needs it."""
+        try:
+            self.toolchains.prepare(prefix)
+        except WheelsmithError as error:
+            self._errors[prefix] = error
+
+    def prepare(self, prefix: PrefixId) -> Path:
+        """Give a prefix.
+
+        :raises WheelsmithError: it cannot be made.
+        """
+        if prefix in self._errors:
+            raise self._errors[prefix]
+        return self.toolchains.prepare(prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What every cell of a run is built with.
+
+    :param limits: of one cell.
+    :param memory: bytes that the whole run may use.
+    :param cores: cores that a cell may use whose steps are not wheelsmith's to share out.
+    :param folder: a scratch folder of this run alone.
+    :param logs: where one log per cell is written.
+    :param test: a command that must succeed with each wheel installed, or None.
+    :param force: build also what the store has.
+    :param reuse: take compiled pieces that were made before.
+    """
+
+    source: SourceTree
+    engine: Engine
+    toolchains: Prefetched
+    store: Store
+    objects: Objects
+    costs: Costs
+    limits: Limits
+    memory: int
+    cores: int
+    folder: Path
+    logs: Path
+    listen: Listener
+    test: str | None = None
+    force: bool = False
+    reuse: bool = True
+    making: Making = field(default_factory=Making)
+
+
+def log_name(plan: BuildPlan) -> str:
+    """Give the file name of a cell's log."""
+    return f"{plan.cell.id}.log"

@@ -1,0 +1,108 @@
+"""Compiled pieces, found by the digest of the command and of all that it read.
+
+Only wheelsmith writes here, never a build: a sandbox sees neither this folder nor the keys. What a command in a sandbox
+left is kept under the key of exactly that command and its inputs, so a hostile source can spoil its own results alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.files import atomic_write
+from wheelsmith.record import Record
+
+# Raised when the same key would name other content than before.
+FORMAT = 1
+_LEVEL = 1  # of zlib: what compilers write for one another is text that shrinks to a sixth at once
+
+
+class Damaged(Exception):  # it never leaves wheelsmith: the piece is made again
+    """A piece's bytes are gone or are not what they were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output(Record):
+    """One file that a command made; ``sha256`` in hex and ``size`` in bytes, of the content itself."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action(Record):
+    """What came of one command.
+
+    :param outputs: file name → content.
+    :param lines: what it printed.
+    """
+
+    outputs: dict[str, Output]
+    lines: tuple[str, ...] = ()
+
+
+class Objects:
+    """A content-addressed folder, safe for several processes: every file appears by rename.
+
+    ``actions/<2>/<key>.json`` names the outputs; ``blobs/<2>/<sha256>`` is their content, compressed. Blobs are written
+    first. An action's modification time says when it was last of use.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find(self, key: str) -> Action | None:
+        """Give what this command made before."""
+        path = self._action(key)
+        try:
+            action = Action.from_json(json.loads(path.read_bytes()))
+        except (OSError, ValueError):
+            return None
+        with contextlib.suppress(OSError):  # a store that cannot be written can still be read
+            os.utime(path)
+        return action
+
+    def read(self, output: Output) -> bytes:
+        """Give the content of one output.
+
+        :raises Damaged: it is gone, or its bytes are not those that were kept.
+        """
+        blob = self._blob(output.sha256)
+        try:
+            content = zlib.decompressobj().decompress(blob.read_bytes(), output.size + 1)
+            if hashlib.sha256(content).hexdigest() == output.sha256:
+                return content
+        except zlib.error:
+            pass
+        except OSError as error:
+            raise Damaged(output.sha256) from error
+        with contextlib.suppress(OSError):  # so that it can be written anew
+            blob.unlink()
+        raise Damaged(output.sha256)
+
+    def put(self, key: str, made: dict[str, bytes], lines: tuple[str, ...]) -> Action:
+        """Keep what a command made.
+
+        :raises OSError: it cannot be written; nothing is left half there.
+        """
+        outputs = {}
+        for name, content in made.items():
+            digest = hashlib.sha256(content).hexdigest()
+            outputs[name] = Output(sha256=digest, size=len(content))
+            blob = self._blob(digest)
+            if not blob.is_file():
+                atomic_write(blob, zlib.compress(content, _LEVEL))
+        action = Action(outputs=outputs, lines=lines)
+        atomic_write(self._action(key), json.dumps(action.to_json()).encode())
+        return action
+
+    def _action(self, key: str) -> Path:
+        return self._root / "actions" / key[:2] / f"{key}.json"
+
+    def _blob(self, sha256: str) -> Path:
+        return self._root / "blobs" / sha256[:2] / sha256

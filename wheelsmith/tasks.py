@@ -1,0 +1,56 @@
+"""Pieces of work that wait for one another, and what each needs of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a task holds while it runs.
+
+    :param cores: 0 for a task that waits for the network or the disk.
+    :param memory: bytes.
+    """
+
+    cores: int = 1
+    memory: int = 0
+
+
+class Again(Exception):  # it is caught by whoever runs tasks
+    """A task cannot be done now: it wants more memory, or the result of another that is being worked on."""
+
+    def __init__(self, *, memory: int = 0, after: str | None = None) -> None:
+        super().__init__()
+        self.memory = memory
+        self.after = after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A piece of work.
+
+    :param name: unique in a run.
+    :param group: the build it belongs to; empty for what several builds wait for.
+    :param needs: names of tasks that must be done first, which may be added later.
+    :param rank: seconds from its start to the end of its build, along the longest path: the larger goes first.
+    :param seconds: what it is expected to take.
+    :param run: does it, given the memory (bytes) it may use, and gives the tasks that follow from it.
+    """
+
+    name: str
+    group: str
+    run: Callable[[int], tuple[Task, ...]]
+    needs: tuple[str, ...] = ()
+    demand: Demand = Demand()
+    rank: float = 0.0
+    seconds: float = 0.0
+
+    def again(self, reason: Again) -> Task:
+        """Give the task as it is tried once more."""
+        needs = (*self.needs, reason.after) if reason.after else self.needs
+        memory = max(self.demand.memory, reason.memory)
+        return replace(self, needs=needs, demand=replace(self.demand, memory=memory))

@@ -1,0 +1,35 @@
+"""Sizes and durations as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
+_UNITS = {
+    "B": 1,
+    **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)},
+    **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
+}
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h)")
+
+
+def parse_size(text: str) -> int:
+    """Give the bytes of ``8GiB``.
+
+    :raises ValueError: it is no size.
+    """
+    match = _SIZE.fullmatch(text)
+    if not match or float(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a size such as 8GiB")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def parse_seconds(text: str) -> float:
+    """Give the seconds of ``90s``, ``45m`` or ``2h``.
+
+    :raises ValueError: it is no duration.
+    """
+    match = _TIME.fullmatch(text)
+    if not match or float(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a duration such as 90s, 45m or 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
