@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.engine import Command, Exit
+from wheelsmith.engine import Command, Ending, Exit
 from wheelsmith.events import CellStarted, Notice
+from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
 from wheelsmith.pipeline.command import (
     build_command,
@@ -23,7 +24,7 @@ from wheelsmith.pipeline.pieces import Piece
 from wheelsmith.pipeline.workshop import Workshop, log_name
 from wheelsmith.smoke import smoke_test, why_untested
 from wheelsmith.store import StoredWheel
-from wheelsmith.tasks import MIB, Demand, Task
+from wheelsmith.tasks import MIB, Again, Demand, Task
 from wheelsmith.wheel import check_wheel, repair, wheel_file
 
 _PACK_SECONDS = 3.0
@@ -119,13 +120,12 @@ class CellBuild:
         memory: int,
         needs: tuple[str, ...] = (),
     ) -> Task:
-        most = min(memory, self._workshop.memory)
         return Task(
             name=f"{self.name}:{name}",
             group=self.name,
             run=run,
             needs=needs,
-            demand=Demand(cores=cores, memory=most),
+            demand=Demand(cores=cores, memory=self._workshop.most_memory(memory)),
             rank=_PACK_SECONDS,
             seconds=_PACK_SECONDS,
         )
@@ -140,9 +140,8 @@ class CellBuild:
         return self._finish(replace(command, limits=replace(command.limits, cpus=1.0)), memory)
 
     def _finish(self, command: Command, memory: int) -> tuple[Task, ...]:
-        del memory
         self._diary.enter("build")
-        self._run(command)
+        self._run(replace(command, limits=replace(command.limits, reserved=memory)), memory)
         self._diary.enter("repair")
         plan = self.plan
         # A project's contents are its own; a kernel's were planned, file by file.
@@ -157,9 +156,13 @@ class CellBuild:
         self._stored = self._workshop.store.put(plan.build_digest, wheel, wheel_file(wheel))
         return self._test_task()
 
-    def _run(self, command: Command) -> None:
+    def _run(self, command: Command, memory: int) -> None:
         with self._diary.command("link and pack" if self.plan.project is None else "build") as page:
             exit_ = self._workshop.engine.run(command, page.read, self._cancel)
+        if exit_.ending is Ending.OUT_OF_MEMORY and (more := self._workshop.most_memory(2 * memory)) > memory:
+            remove_tree(self._work / "dist")
+            (self._work / "dist").mkdir()
+            raise Again(memory=more)
         if not exit_.ok:
             raise command_failed("build", "the build", exit_, command.limits, page.tail)
 
@@ -199,8 +202,7 @@ class CellBuild:
 
 def _whole_memory(plan: BuildPlan, workshop: Workshop) -> int:
     compilers = max(1, min(workshop.cores, len(compile_steps(plan)) if plan.project is None else workshop.cores))
-    needed = compilers * _COMPILER_MEMORY if plan.toolset else _PACK_MEMORY
-    return min(needed, workshop.limits.memory or needed)
+    return compilers * _COMPILER_MEMORY if plan.toolset else _PACK_MEMORY
 
 
 def _only_wheel(dist: Path) -> Path:

@@ -67,7 +67,7 @@ def check_failed(report: CheckReport) -> StageFailed:
 
 
 def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
-    gib = f"{(limits.memory or 0) / 2**30:.3g} GiB"
+    gib = f"{(limits.counted_memory or 0) / 2**30:.3g} GiB"
     return {
         Ending.EXITED: (f"{what} ended with exit code {exit_.code}", None),
         Ending.TIMEOUT: (

@@ -89,6 +89,10 @@ class Workshop:
     reuse: bool = True
     making: Making = field(default_factory=Making)
 
+    def most_memory(self, memory: int) -> int:
+        """Bound what a piece may take (bytes) by what a cell may, and the whole run."""
+        return min(memory, self.limits.memory or memory, self.memory)
+
 
 def log_name(plan: BuildPlan) -> str:
     """Give the file name of a cell's log."""

@@ -1,0 +1,145 @@
+"""What of a compile step is run in one sandbox, what that is known by, and what it is expected to cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith import layout
+from wheelsmith.model import BuildPlan, Step, StepKind
+from wheelsmith.pipeline.workshop import Workshop
+from wheelsmith.recipe.phases import Phase, PhaseKind, needs_source
+from wheelsmith.record import canonical_digest
+from wheelsmith.store import Cost
+from wheelsmith.store.objects import FORMAT
+from wheelsmith.tasks import MIB
+
+# What a phase needs when nothing like it was ever run: measured with torch/all.h of torch 2.11.
+_UNKNOWN = {
+    PhaseKind.PREPROCESS: Cost(seconds=2.0, memory=400 * MIB),
+    PhaseKind.CUDAFE: Cost(seconds=20.0, memory=2000 * MIB),
+    PhaseKind.CICC: Cost(seconds=20.0, memory=2700 * MIB),
+    PhaseKind.PTXAS: Cost(seconds=2.0, memory=500 * MIB),
+    PhaseKind.FATBINARY: Cost(seconds=0.1, memory=200 * MIB),
+    PhaseKind.HOST: Cost(seconds=12.0, memory=1400 * MIB),
+    PhaseKind.WHOLE: Cost(seconds=60.0, memory=2700 * MIB),
+}
+_RUNNER = f"{layout.TOOLS}/site/wheelsmith/backend/phases.py"
+_PHASES = "build/phases.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Phases that are run in one sandbox, one after another.
+
+    :param reads: file that it sees → file that an earlier job made.
+    :param writes: files that later jobs read, or the object.
+    """
+
+    name: str
+    kind: PhaseKind
+    phases: tuple[Phase, ...]
+    reads: dict[str, str]
+    writes: tuple[str, ...]
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Give the one command that runs it."""
+        return self.phases[0].argv if len(self.phases) == 1 else ("python3", _RUNNER, _PHASES)
+
+    @property
+    def sees_source(self) -> bool:
+        """Say whether it reads the kernel's source and torch's headers."""
+        return any(needs_source(phase) for phase in self.phases)
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether it may read anything that it sees."""
+        return self.kind is PhaseKind.WHOLE and self.sees_source
+
+    def lay_out(self, folder: Path) -> None:
+        """Write what it runs, and the folders that it writes to."""
+        for name in {*self.reads, *(name for phase in self.phases for name in phase.writes)}:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if len(self.phases) > 1:
+            commands = [list(phase.argv) for phase in self.phases]
+            (folder / _PHASES).write_text(json.dumps(commands), encoding="utf-8")
+
+
+def jobs_of(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:
+    """Share phases out among sandboxes.
+
+    :param together: in two of them, what preprocesses and what compiles, because starting one takes long.
+    """
+    if not together:
+        return tuple(
+            Job(name=phase.name, kind=phase.kind, phases=(phase,), reads=phase.reads, writes=phase.writes)
+            for phase in phases
+        )
+    first = tuple(phase for phase in phases if phase.kind is PhaseKind.PREPROCESS)
+    rest = tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
+    texts = tuple(name for phase in first for name in phase.writes)
+    found = [Job(name="preprocess", kind=PhaseKind.PREPROCESS, phases=first, reads={}, writes=texts)] if first else []
+    kind = PhaseKind.WHOLE if len(rest) > 1 else rest[0].kind
+    compile_ = Job(name="compile", kind=kind, phases=rest, reads={name: name for name in texts}, writes=rest[-1].writes)
+    return (*found, compile_)
+
+
+def key(step: Step, plan: BuildPlan, workshop: Workshop, commands: object, reads: dict[str, str]) -> str:
+    """Name commands by all that decides their result: themselves, their inputs, and every program that may run.
+
+    :param reads: the name of each input → the hash of its content.
+    """
+    cuda = plan.cuda if step.kind is StepKind.NVCC else None
+    return canonical_digest(
+        {
+            "format": FORMAT,
+            "commands": commands,
+            "reads": reads,
+            "compilers": plan.toolset.digest if plan.toolset else "",
+            "cuda": cuda.digest if cuda else "",
+            "programs": workshop.toolchains.toolchains.programs(cuda) if cuda else {},
+            "environment": plan.environment,
+        }
+    )
+
+
+def whole_inputs(plan: BuildPlan) -> dict[str, str]:
+    """Give what a job reads that may read anything."""
+    return {
+        "source": plan.source.tree,
+        "generated": canonical_digest(plan.recipe.generated),
+        "torch": plan.torch.digest if plan.torch else "",
+    }
+
+
+class Estimates:
+    """What the jobs of one step cost before, with this torch or with any."""
+
+    def __init__(self, step: Step, plan: BuildPlan, workshop: Workshop) -> None:
+        cell = plan.cell
+        self._names = f"{plan.wheel.distribution} {step.output} {cell.compute} {cell.arch}"
+        self._torch = cell.torch
+        self._costs = workshop.costs
+
+    def of(self, job: Job) -> Cost:
+        """Give what a job is expected to cost."""
+        return self._costs.find(self._keys(job.kind, _target(job))) or _UNKNOWN[job.kind]
+
+    def path(self, kinds: Iterable[PhaseKind]) -> float:
+        """Give the seconds of a chain of phases that are not known by name yet."""
+        return sum((self._costs.find(self._keys(kind, "")) or _UNKNOWN[kind]).seconds for kind in kinds)
+
+    def learn(self, job: Job, cost: Cost) -> None:
+        """Take note of what a job has cost."""
+        self._costs.learn(self._keys(job.kind, _target(job)), cost)
+
+    def _keys(self, kind: PhaseKind, target: str) -> tuple[str, ...]:
+        own = f"{self._names} {kind} {target}"
+        return f"{own} torch{self._torch}", own
+
+
+def _target(job: Job) -> str:
+    return job.phases[0].target if len(job.phases) == 1 else "together"
