@@ -25,13 +25,14 @@ import pytest
 from command_line import run_command
 from conftest import ROOT, Factory
 from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
+from one_build import build_one
 from wheels import make_wheel
 
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
 from wheelsmith.events import CellFinished, CellLine, CellProgress
 from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Status
-from wheelsmith.pipeline import Workshop, build_cell
+from wheelsmith.pipeline import Prefetched, Workshop
 from wheelsmith.prepare import Request, prepare
 from wheelsmith.run import make_workshop, scratch
 from wheelsmith.toolchain import Toolchains
@@ -530,7 +531,7 @@ class Bench:
 
     def build(self, code: str) -> BuildResult:
         _file(self.hijack / "site" / "build" / "__main__.py", code)
-        return build_cell(self.plan, self.workshop, threading.Event())
+        return build_one(self.plan, self.workshop)
 
     @property
     def log(self) -> str:
@@ -553,10 +554,10 @@ def bench(engine, tmp_path):
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:
         assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach
-        workshop = make_workshop(prepared, request, folder, 1, events.append)
+        workshop = make_workshop(prepared, request, folder, events.append)
         tools = HijackedTools(tmp_path / "cache", hijack)
         limits = Limits(memory=512 * MIB, seconds=30.0, pids=64)
-        workshop = dataclasses.replace(workshop, toolchains=tools, limits=limits)
+        workshop = dataclasses.replace(workshop, toolchains=Prefetched(tools), limits=limits)
         yield Bench(plan=prepared.plans[0], workshop=workshop, hijack=hijack, events=events)
 
 
@@ -744,6 +745,6 @@ def build_kernel(engine, tmp_path, changes: dict[str, str]) -> BuildResult:
     request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
     prepared = prepare(request, lambda event: None)
     with scratch(cache / "work") as folder:
-        workshop = make_workshop(prepared, request, folder, 1, lambda event: None)
+        workshop = make_workshop(prepared, request, folder, lambda event: None)
         workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
-        return build_cell(prepared.plans[0], workshop, threading.Event())
+        return build_one(prepared.plans[0], workshop)

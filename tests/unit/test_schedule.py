@@ -1,11 +1,14 @@
 import threading
 import time
+from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Failure, Recipe, SourceId, Status, WheelFile, WheelSpec
-from wheelsmith.schedule import fold, run_builds
+from wheelsmith.schedule import Board, Machine, fold, run_builds, simulate
+from wheelsmith.tasks import Again, Demand, Task
 
 
 def plan(number: int, torch: str = "2.11") -> BuildPlan:
@@ -37,87 +40,244 @@ def plan(number: int, torch: str = "2.11") -> BuildPlan:
     )
 
 
-def made(a_plan: BuildPlan) -> BuildResult:
-    wheel = WheelFile(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
-    return BuildResult(cell=a_plan.cell, plan_digest=a_plan.build_digest, status=Status.BUILT, wheel=wheel)
+WHEEL = WheelFile(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
 
 
-def broken(a_plan: BuildPlan) -> BuildResult:
-    failure = Failure(stage="build", message="no")
-    return BuildResult(cell=a_plan.cell, plan_digest=a_plan.build_digest, status=Status.FAILED, failure=failure)
+@dataclass
+class Script:
+    """A build that does what a test says."""
+
+    number: int
+    run: object
+    memory: int = 1
+    needs: tuple = ()
+    stopped: threading.Event = field(default_factory=threading.Event)
+    made: bool = False
+
+    @property
+    def name(self):
+        return plan(self.number).cell.id
+
+    def tasks(self):
+        demand = Demand(memory=self.memory)
+        return (Task(name=self.name, group=self.name, run=self._run, demand=demand, needs=self.needs),)
+
+    def _run(self, memory):
+        follow = self.run(self, memory)
+        self.made = True
+        return follow if isinstance(follow, tuple) else ()
+
+    def stop(self):
+        self.stopped.set()
+
+    def result(self, error):
+        own = plan(self.number)
+        if error is None and self.made:
+            return BuildResult(cell=own.cell, plan_digest="d", status=Status.BUILT, wheel=WHEEL)
+        status = Status.FAILED if error else Status.CANCELLED
+        return BuildResult(
+            cell=own.cell, plan_digest="d", status=status, failure=Failure(stage="build", message=str(error))
+        )
 
 
-def run(plans, run_one, **options):
+def run(builds, *, cores=2, memory=100, shared=(), fail_fast=False, cancel=None):
     seen = []
-    defaults = {"jobs": 2, "memory": 100, "cost": lambda p: 1, "fail_fast": False, "cancel": threading.Event()}
-    answers = run_builds(fold(plans), run_one, on_result=seen.append, **{**defaults, **options})
-    assert sorted(map(repr, seen)) == sorted(map(repr, answers))
-    return {a.cell.id: a.status for a in answers}
+    machine = Machine(cores=cores, memory=memory)
+    cancel = cancel or threading.Event()
+    run_builds(builds, shared, machine=machine, on_result=seen.append, fail_fast=fail_fast, cancel=cancel)
+    assert len(seen) == len(builds)
+    return [result.status for result in seen]
+
+
+def fine(build, memory):
+    return ()
+
+
+def broken(build, memory):
+    raise KeyError("oops")
 
 
 def test_the_same_wheel_is_built_once():
-    runs = []
     plans = [plan(1, "2.11"), plan(2), plan(1, "2.13")]
-    answers = run(plans, lambda p, _: runs.append(p) or made(p))
-    assert len(runs) == 2
-    assert answers[plans[2].cell.id] is Status.FOLDED
+    builds = fold(plans)
+    assert [len(build.plans) for build in builds] == [2, 1]
+    made = BuildResult(cell=plans[0].cell, plan_digest="d", status=Status.BUILT, wheel=WHEEL)
+    assert [a.status for a in builds[0].answers(made)] == [Status.BUILT, Status.FOLDED]
     # A failure is every folded cell's failure.
-    answers = run(plans, lambda p, _: broken(p))
-    assert set(answers.values()) == {Status.FAILED}
+    failed = BuildResult(
+        cell=plans[0].cell, plan_digest="d", status=Status.FAILED, failure=Failure(stage="build", message="no")
+    )
+    assert {a.status for a in builds[0].answers(failed)} == {Status.FAILED}
 
 
 def test_a_failure_does_not_stop_the_others():
-    plans = [plan(n) for n in range(6)]
-    answers = run(plans, lambda p, _: broken(p) if p is plans[0] else made(p))
-    assert list(answers.values()).count(Status.BUILT) == 5
+    statuses = run([Script(n, broken if n == 0 else fine) for n in range(6)])
+    assert statuses.count(Status.BUILT) == 5
+    assert statuses.count(Status.FAILED) == 1
 
 
 def test_fail_fast_starts_nothing_more():
-    plans = [plan(n) for n in range(6)]
-    answers = run(plans, lambda p, _: broken(p), jobs=1, fail_fast=True)
-    counts = list(answers.values())
-    assert Status.CANCELLED in counts
-    assert len(counts) == 6
+    statuses = run([Script(n, broken) for n in range(6)], cores=1, fail_fast=True)
+    assert Status.CANCELLED in statuses
 
 
 def test_cancelling_reaches_what_runs():
     cancel = threading.Event()
 
-    def wait(p, halt):
+    def wait(build, memory):
         cancel.set()
-        assert halt.wait(10)
-        return made(p)
+        assert build.stopped.wait(10)
 
-    answers = run([plan(n) for n in range(4)], wait, jobs=1, cancel=cancel)
-    assert list(answers.values()).count(Status.CANCELLED) == 3
+    statuses = run([Script(n, wait) for n in range(4)], cores=1, cancel=cancel)
+    assert statuses.count(Status.CANCELLED) == 3
 
 
-def test_our_own_mistake_is_one_cells_failure():
-    def fail(p, _):
+def test_what_follows_is_part_of_the_build():
+    order = []
+
+    def first(build, memory):
+        names = [f"{build.name}:{n}" for n in range(3)]
+        last = Task(
+            name=f"{build.name}:last", group=build.name, run=lambda _: order.append("last") or (), needs=tuple(names)
+        )
+        return (
+            last,
+            *(Task(name=n, group=build.name, run=lambda _, n=n: order.append(n) or ()) for n in names),
+        )
+
+    assert run([Script(1, first)]) == [Status.BUILT]
+    assert order[-1] == "last"
+    assert len(order) == 4
+
+
+def test_a_failed_piece_ends_its_build_and_frees_who_waits_for_it():
+    """Another build that waits for the same piece makes it itself."""
+    claimed, tried = [], []
+    begun = threading.Event()
+
+    def owner(build, memory):
+        claimed.append(build.name)
+        begun.set()
+        time.sleep(0.05)
         raise KeyError("oops")
 
-    assert set(run([plan(1), plan(2)], fail).values()) == {Status.FAILED}
+    def waiter(build, memory):
+        begun.wait(5)
+        if not tried:
+            tried.append(1)
+            raise Again(after=claimed[0])
+
+    assert sorted(run([Script(0, owner), Script(1, waiter)])) == [Status.BUILT, Status.FAILED]
+
+
+def test_more_memory_is_given_and_told():
+    given_memory = []
+
+    def greedy(build, memory):
+        given_memory.append(memory)
+        if memory < 40:
+            raise Again(memory=memory * 2)
+
+    assert run([Script(0, greedy, memory=10)]) == [Status.BUILT]
+    assert given_memory == [10, 20, 40]
+
+
+def test_what_all_wait_for_is_done_first_and_once():
+    order = []
+    shared = Task(name="fetch", group="", run=lambda _: order.append("fetch") or (), demand=Demand(cores=0))
+    builds = [Script(n, lambda build, _: order.append(build.name), needs=("fetch",)) for n in range(3)]
+    assert run(builds, shared=(shared,)) == [Status.BUILT] * 3
+    assert order[0] == "fetch"
+    assert len(order) == 4
 
 
 @settings(max_examples=25, deadline=None)
-@given(costs=st.lists(st.integers(1, 12), min_size=1, max_size=12), jobs=st.integers(1, 6))
-def test_memory_is_never_overdrawn(costs, jobs):
-    plans = [plan(n) for n in range(len(costs))]
-    price = {p.wheel.distribution: c for p, c in zip(plans, costs, strict=True)}
+@given(costs=st.lists(st.integers(1, 12), min_size=1, max_size=12), cores=st.integers(1, 6))
+def test_memory_is_never_overdrawn(costs, cores):
     lock, used, worst = threading.Lock(), [0], [0]
 
-    def cost(p):
-        return price[p.wheel.distribution]
-
-    def one(p, _):
+    def one(build, memory):
         with lock:
-            used[0] += cost(p)
+            used[0] += memory
             worst[0] = max(worst[0], used[0])
         time.sleep(0.0005)
         with lock:
-            used[0] -= cost(p)
-        return made(p)
+            used[0] -= memory
 
-    answers = run(plans, one, jobs=jobs, memory=10, cost=cost)
-    assert set(answers.values()) == {Status.BUILT}
+    statuses = run([Script(n, one, memory=cost) for n, cost in enumerate(costs)], cores=cores, memory=10)
+    assert set(statuses) == {Status.BUILT}
     assert worst[0] <= max(10, *costs)
+
+
+# --- the board and the simulator, without threads -------------------------------------------------------------
+
+
+def chain(name, pieces):
+    """A build: pieces of (seconds, memory) side by side, then one short task."""
+    tasks = [
+        Task(
+            name=f"{name}:{n}",
+            group=name,
+            run=lambda _: (),
+            demand=Demand(memory=memory),
+            seconds=seconds,
+            rank=seconds + 1,
+        )
+        for n, (seconds, memory) in enumerate(pieces)
+    ]
+    last = Task(
+        name=f"{name}:last",
+        group=name,
+        run=lambda _: (),
+        demand=Demand(memory=1),
+        needs=tuple(task.name for task in tasks),
+        seconds=1.0,
+        rank=1.0,
+    )
+    return name, (*tasks, last)
+
+
+PIECES = st.lists(st.tuples(st.floats(0.1, 50), st.integers(1, 60)), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(builds=st.lists(PIECES, min_size=1, max_size=12), cores=st.integers(1, 8), memory=st.integers(60, 200))
+def test_every_schedule_keeps_its_bounds(builds, cores, memory):
+    groups = [chain(f"b{n}", pieces) for n, pieces in enumerate(builds)]
+    forecast = simulate(groups, Machine(cores=cores, memory=memory))
+    assert forecast.bound <= forecast.seconds * 1.000001
+    assert forecast.peak_memory <= memory
+    # Greedy scheduling is never worse than all the bounds one after another (Graham, 1969).
+    work = sum(task.seconds for _, tasks in groups for task in tasks)
+    assert forecast.seconds <= work * 1.000001
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 8, 16, 32, 64])
+def test_a_thousand_cells_keep_every_worker_busy(workers):
+    gib = 2**30
+    pieces = [(2.0, gib // 4), (20.0, 2 * gib), (20.0, 3 * gib), (12.0, gib)]
+    groups = [chain(f"b{n}", pieces[: 2 + n % 3]) for n in range(1000)]
+    forecast = simulate(groups, Machine(cores=workers, memory=4 * gib * workers))
+    assert forecast.utilisation >= 0.95
+
+
+def test_one_that_waits_for_memory_is_not_overtaken_for_ever():
+    small = [(f"s{n}", chain(f"s{n}", [(1.0, 6)])[1]) for n in range(200)]
+    big = chain("big", [(1.0, 10)])
+    board = Board(Machine(cores=2, memory=10), [small[0], big, *small[1:]])
+    started = []
+    running = []
+    while not board.is_empty:
+        while (task := board.take()) is not None:
+            started.append(task.name)
+            running.append(task)
+        board.done(running.pop(0))
+    assert started.index("big:0") < 60
+
+
+def test_builds_are_admitted_as_they_are_needed():
+    groups = [chain(f"b{n}", [(1.0, 1)] * 4) for n in range(50)]
+    board = Board(Machine(cores=2, memory=100), groups)
+    for _ in range(2):
+        board.take()
+    assert len(board.clear()) >= 44

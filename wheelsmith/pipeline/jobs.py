@@ -64,7 +64,10 @@ class Job:
         for name in {*self.reads, *(name for phase in self.phases for name in phase.writes)}:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if len(self.phases) > 1:
-            commands = [list(phase.argv) for phase in self.phases]
+            commands = [
+                {"argv": phase.argv, "copies": {seen: made for seen, made in phase.reads.items() if seen != made}}
+                for phase in self.phases
+            ]
             (folder / _PHASES).write_text(json.dumps(commands), encoding="utf-8")
 
 
