@@ -64,3 +64,43 @@ def matrix(root: Path, kernel: str, *, torch: str = "2.13", cuda: str = "cpu", m
     path = root / "matrix.yaml"
     path.write_text(f"kernel: {{path: {kernel}}}\naxes: {{torch: [{torch}], cuda: [{cuda}]}}\n{more}")
     return path
+
+
+CUDA_TOML = """\
+[general]
+name = "tiny"
+version = 1
+edition = 5
+license = "Apache-2.0"
+backends = ["cuda"]
+
+[torch]
+src = ["torch-ext/binding.cpp"]
+
+[kernel.tiny]
+backend = "cuda"
+depends = []
+src = ["add.cu", "scale.cu"]
+"""
+
+DEVICE = """\
+#include <cuda_fp16.h>
+__global__ void {name}_kernel(__half *x, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = {expression};
+}}
+void {name}(void *x, int n) {{ {name}_kernel<<<(n + 255) / 256, 256>>>(static_cast<__half *>(x), n); }}
+"""
+
+
+def cuda_kernel(root: Path, **changes: str) -> Path:
+    """A kernel of two .cu files without torch headers."""
+    files = {
+        "build.toml": CUDA_TOML,
+        "add.cu": DEVICE.format(name="add", expression="x[i] + __float2half(1.0f)"),
+        "scale.cu": DEVICE.format(name="scale", expression="x[i] * __float2half(2.0f)"),
+        "torch-ext/binding.cpp": '#include "registration.h"\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n',
+        "torch-ext/tiny/__init__.py": "",
+        "README.md": "# tiny\n",
+    }
+    return write(root, files | changes)

@@ -67,7 +67,9 @@ def check_failed(report: CheckReport) -> StageFailed:
 
 
 def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
-    gib = f"{(limits.counted_memory or 0) / 2**30:.3g} GiB"
+    most = limits.counted_memory or 0
+    gib = f"{most / 2**30:.3g} GiB"
+    key = "engine.memory in matrix.yaml" if most == limits.memory else "--memory"
     return {
         Ending.EXITED: (f"{what} ended with exit code {exit_.code}", None),
         Ending.TIMEOUT: (
@@ -76,7 +78,7 @@ def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
         ),
         Ending.OUT_OF_MEMORY: (
             f"out of memory: the limit is {gib}",
-            "raise engine.memory in matrix.yaml, or build with fewer jobs (-j 1)",
+            f"raise {key}, or build with fewer jobs (-j 1)",
         ),
         Ending.TOO_MUCH_OUTPUT: (f"{what} printed more than {limits.output} bytes", None),
         Ending.DISK_FULL: (

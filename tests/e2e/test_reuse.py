@@ -1,0 +1,277 @@
+"""What is compiled again, and what is not; and that nobody gets what another has made up."""
+
+import json
+import platform
+import shutil
+import subprocess
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import containers
+import pytest
+from conftest import Factory
+from kernels import BUILD_TOML, DEVICE, cuda_kernel, matrix, tiny_kernel
+from one_build import build_one
+
+from wheelsmith.events import StepFinished
+from wheelsmith.facts import cuda_prefix, cuda_toolkits
+from wheelsmith.prepare import Request, default_cache, prepare
+from wheelsmith.run import make_workshop, scratch
+from wheelsmith.toolchain import Toolchains
+
+pytestmark = pytest.mark.e2e
+
+ARCHS = "gpu-archs: [8.0, 9.0]\n"
+
+
+@pytest.fixture
+def factory(tmp_path):
+    containers.wanted("bwrap")
+    return Factory.at(tmp_path)
+
+
+@pytest.fixture(params=["bwrap", "podman"])
+def engine(request):
+    if request.param == "podman":
+        request.getfixturevalue("podman_image")
+    else:
+        containers.wanted("bwrap")
+    return request.param
+
+
+def steps(factory, *options, engine="bwrap", code=0):
+    """Build, and give the compile steps as (source, phase) → whether each was made before."""
+    command = ("build-matrix", "--engine", engine, "--progress", "json", *options)
+    answer = factory.run(*command)
+    assert answer.returncode == code, answer.stderr + answer.stdout[-2000:]
+    events = [json.loads(line) for line in answer.stdout.splitlines()]
+    found = [event for event in events if event["event"] == "StepFinished"]
+    return [(*event["step"].split(": "), event["reused"]) for event in found]
+
+
+def really_run(found):
+    """Give the phases that ran, less the preprocessing by which the others are found."""
+    return sorted(f"{source}: {phase}" for source, phase, reused in found if not reused and "preprocess" not in phase)
+
+
+def test_cold_warm_and_off_give_the_same_bytes(engine, tmp_path):
+    factory = Factory.at(tmp_path)
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS + "engine: {image: debian}\n")
+    cold = steps(factory, "--out", "cold", engine=engine)
+    warm = steps(factory, "--force", "--out", "warm", engine=engine)
+    off = steps(factory, "--force", "--no-reuse", "--out", "off", engine=engine)
+    assert really_run(cold)
+    assert really_run(warm) == []
+    assert not any(reused for _, _, reused in off)
+    assert factory.hashes("cold") == factory.hashes("warm") == factory.hashes("off")
+    assert len(factory.hashes("cold")) == 2
+    # What does not read torch is compiled once for both.
+    assert {name: count for name, count in Counter(really_run(cold)).items() if count > 1} == {}
+
+
+def test_phases_make_what_nvcc_makes(tmp_path):
+    """`local` runs nvcc as it is; bwrap runs its phases, with names of our own for what lies between."""
+    containers.wanted("bwrap")
+    factory = Factory.at(tmp_path)
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", cuda="13.0", more="gpu-archs: [8.0, 9.0a, 10.0f, 12.0+PTX]\n")
+    for name in ("bwrap", "local"):
+        assert factory.run("build-matrix", "--engine", name, "--force", "--out", name).returncode == 0
+    assert factory.hashes("bwrap") == factory.hashes("local")
+
+
+def test_a_capability_costs_its_own_phases(factory, tmp_path):
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", cuda="13.0", more="gpu-archs: [8.0]\n")
+    steps(factory)
+    matrix(tmp_path, "k", cuda="13.0", more="gpu-archs: [8.0, 9.0]\n")
+    phases = ("cicc 90", "fatbinary", "g++", "ptxas 90")
+    found = really_run(steps(factory, "--out", "again"))
+    assert found == sorted(f"{name}.cu: {phase}" for name in ("add", "scale") for phase in phases)
+
+
+def test_a_torch_costs_nothing_where_nothing_reads_it(factory, tmp_path):
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.12", cuda="13.0", more=ARCHS)
+    steps(factory)
+    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS)
+    assert really_run(steps(factory)) == []
+
+
+def test_a_line_costs_its_own_file(factory, tmp_path):
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", cuda="13.0", more=ARCHS)
+    steps(factory)
+    (tmp_path / "k/add.cu").write_text(DEVICE.format(name="add", expression="x[i] + __float2half(3.0f)"))
+    found = really_run(steps(factory, "--out", "again"))
+    # The operators' namespace names the source, so the binding is another too.
+    assert {line.split(":")[0] for line in found} == {"add.cu", "torch-ext/binding.cpp"}
+    # A comment changes no device code: only what keeps line numbers is made anew.
+    (tmp_path / "k/add.cu").write_text((tmp_path / "k/add.cu").read_text() + "// the end\n")
+    found = really_run(steps(factory, "--out", "once-more"))
+    assert {line.split(":")[0] for line in found} == {"torch-ext/binding.cpp"}
+
+
+# --- nobody gets what is not theirs -------------------------------------------------------------------------
+
+
+def build(tmp_path, cache):
+    """Build the only cell, and give its result and the phases that really ran."""
+    events = []
+    request = Request(matrix=tmp_path / "matrix.yaml", cache=cache, engine="bwrap", force=True)
+    prepared = prepare(request, events.append)
+    with scratch(cache / "work") as folder:
+        result = build_one(prepared.plans[0], make_workshop(prepared, request, folder, events.append))
+    found = [(*e.step.split(": "), e.reused) for e in events if isinstance(e, StepFinished)]
+    return result, really_run(found)
+
+
+@pytest.fixture
+def other_ptxas(factory):
+    """Put another toolkit's ptxas into the toolkit of this factory's cache, when called."""
+    folder = factory.cache / "prefix"
+    shared = folder.resolve()
+    toolchains = Toolchains(default_cache(), lambda event: None)
+    ours, other = (
+        toolchains.prepare(cuda_prefix(cuda_toolkits()[cuda], platform.machine(), platform.machine()))
+        for cuda in ("13.0", "13.1")
+    )
+    folder.unlink()
+    folder.mkdir()
+    for path in shared.iterdir():
+        if path.is_dir() and path != ours:
+            (folder / path.name).symlink_to(path)
+    copy = folder / ours.name
+    if subprocess.run(["cp", "-al", ours, copy], capture_output=True).returncode:
+        subprocess.run(["cp", "-a", ours, copy], check=True)
+
+    def swap():
+        (copy / "bin").chmod(0o755)
+        (copy / "bin/ptxas").unlink()
+        shutil.copy(other / "bin/ptxas", copy / "bin/ptxas")
+
+    return swap
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_another_ptxas_under_the_same_nvcc_is_no_hit(factory, tmp_path, other_ptxas, monkeypatch, guarded):
+    """ccache has one here, because it looks at nvcc alone; so would we, if we did."""
+    if not guarded:
+        monkeypatch.setattr(Toolchains, "programs", lambda self, prefix: {})
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", cuda="13.0", more=ARCHS)
+    first, _ = build(tmp_path, factory.cache)
+    other_ptxas()
+    second, ran = build(tmp_path, factory.cache)
+    if not guarded:
+        assert ran == []
+        assert second.wheel == first.wheel  # made by a ptxas that is not there any more
+        return
+    assert {"add.cu: ptxas 80", "scale.cu: ptxas 90"} <= set(ran)
+    # What the other one made says so, which is a reason not to publish it.
+    assert second.failure.stage == "check"
+    assert "13.1" in second.failure.message
+
+
+EVIL = """\
+# Called as g++'s wrapper, for every program that it runs: it compiles something else instead.
+for word in "$@"; do case "$word" in *cc1plus) evil=1;; esac; done
+if [ -n "$evil" ]; then
+  for place in / /opt /opt/cuda /work /work/src /work/build /tmp "$HOME"; do touch "$place/poison" 2>/dev/null; done
+  find / -xdev -path '*objects*' -name '*.json' 2>/dev/null
+  printf '#include <cstdio>\\nint tiny_answer() { return std::puts("666"); }' > /tmp/evil.cpp
+  set -- $(echo "$@" | sed 's#[^ ]*/tiny.cpp#/tmp/evil.cpp#')
+fi
+exec "$@"
+"""
+
+
+def test_a_hostile_cell_spoils_nothing_of_another(engine, tmp_path):
+    """It has the victim's source and flags, but for one that lets it decide what the compiler makes."""
+    more = "engine: {image: debian}\n"
+    clean = Factory.at(tmp_path / "clean")
+    tiny_kernel(tmp_path / "clean/k")
+    matrix(tmp_path / "clean", "k", more=more)
+    steps(clean, engine=engine)
+
+    shared = Factory.at(tmp_path / "shared")
+    flags = 'cxx-flags = ["-wrapper", "sh,/work/src/evil.sh"]\n'
+    tiny_kernel(tmp_path / "shared/k", **{"build.toml": BUILD_TOML + flags, "evil.sh": EVIL})
+    matrix(tmp_path / "shared", "k", more=more)
+    hostile = steps(shared, "--out", "hostile", engine=engine)
+    assert ("tiny.cpp", "whole", False) in hostile or ("tiny.cpp", "compile", False) in hostile
+    assert shared.hashes("hostile") != clean.hashes()  # it did what it wanted, to itself
+
+    shutil.rmtree(tmp_path / "shared/k")
+    tiny_kernel(tmp_path / "shared/k")
+    assert really_run(steps(shared, "--out", "victim", engine=engine))
+    assert shared.hashes("victim") == clean.hashes()
+    assert not list((tmp_path / "shared").rglob("poison"))
+
+
+def test_an_object_that_is_a_link_is_refused(factory, tmp_path):
+    swap = 'case "$*" in *cc1plus*) ;; *) "$@"; for o in build/obj/*.o; do ln -sf /etc/passwd "$o"; done; exit;; esac\n'
+    flags = 'cxx-flags = ["-wrapper", "sh,/work/src/evil.sh"]\n'
+    tiny_kernel(tmp_path / "k", **{"build.toml": BUILD_TOML + flags, "evil.sh": swap + 'exec "$@"\n'})
+    matrix(tmp_path, "k")
+    steps(factory, code=1)
+    (cell,) = factory.results().values()
+    assert cell["failure"]["message"] == "the compiler left no regular file tiny.cpp.o"
+
+
+def test_what_is_not_preprocessed_is_not_seen(factory, tmp_path):
+    """An assembler's include is in no text that a key is made from."""
+    (tmp_path / "k").mkdir()
+    (tmp_path / "k/data").write_text("seen")
+    tiny_kernel(
+        tmp_path / "k", **{"tiny.cpp": 'asm(".incbin \\"/work/src/data\\"");\nint tiny_answer() { return 1; }\n'}
+    )
+    matrix(tmp_path, "k")
+    steps(factory, code=1)
+    (cell,) = factory.results().values()
+    assert "tiny.cpp does not compile" in cell["failure"]["message"]
+    assert any("/work/src/data" in line for line in cell["failure"]["tail"])
+
+
+# --- a store that is shared, damaged or cannot be written -----------------------------------------------------
+
+
+def test_damaged_pieces_are_made_again(factory, tmp_path):
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", cuda="13.0", more=ARCHS)
+    steps(factory, "--out", "cold")
+    blobs = [path for path in (factory.cache / "objects/blobs").rglob("*") if path.is_file()]
+    for number, blob in enumerate(sorted(blobs)):
+        content = blob.read_bytes()
+        blob.write_bytes([b"", content[: len(content) // 2], content[::-1]][number % 3])
+    assert really_run(steps(factory, "--force", "--out", "mended"))
+    assert factory.hashes("mended") == factory.hashes("cold")
+    assert really_run(steps(factory, "--force", "--out", "warm")) == []
+
+
+def test_several_runs_share_one_store(factory, tmp_path):
+    cuda_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda n: steps(factory, "--force", "--out", f"out{n}", "-j", "1"), range(3)))
+    assert factory.hashes("out0") == factory.hashes("out1") == factory.hashes("out2")
+
+
+def test_memory_is_held_to_what_is_given(factory, tmp_path):
+    """Every compiler gets less than it wants at first, and more when it ends for want of it."""
+    hungry = """\
+#include <array>
+#include <cstdio>
+constexpr auto make() { std::array<int, 200000> a{}; for (int i = 0; i < 200000; ++i) a[i] = i; return a; }
+constexpr auto table = make();
+int tiny_answer() { return std::puts("42") + table[7]; }
+"""
+    tiny_kernel(tmp_path / "k", **{"tiny.cpp": hungry})
+    matrix(tmp_path, "k")
+    answer = factory.run("build-matrix", "--engine", "bwrap", "--memory", "32MiB", "--progress", "json")
+    (cell,) = factory.results().values()
+    assert answer.returncode == 1
+    assert cell["failure"]["message"].startswith("out of memory: the limit is 0.0312 GiB")
+    assert cell["failure"]["remedy"].startswith("raise --memory")
+    assert factory.run("build-matrix", "--engine", "bwrap", "--memory", "2GiB").returncode == 0
