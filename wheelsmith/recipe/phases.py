@@ -147,8 +147,11 @@ def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
     if step.kind is not StepKind.NVCC:
         raise Unsplittable(step.kind)
     reader = _DryRun(step)
-    for line in printed.splitlines():
-        reader.read(line)
+    try:
+        for line in printed.splitlines():
+            reader.read(line)
+    except (ValueError, LookupError, StopIteration) as error:
+        raise Unsplittable(f"a line that is not understood: {error}") from error
     return reader.phases()
 
 

@@ -1,0 +1,210 @@
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wheelsmith.model import Step, StepKind
+from wheelsmith.pipeline.jobs import jobs_of
+from wheelsmith.recipe.phases import (
+    PhaseKind,
+    Unsplittable,
+    check_tame,
+    device_phases,
+    host_phases,
+    source_of,
+    whole,
+)
+
+DATA = Path(__file__).parent / "data"
+OBJECT = "build/obj/add.cu.o"
+
+
+def nvcc(*flags: str) -> Step:
+    argv = ("/opt/cuda/bin/nvcc", "-ccbin", "g++", "-std=c++17", "-O3", *flags, "-objtemp")
+    return Step(kind=StepKind.NVCC, output=OBJECT, inputs=(), argv=(*argv, "-c", "/work/src/add.cu", "-o", OBJECT))
+
+
+def gxx(*flags: str, source: str = "/work/src/a.cpp") -> Step:
+    output = "build/obj/a.cpp.o"
+    return Step(kind=StepKind.CXX, output=output, inputs=(), argv=("g++", *flags, "-c", source, "-o", output))
+
+
+def printed(name: str) -> str:
+    return (DATA / f"nvcc-13.0-{name}.txt").read_text()
+
+
+def test_a_host_step_is_preprocessed_then_compiled():
+    text, compile_ = host_phases(gxx("-std=c++17", "-O3", "-DX=1", "-I", "/work/src", "-I/a", "-isystem", "/opt/torch"))
+    assert text.argv == (
+        *("g++", "-std=c++17", "-O3", "-DX=1", "-I", "/work/src", "-I/a", "-isystem", "/opt/torch"),
+        *("-E", "/work/src/a.cpp", "-o", "build/obj/a.cpp.o.ii"),
+    )
+    # What is preprocessed needs no macros and no folders: whoever has the text has all of them.
+    assert compile_.argv == ("g++", "-std=c++17", "-O3", "-c", "build/obj/a.cpp.o.ii", "-o", "build/obj/a.cpp.o")
+    assert compile_.reads == {"build/obj/a.cpp.o.ii": "build/obj/a.cpp.o.ii"}
+
+
+def test_c_stays_c():
+    text, compile_ = host_phases(gxx("-xc", "-O3", source="/work/src/a.c"))
+    assert "-xc" in text.argv
+    assert compile_.argv[-5:] == ("-xcpp-output", "-c", "build/obj/a.cpp.o.i", "-o", "build/obj/a.cpp.o")
+
+
+def test_nvccs_own_phases():
+    phases = device_phases(nvcc(), printed("two-capabilities"))
+    assert [phase.name for phase in phases] == [
+        *("preprocess", "cudafe++", "preprocess 80", "cicc 80", "ptxas 80"),
+        *("preprocess 90a", "cicc 90a", "ptxas 90a", "fatbinary", "g++"),
+    ]
+    made = dict.fromkeys(name for phase in phases for name in phase.writes)
+    assert all(name in made for phase in phases for name in phase.reads.values())
+    assert phases[-1].writes == (OBJECT,)
+    # The host's code includes what the last capability's cicc wrote for it.
+    assert phases[-1].reads[f"{OBJECT}.cudafe1.stub.c"] == f"{OBJECT}.compute_90a.cudafe1.stub.c"
+    assert not any("$" in word for phase in phases for word in phase.argv)
+
+
+def test_a_capability_more_changes_nothing_for_the_others():
+    one = {phase.name: phase for phase in device_phases(nvcc(), printed("one-capability"))}
+    two = {phase.name: phase for phase in device_phases(nvcc(), printed("two-capabilities"))}
+    for name in ("cudafe++", "cicc 80", "ptxas 80"):
+        assert one[name] == two[name]
+    for name in ("fatbinary", "g++"):
+        assert one[name].argv != two[name].argv
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvcc fatal   : Unknown option",
+        '#$ sh -c "cat /etc/passwd"',
+        "#$ nvlink a.o -o b.o",
+        '#$ g++ -c -x c++ "evil.cpp" -o "build/obj/add.cu.o"',
+        '#$ g++ -E "a.cu" -o "/etc/passwd"',
+        "#$ ptxas -arch=sm_80",
+        "#$ cudafe++ --c++17",
+        "#$ 'unbalanced",
+        "#$ ",
+    ],
+)
+def test_what_is_not_known_is_not_taken_apart(line):
+    with pytest.raises(Unsplittable):
+        device_phases(nvcc(), f"{line}\n{printed('one-capability')}")
+
+
+@given(data=st.data())
+def test_a_dry_run_without_one_of_its_lines_is_not_taken(data):
+    lines = [line for line in printed("one-capability").splitlines() if not re.match(r"#\$ (rm |[A-Z_]+=)", line)]
+    del lines[data.draw(st.integers(0, len(lines) - 1))]
+    with pytest.raises(Unsplittable):
+        device_phases(nvcc(), "\n".join(lines))
+
+
+TAME = [
+    "-O3",
+    "-Ofast",
+    "-DNDEBUG",
+    "-DX=a b",
+    "-UX",
+    "-fPIC",
+    "-fno-gnu-unique",
+    "-fopenmp",
+    "-mavx512f",
+    "-march=native",
+    "-Wall",
+    "-Wno-psabi",
+    "-w",
+    "-pthread",
+    "--expt-relaxed-constexpr",
+    "--use_fast_math",
+    "-lineinfo",
+    "-gencode=arch=compute_90a,code=sm_90a",
+    "-maxrregcount=64",
+    "--ptxas-options=-v",
+]
+WILD = [
+    "-wrapper",
+    "-B/work/src",
+    "-fplugin=/work/src/x.so",
+    "-fplugin-arg-x-y=z",
+    "-specs=/work/src/s",
+    "@/work/src/flags",
+    "-Wl,-rpath,/x",
+    "-Wp,-I/x",
+    "-Wa,-a=/work/x",
+    "-fprofile-use=/work/src/p",
+    "-fdump-tree-all",
+    "-include",
+    "-imacros",
+    "-save-temps",
+    "-M",
+    "-MD",
+    "-o",
+    "/work/src/other.cpp",
+    "-ccbin=evil",
+    "--options-file",
+    "-optf",
+    "-dlto",
+    "-rdc=true",
+    "-x",
+    "-fuse-ld=/x/ld",
+    "-run",
+    "--keep",
+    "-Xlinker",
+    "",
+    "-fsanitize-blacklist=/x",
+    "-fcompare-debug=-x",
+]
+
+
+@pytest.mark.parametrize("flag", TAME)
+def test_usual_options_are_tame(flag):
+    check_tame(gxx(flag))
+    check_tame(nvcc(flag))
+
+
+@pytest.mark.parametrize("flag", WILD)
+def test_options_that_run_or_read_things_are_not(flag):
+    with pytest.raises(Unsplittable):
+        check_tame(gxx(flag))
+    with pytest.raises(Unsplittable):
+        check_tame(nvcc(flag))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            ("-Xcompiler", value)
+            for value in ("-wrapper,sh", "-fPIC,-fplugin=x", "-B/x", "-Wl,-x", "-specs=x", "a.cpp")
+        ),
+        *(("-Xptxas", value) for value in ("--options-file=x", "-o", "@x")),
+        ("-Xcudafe", "--pch"),
+        ("-Xcompiler",),
+    ],
+)
+def test_options_in_options_are_looked_at_too(words):
+    with pytest.raises(Unsplittable):
+        check_tame(nvcc(*words))
+
+
+def test_options_in_options_may_be_tame():
+    check_tame(nvcc("-Xcompiler", "-fPIC,-fno-gnu-unique", "-Xptxas", "-v,-O3", "-Xcudafe", "--diag_suppress=20012"))
+
+
+def test_in_a_sandbox_that_starts_slowly_phases_run_together():
+    phases = device_phases(nvcc(), printed("two-capabilities"))
+    texts, compile_ = jobs_of(phases, together=True)
+    assert [phase.kind for phase in texts.phases] == [PhaseKind.PREPROCESS] * 3
+    assert set(compile_.reads.values()) == set(texts.writes)
+    assert compile_.writes == (OBJECT,)
+    assert not compile_.is_whole
+    (only,) = jobs_of(whole(nvcc()), together=True)
+    assert only.is_whole
+    assert len(jobs_of(phases, together=False)) == len(phases)
+
+
+def test_a_step_names_its_source():
+    assert source_of(nvcc()) == "add.cu"
