@@ -28,7 +28,7 @@ def test_a_plan_as_data(monkeypatch, capsys, tmp_path):
         None,
     ]
     assert {plan["folded"]["cell"] for plan in plans if plan["folded"]} == {"torch212-cxx11-cu130-x86_64-linux"}
-    assert plans[3]["not_folded"] == "the wheel of CUDA 13.0 is for other gpu-archs"
+    assert plans[3]["not_folded"] == "a rule sets other gpu-archs than for CUDA 13.0"
     assert [plan["wheel"]["version"] for plan in plans] == ["1+cu130", "1+cu130", "1+cu130", "1+cu132"]
     shown = run_command(monkeypatch, capsys, "plan", "--engine", "local")
     assert "4 cells → 2 builds, 0 of them made before\n  1 cell folded: " in shown.out

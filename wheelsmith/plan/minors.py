@@ -64,9 +64,9 @@ def plan_by_oldest_minor(
 
 def _other_settings(cell: Cell, other: Cell) -> str | None:
     if cell.settings.image != other.settings.image:
-        return f"the wheel of CUDA {other.cuda} is built in another image"
+        return f"a rule sets another image than for CUDA {other.cuda}"
     if cell.settings.gpu_archs != other.settings.gpu_archs:
-        return f"the wheel of CUDA {other.cuda} is for other gpu-archs"
+        return f"a rule sets other gpu-archs than for CUDA {other.cuda}"
     return None
 
 
