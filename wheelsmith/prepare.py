@@ -9,9 +9,9 @@ from pathlib import Path
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.errors import MatrixError, Place
 from wheelsmith.events import Listener, Notice
-from wheelsmith.matrix import Matrix, expand, idle_rules, load_matrix, select
+from wheelsmith.matrix import CudaCompatibility, Matrix, expand, idle_rules, load_matrix, select
 from wheelsmith.model import BuildPlan, Cell, Excluded
-from wheelsmith.plan import plan_kernel, plan_project
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project
 from wheelsmith.recipe import (
     PROJECT_FILES,
     KernelSource,
@@ -57,7 +57,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A request thought through: what will be built, where, and what will not and why."""
+    """A request thought through: what will be built, where, and what will not and why.
+
+    :param apart: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
+    """
 
     matrix: Matrix
     kernel: str
@@ -65,6 +68,7 @@ class Prepared:
     engine: Engine
     plans: tuple[BuildPlan, ...]
     excluded: tuple[Excluded, ...]
+    apart: dict[str, str]
     out: Path
 
 
@@ -85,7 +89,8 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     matrix = load_matrix(request.matrix)
     for rule in idle_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
-    answers = select(expand(matrix), only=request.only, skip=request.skip)
+    everything = expand(matrix)
+    answers = select(everything, only=request.only, skip=request.skip)
     base = request.matrix.resolve().parent
     source = fetch_source(matrix.kernel, base=base)
     spec = _read_spec(source, matrix, request.matrix.name)
@@ -100,6 +105,7 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         kernel=kernel,
         engine=engine,
         toolchains=Toolchains(request.cache, listen),
+        older=_older(matrix, everything),
     )
     planned = tuple(planner.plan(answer) for answer in answers)
     return Prepared(
@@ -109,8 +115,15 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         engine=engine,
         plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
+        apart=planner.apart,
         out=(request.out or base / matrix.output.path).absolute(),
     )
+
+
+def _older(matrix: Matrix, answers: tuple[Cell | Excluded, ...]) -> dict[str, tuple[Cell, ...]]:
+    if matrix.cuda_compatibility is not CudaCompatibility.OLDEST_MINOR:
+        return {}
+    return older_minors(answer for answer in answers if isinstance(answer, Cell))
 
 
 def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], listen: Listener) -> Engine:
@@ -129,28 +142,46 @@ def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], lis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planner:
-    """Plans cells of one kernel; asks the engine for each image's compilers once."""
+    """Plans cells of one kernel; asks the engine for each image's compilers once.
+
+    :param older: cell id → the cells that may answer for it.
+    :param apart: is filled while planning, see ``Prepared``.
+    """
 
     matrix: Matrix
     spec: KernelSpec | ProjectSpec
     kernel: KernelSource
     engine: Engine
     toolchains: Toolchains
+    older: dict[str, tuple[Cell, ...]]
+    apart: dict[str, str] = field(default_factory=dict)
     workplaces: dict[str | None, Workplace] = field(default_factory=dict)
+    planned: dict[str, BuildPlan | Excluded] = field(default_factory=dict)
 
     def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
         if isinstance(answer, Excluded):
             return answer
-        image = answer.settings.image
+        made, apart = plan_by_oldest_minor(answer, self.older.get(answer.id, ()), self._by_itself)
+        if apart:
+            self.apart[answer.id] = apart
+        return made
+
+    def _by_itself(self, cell: Cell) -> BuildPlan | Excluded:
+        if cell.id not in self.planned:
+            self.planned[cell.id] = self._make(cell)
+        return self.planned[cell.id]
+
+    def _make(self, cell: Cell) -> BuildPlan | Excluded:
+        image = cell.settings.image
         if image and not self.engine.has_images:
             reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
-            return Excluded(cell=answer, reason=f"{reason}: use --engine podman or docker")
+            return Excluded(cell=cell, reason=f"{reason}: use --engine podman or docker")
         named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
         workplace = self._workplace(image or self.matrix.engine.image)
         if isinstance(self.spec, KernelSpec):
-            return plan_kernel(answer, spec=self.spec, source=self.kernel, workplace=workplace, **named)
+            return plan_kernel(cell, spec=self.spec, source=self.kernel, workplace=workplace, **named)
         resolve = self.toolchains.lock
-        return plan_project(answer, spec=self.spec, source=self.kernel, workplace=workplace, resolve=resolve, **named)
+        return plan_project(cell, spec=self.spec, source=self.kernel, workplace=workplace, resolve=resolve, **named)
 
     def _workplace(self, image: str | None) -> Workplace:
         if image not in self.workplaces:
@@ -168,6 +199,13 @@ def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pr
                 remedy="remove python from axes",
             )
         return parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
+        raise MatrixError(
+            "cuda-compatibility: oldest-minor is for kernels in kernel-builder layout; what another build system makes "
+            "of a newer CUDA is not known before it runs",
+            where=Place(file=file),
+            remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
+        )
     return parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
 
 

@@ -101,6 +101,28 @@ def test_uv_takes_the_wheel_for_its_torch(root, torch, index, tmp_path):
     assert f"kernel==1+{root}.torch{torch}" in answer.stdout
 
 
+def test_pip_finds_the_oldest_minors_wheel_where_newer_ones_look(tmp_path):
+    """One wheel a torch, made with CUDA 13.0, for the cells of 13.0 and 13.2; and one that 13.2 had to make itself."""
+    wheels = []
+    for torch, made, serves in (("2.12", "130", ("13.0", "13.2")), ("2.13", "132", ("13.2",))):
+        path = make_wheel(tmp_path, "kernel", f"1+cu{made}.torch{torch}", requires=(f"torch=={torch}.*",))
+        cells = tuple(Cell(torch=torch, cuda=cuda, arch="x86_64") for cuda in serves)
+        wheels.append(IndexedWheel(wheel=wheel_file(path), path=path, cells=cells))
+        make_wheel(tmp_path / "torches", "torch", f"{torch}.0")
+    FolderIndex(tmp_path / "index").add(wheels, upload_time=NOW)
+    with served(tmp_path / "index") as url:
+        for torch, made in (("2.12", "130"), ("2.13", "132")):
+            answer = pip(
+                *("install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),
+                *("--index-url", f"{url}/cu132/", "--find-links", str(tmp_path / "torches")),
+                *("kernel", f"torch=={torch}.0"),
+            )
+            assert answer.returncode == 0, answer.stderr
+            chosen = {i["metadata"]["name"]: i["metadata"]["version"] for i in json.loads(answer.stdout)["install"]}
+            assert chosen == {"kernel": f"1+cu{made}.torch{torch}", "torch": f"{torch}.0"}
+        assert "1+cu130.torch2.12" in pip("index", "versions", "-i", f"{url}/cu130/", "kernel").stdout
+
+
 def test_pip_takes_an_exact_pin_from_the_root_for_all(index, tmp_path):
     _, url = index
     answer = pip("download", "--no-deps", "-d", str(tmp_path), "-i", f"{url}/simple/", "kernel==1+cu130.torch2.9")

@@ -125,7 +125,12 @@ def _keep_results(prepared: Prepared, finished: RunFinished, *, as_json: bool) -
     from wheelsmith.report.results import github_summary
 
     data = results_json(
-        prepared.kernel, prepared.plans, finished.results, prepared.excluded, interrupted=finished.interrupted
+        prepared.kernel,
+        prepared.plans,
+        finished.results,
+        prepared.excluded,
+        prepared.apart,
+        interrupted=finished.interrupted,
     )
     text = json.dumps(data, indent=1) + "\n"
     atomic_write(prepared.out / "results.json", text.encode())

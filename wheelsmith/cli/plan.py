@@ -10,6 +10,7 @@ import click
 from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
 from wheelsmith.prepare import Prepared, Request, prepare
 from wheelsmith.run import cached_digests
+from wheelsmith.schedule import fold, folded
 
 
 @click.command("plan")
@@ -42,22 +43,33 @@ def command(
 
 def plan_json(prepared: Prepared) -> dict[str, object]:
     """Give the whole plan as data."""
+    shared = folded(fold(prepared.plans))
     return {
         "schema_version": 1,
         "kernel": prepared.kernel,
         "engine": prepared.engine.name,
-        "plans": [{**plan.to_json(), "digest": plan.build_digest} for plan in prepared.plans],
+        "plans": [
+            {
+                **plan.to_json(),
+                "digest": plan.build_digest,
+                "folded": shared[plan.cell.id].to_json() if plan.cell.id in shared else None,
+                "not_folded": prepared.apart.get(plan.cell.id),
+            }
+            for plan in prepared.plans
+        ],
         "excluded": [{"id": item.cell.id, **item.to_json()} for item in prepared.excluded],
     }
 
 
 def show_plan(prepared: Prepared, request: Request) -> None:
     """Print the plan as a table on stdout."""
-    from wheelsmith.report import make_console, plan_table
+    from wheelsmith.report import make_console, plan_table, reasons, totals
 
     cached = cached_digests(prepared, request)
     console = make_console(stderr=False)
-    console.print(plan_table(prepared.plans, prepared.excluded, cached))
-    digests = {plan.build_digest for plan in prepared.plans}
-    cells = len(prepared.plans)
-    console.print(f"{cells} cells → {len(digests)} wheels, {len(digests & cached)} of them made before")
+    console.print(plan_table(prepared.plans, prepared.excluded, cached, prepared.apart))
+    builds = fold(prepared.plans)
+    made = sum(build.plan.build_digest in cached for build in builds)
+    console.print(f"{totals(builds)}, {made} of them made before")
+    for line in reasons(folded(builds)):
+        console.print(f"  {line}")

@@ -3,9 +3,10 @@
 from wheelsmith.matrix.expand import expand, idle_rules
 from wheelsmith.matrix.load import load_matrix, parse_matrix
 from wheelsmith.matrix.select import cell_of, select
-from wheelsmith.matrix.types import EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
+from wheelsmith.matrix.types import CudaCompatibility, EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
 
 __all__ = [
+    "CudaCompatibility",
     "EngineChoice",
     "KernelRef",
     "Matrix",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 from wheelsmith.facts import cuda_toolkits, torch_releases, why_incompatible
-from wheelsmith.matrix.types import Matrix, Rule
+from wheelsmith.matrix.types import CudaCompatibility, Matrix, Rule
 from wheelsmith.model import Cell, CellSettings, Excluded
 
 
@@ -58,7 +58,9 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
     if cell.cuda is None:
         return None
     same_major = any(built.split(".")[0] == cell.cuda.split(".")[0] for built in release.cuda)
-    if not (matrix.any_cuda_minor and same_major) and (reason := why_incompatible(release, cell.cuda)):
+    if not (same_major and matrix.cuda_compatibility is not CudaCompatibility.HUB) and (
+        reason := why_incompatible(release, cell.cuda)
+    ):
         return reason
     return _why_no_toolkit(cell.cuda, cell.settings.image or matrix.engine.image)
 

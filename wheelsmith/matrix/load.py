@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from wheelsmith.errors import MatrixError, Mistakes, Place
-from wheelsmith.matrix.types import EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
+from wheelsmith.matrix.types import CudaCompatibility, EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
 from wheelsmith.model import CellSettings
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),
         settings=CellSettings(gpu_archs=tuple(model.gpu_archs) if model.gpu_archs else None),
-        any_cuda_minor=model.cuda_compatibility == "minor",
+        cuda_compatibility=CudaCompatibility(model.cuda_compatibility),
         rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
         engine=EngineChoice(
             name=model.engine.name,

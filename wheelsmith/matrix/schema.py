@@ -271,10 +271,11 @@ class MatrixModel(_Model):
         alias="gpu-archs",
         description="Compute capabilities for every CUDA cell; default: the toolkit's own",
     )
-    cuda_compatibility: Literal["hub", "minor"] = Field(
+    cuda_compatibility: Literal["hub", "minor", "oldest-minor"] = Field(
         "hub",
         alias="cuda-compatibility",
-        description="hub: no CUDA newer than torch's own. minor: any minor of the same CUDA major",
+        description="hub: no CUDA newer than torch's own. minor: any minor of the same CUDA major. "
+        "oldest-minor: the same, and one wheel, made with the oldest, serves the newer ones",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -82,6 +83,14 @@ class Rule(Record):
     image: str | None = None
 
 
+class CudaCompatibility(StrEnum):
+    """How far a wheel may be from its cell's CUDA; each allows what those before it do."""
+
+    HUB = "hub"
+    MINOR = "minor"
+    OLDEST_MINOR = "oldest-minor"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice(Record):
     """Where cells are built; ``memory`` and ``disk`` in bytes, ``seconds`` of wall time for one cell.
@@ -111,8 +120,9 @@ class Matrix(Record):
     :param cuda: ``cpu`` or ``major.minor``.
     :param python: empty for a kernel in the Hub's layout, whose wheels serve every Python.
     :param settings: what holds for every cell before rules.
-    :param any_cuda_minor: build also with a CUDA newer than torch's own, of the same major: CUDA's minor-version
-        compatibility, which needs a recent driver.
+    :param cuda_compatibility: ``hub`` is the Hub loader's rule: no CUDA newer than torch's own. ``minor`` builds also
+        with a newer one of the same major: CUDA's minor-version compatibility, which needs a recent driver.
+        ``oldest-minor`` has the oldest CUDA of a major answer for the newer ones.
     """
 
     kernel: KernelRef
@@ -122,7 +132,7 @@ class Matrix(Record):
     arch: tuple[str, ...]
     python: tuple[str, ...] = ()
     settings: CellSettings = field(default_factory=CellSettings)
-    any_cuda_minor: bool = False
+    cuda_compatibility: CudaCompatibility = CudaCompatibility.HUB
     rules: tuple[Rule, ...] = ()
     engine: EngineChoice = field(default_factory=EngineChoice)
     output: OutputSettings = field(default_factory=OutputSettings)

@@ -2,8 +2,8 @@
 
 from wheelsmith.report.choose import reporter
 from wheelsmith.report.errors import show_error
-from wheelsmith.report.grid import plan_table
+from wheelsmith.report.grid import plan_table, reasons, totals
 from wheelsmith.report.results import results_json
 from wheelsmith.report.style import make_console
 
-__all__ = ["make_console", "plan_table", "reporter", "results_json", "show_error"]
+__all__ = ["make_console", "plan_table", "reasons", "reporter", "results_json", "show_error", "totals"]

@@ -1,20 +1,25 @@
-"""A plan as a table for people."""
+"""A plan as a table for people, and in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wheelsmith.model import BuildPlan, Excluded
+from wheelsmith.schedule import Build, Folded, fold, folded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def plan_table(plans: Sequence[BuildPlan], excluded: Sequence[Excluded], cached: frozenset[str]) -> Table:
+def plan_table(
+    plans: Sequence[BuildPlan], excluded: Sequence[Excluded], cached: frozenset[str], apart: Mapping[str, str]
+) -> Table:
     """Give every cell with what will be done, or why nothing will.
 
     :param cached: build digests whose wheel is in the store.
+    :param apart: cell id → why no older minor of its CUDA answers for it.
     """
     from rich.table import Table
     from rich.text import Text
@@ -22,13 +27,30 @@ def plan_table(plans: Sequence[BuildPlan], excluded: Sequence[Excluded], cached:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("cell", "answer", "wheel, or reason"):
         table.add_column(column, overflow="fold", no_wrap=column == "cell")
-    seen: set[str] = set()
+    shared = folded(fold(plans))
     for plan in plans:
-        digest = plan.build_digest
-        answer = "cached" if digest in cached else "folded" if digest in seen else "build"
-        seen.add(digest)
-        wheel = plan.wheel
-        table.add_row(plan.cell.id, answer, Text(f"{wheel.distribution} {wheel.version}"))
+        cell = plan.cell.id
+        if whose := shared.get(cell):
+            table.add_row(cell, "folded", Text(f"{whose.cell}: {whose.reason}"))
+            continue
+        answer = "cached" if plan.build_digest in cached else "build"
+        wheel = f"{plan.wheel.distribution} {plan.wheel.version}"
+        table.add_row(cell, answer, Text(f"{wheel}; not folded: {apart[cell]}" if cell in apart else wheel))
     for item in excluded:
         table.add_row(item.cell.id, "excluded", Text(item.reason), style="dim")
     return table
+
+
+def totals(builds: Sequence[Build]) -> str:
+    """Give ``24 cells → 6 builds``."""
+    return f"{_count(sum(len(build.plans) for build in builds), 'cell')} → {_count(len(builds), 'build')}"
+
+
+def reasons(shared: Mapping[str, Folded]) -> list[str]:
+    """Give a line for each reason that cells are folded for, the most frequent first."""
+    counts = Counter(whose.reason for whose in shared.values())
+    return [f"{_count(count, 'cell')} folded: {reason}" for reason, count in counts.most_common()]
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

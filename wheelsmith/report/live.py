@@ -20,7 +20,8 @@ from wheelsmith.events import (
     Transfer,
 )
 from wheelsmith.report.style import ID_WIDTH, duration, outcome, sign, size
-from wheelsmith.report.summary import show_summary
+from wheelsmith.report.summary import show_start, show_summary
+from wheelsmith.schedule import Folded
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -44,6 +45,7 @@ class LiveReporter:
 
         self._console = console
         self._out = out
+        self._shared: dict[str, Folded] = {}
         self._running: dict[str, _Running] = {}
         self._transfer = ""
         self._left = 0
@@ -63,9 +65,7 @@ class LiveReporter:
         match event:
             case RunStarted():
                 self._left = len(event.plans)
-                self._print(
-                    f"{event.kernel} · {len(event.plans)} cells · {len(event.excluded)} excluded · {event.engine}"
-                )
+                self._shared = show_start(event, self._console)
             case CellStarted():
                 self._running[event.cell_id] = _Running(start=time.monotonic())
             case CellStage() if cell := self._running.get(event.cell_id):
@@ -78,7 +78,8 @@ class LiveReporter:
                 self._running.pop(result.cell.id, None)
                 self._left -= 1
                 mark, style = sign(result.status, self._console)
-                self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {outcome(result)}", style)
+                words = outcome(result, self._shared.get(result.cell.id))
+                self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
             case Transfer():
                 done = event.total and event.done >= event.total
                 self._transfer = "" if done else f"{event.name}  {size(event.done)} of {size(event.total)}"

@@ -21,7 +21,8 @@ from wheelsmith.events import (
 )
 from wheelsmith.model import Status
 from wheelsmith.report.style import ID_WIDTH, outcome, sign, size
-from wheelsmith.report.summary import show_summary
+from wheelsmith.report.summary import show_start, show_summary
+from wheelsmith.schedule import Folded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,21 +34,21 @@ class PlainReporter:
     def __init__(self, console: Console, out: Path) -> None:
         self._console = console
         self._out = out
+        self._shared: dict[str, Folded] = {}
 
     def __call__(self, event: Event) -> None:
         """Write what the event is worth."""
         match event:
             case RunStarted():
-                self._say(
-                    f"{event.kernel} · {len(event.plans)} cells · {len(event.excluded)} excluded · {event.engine}"
-                )
+                self._shared = show_start(event, self._console)
             case CellStarted():
                 self._say(f"  {event.cell_id}  started")
             case CellFinished(result=result):
                 mark, style = sign(result.status, self._console)
-                self._say(f"{mark} {result.cell.id:<{ID_WIDTH}}  {outcome(result)}", style)
+                words = outcome(result, self._shared.get(result.cell.id))
+                self._say(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
                 if result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
-                    self._say(f"::error title={result.cell.id}::{outcome(result)}")
+                    self._say(f"::error title={result.cell.id}::{words}")
             case Transfer() if event.total and event.done >= event.total:
                 self._say(f"  fetched {event.name} ({size(event.total)})")
             case Notice():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wheelsmith import __version__
 from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded
 from wheelsmith.report.style import duration, seconds, size
+from wheelsmith.schedule import fold, folded
 
 
 def results_json(
@@ -15,16 +16,23 @@ def results_json(
     plans: Sequence[BuildPlan],
     results: Sequence[BuildResult],
     excluded: Sequence[Excluded],
+    apart: Mapping[str, str],
     *,
     interrupted: bool,
 ) -> dict[str, Any]:
-    """Give the run's outcome as data; every selected cell is in it, by its id."""
+    """Give the run's outcome as data; every selected cell is in it, by its id.
+
+    :param apart: cell id → why no older minor of its CUDA answers for it.
+    """
+    shared = folded(fold(plans))
     answered = {result.cell.id: result for result in results}
     cells: dict[str, dict[str, Any]] = {}
     for plan in plans:
         result = answered.get(plan.cell.id)
         cells[plan.cell.id] = {
             **(result.to_json() if result else {"cell": plan.cell.to_json(), "status": "cancelled"}),
+            "folded": shared[plan.cell.id].to_json() if plan.cell.id in shared else None,
+            "not_folded": apart.get(plan.cell.id),
             "version": plan.wheel.version,
             "requires_torch": plan.wheel.stable_abi or plan.wheel.torch,
             "gpu_archs": list(plan.wheel.gpu_archs),

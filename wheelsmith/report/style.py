@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from wheelsmith.model import BuildResult, Status
+from wheelsmith.schedule import Folded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,8 +59,13 @@ def seconds(result: BuildResult) -> float:
     return sum(timing.seconds for timing in result.timings)
 
 
-def outcome(result: BuildResult) -> str:
-    """Say in a few words how a cell ended."""
+def outcome(result: BuildResult, whose: Folded | None) -> str:
+    """Say in a few words how a cell ended.
+
+    :param whose: the wheel that it shares, if it is not its own.
+    """
+    if whose and result.status is Status.FOLDED:
+        return f"{result.status:>8}  {whose.cell}: {whose.reason}"
     if result.wheel:
         took = duration(seconds(result)) if result.timings else result.status.value
         return f"{took:>8}  {size(result.wheel.size):>9}  {result.wheel.filename}"

@@ -1,4 +1,4 @@
-"""The last words of every run, also of one that was interrupted."""
+"""The first words of every run, and the last, also of one that was interrupted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.events import RunFinished
+from wheelsmith.events import RunFinished, RunStarted
 from wheelsmith.model import BuildResult, Status
+from wheelsmith.report.grid import reasons, totals
 from wheelsmith.report.style import duration
+from wheelsmith.schedule import Folded, fold, folded
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+def show_start(started: RunStarted, console: Console) -> dict[str, Folded]:
+    """Write what a run will do; give whose wheels its cells share."""
+    builds = fold(started.plans)
+    shared = folded(builds)
+    console.print(
+        f"{started.kernel} · {totals(builds)} · {len(started.excluded)} excluded · {started.engine}", soft_wrap=True
+    )
+    for line in reasons(shared):
+        console.print(f"  {line}", soft_wrap=True)
+    return shared
 
 
 def show_summary(finished: RunFinished, out: Path, console: Console) -> None:

@@ -1,0 +1,374 @@
+"""Which cells share a wheel, why, and that each of them is served by it."""
+
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packaging.metadata import parse_email
+from packaging.requirements import Requirement
+from packaging.version import Version
+from rich.console import Console
+
+from wheelsmith.facts import cuda_toolkits, torch_releases
+from wheelsmith.matrix import CudaCompatibility, cell_of, expand, parse_matrix
+from wheelsmith.model import BuildPlan, Cell, Excluded, SourceId
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel
+from wheelsmith.recipe import KernelSource, parse_build_toml
+from wheelsmith.report import plan_table, reasons, totals
+from wheelsmith.schedule import fold, folded
+from wheelsmith.workplace import CudaHome, ImageId, Toolset, Workplace
+
+GENERAL = """\
+[general]
+name = "shelf"
+version = 1
+edition = 5
+license = "Apache-2.0"
+backends = ["cpu", "cuda"]
+"""
+COMPILED = (
+    GENERAL
+    + """\
+[torch]
+src = ["b.cpp"]
+{torch}
+[kernel.host]
+backend = "cpu"
+depends = []
+src = ["a.cpp"]
+
+[kernel.device]
+backend = "cuda"
+depends = []
+src = ["a.cu"]
+{device}
+"""
+)
+NEWER = '[kernel.newer]\nbackend = "cuda"\ndepends = []\nsrc = ["n.cu"]\ncuda-minver = "13.1"\n'
+STABLE = 'stable-abi = "2.10"'
+KERNELS = {
+    "plain": COMPILED.format(torch="", device=""),
+    "stable": COMPILED.format(torch=STABLE, device=""),
+    "stable on CUDA": COMPILED.format(torch='stable-abi = {cuda = "2.11"}', device=""),
+    "stable with a newest torch": COMPILED.format(torch=STABLE + '\nmaxver = "2.13"', device=""),
+    "more from CUDA 13.1 on": COMPILED.format(torch=STABLE, device=NEWER),
+    "capabilities of its own": COMPILED.format(torch="", device='cuda-capabilities = ["8.0", "9.0a", "10.7+PTX"]'),
+    "noarch": GENERAL + "[torch-noarch]\n",
+}
+SOURCE = KernelSource(
+    id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16),
+    paths=("a.cpp", "a.cu", "b.cpp", "n.cu", "torch-ext/shelf/__init__.py"),
+    readme=None,
+)
+
+
+def workplace(image):
+    """What there is to build with: each image has compilers of its own, and perhaps a toolkit."""
+    compilers = tuple(
+        Toolset(arch=arch, cxx=f"{arch}-g++", version="g++ 12", digest=f"{image}{arch}")
+        for arch in ("x86_64", "aarch64")
+    )
+    found = image.removeprefix("cuda-") if image and image.startswith("cuda-") else None
+    return Workplace(
+        image=ImageId(name=image, digest=f"sha256:{image}") if image else None,
+        machine="x86_64",
+        python="3.11",
+        toolsets=compilers,
+        pythons={},
+        cuda=CudaHome(home="/usr/local/cuda", version=found, release=found + ".1", digest=found) if found else None,
+    )
+
+
+def planned(text, kernel="plain"):
+    """Plan every cell of a matrix as prepare does: plans, exclusions, and why cells are apart."""
+    matrix, spec = parse_matrix(f"kernel: {{path: k}}\n{text}"), parse_build_toml(KERNELS[kernel])
+    answers = expand(matrix)
+    oldest = matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR
+    older = older_minors(answer for answer in answers if isinstance(answer, Cell)) if oldest else {}
+
+    def alone(cell):
+        where = workplace(cell.settings.image or matrix.engine.image)
+        return plan_kernel(cell, spec=spec, source=SOURCE, distribution=None, version=None, workplace=where)
+
+    plans, excluded, apart = [], [], {}
+    for answer in answers:
+        made, why = answer, None
+        if isinstance(answer, Cell):
+            made, why = plan_by_oldest_minor(answer, older.get(answer.id, ()), alone)
+        (excluded if isinstance(made, Excluded) else plans).append(made)
+        if why:
+            apart[answer.id] = why
+    return plans, excluded, apart
+
+
+# --- examples -----------------------------------------------------------------------------------------------
+
+SIX = "axes: {torch: [2.10, 2.11, 2.12, 2.13, 2.14, 2.15], cuda: [13.0, 13.2]}\n"
+
+
+@pytest.mark.parametrize(
+    ("compatibility", "versions"), [("minor", ["1+cu130", "1+cu132"]), ("oldest-minor", ["1+cu130"])]
+)
+def test_six_torches_and_two_cudas(compatibility, versions):
+    plans, excluded, _ = planned(f"{SIX}cuda-compatibility: {compatibility}\n", "stable")
+    assert (len(plans), excluded) == (12, [])
+    assert [build.plan.wheel.version for build in fold(plans)] == versions
+
+
+def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_stand():
+    axes = "axes: {torch: [2.13], cuda: [13.2, cpu, 13.0, 13.1]}\ncuda-compatibility: oldest-minor\n"
+    plans, _, apart = planned(axes)
+    cuda, cpu = fold(plans)
+    assert [plan.cell.cuda for plan in cuda.plans] == ["13.0", "13.2", "13.1"]
+    assert [plan.cell.cuda for plan in cpu.plans] == [None]
+    assert {plan.wheel.version for plan in cuda.plans} == {"1+cu130.torch2.13"}
+    assert {plan.cuda.version for plan in cuda.plans} == {"13.0"}
+    whose = folded([cuda, cpu])
+    assert whose.keys() == {"torch213-cxx11-cu131-x86_64-linux", "torch213-cxx11-cu132-x86_64-linux"}
+    assert {(f.cell, f.reason) for f in whose.values()} == {
+        ("torch213-cxx11-cu130-x86_64-linux", "CUDA minor-version compatibility")
+    }
+    assert apart == {}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rules", "newer", "why"),
+    [
+        (
+            "plain",
+            "set: {gpu-archs: [9.0]}\n    where: {cuda: 13.2}",
+            "13.2",
+            "a rule sets other gpu-archs than for CUDA 13.0",
+        ),
+        (
+            "plain",
+            "set: {image: deb}\n    where: {cuda: 13.2}",
+            "13.2",
+            "a rule sets another image than for CUDA 13.0",
+        ),
+        ("more from CUDA 13.1 on", None, "13.2", "the wheel of CUDA 13.0 leaves out n.cu"),
+        ("capabilities of its own", None, "13.5", "CUDA 13.0 makes no code for 10.7+PTX"),
+        (
+            "plain",
+            "set: {gpu-archs: [10.7]}\n    where: {cuda: '*'}",
+            "13.5",
+            "CUDA 13.0 has no wheel: CUDA 13.0 cannot make",
+        ),
+    ],
+)
+def test_what_is_not_folded_and_why(kernel, rules, newer, why):
+    text = f"axes: {{torch: [2.13], cuda: [13.0, {newer}]}}\ncuda-compatibility: oldest-minor\n"
+    plans, _, apart = planned(text + (f"rules:\n  - {rules}\n" if rules else ""), kernel)
+    assert (
+        plans[-1].wheel.version
+        == f"1+cu{newer.replace('.', '')}{'' if 'stable-abi' in KERNELS[kernel] else '.torch2.13'}"
+    )
+    assert apart[plans[-1].cell.id].startswith(why)
+    assert folded(fold(plans)) == {}
+
+
+def test_a_default_list_that_the_older_toolkit_cannot_make():
+    """CUDA 12.8 makes code for Blackwell unasked, which 12.4 does not know; 12.9 asks for nothing more than 12.8."""
+    text = (
+        "axes: {torch: [2.9], cuda: [12.6, 12.8, 12.9]}\ncuda-compatibility: oldest-minor\nengine: {image: cuda-12.8}\n"
+    )
+    plans, excluded, apart = planned(text)
+    assert [item.cell.cuda for item in excluded] == ["12.6", "12.9"]
+    assert apart["torch29-cxx11-cu128-x86_64-linux"].startswith("CUDA 12.6 has no wheel: image cuda-12.8 has CUDA 12.8")
+    assert [plan.wheel.version for plan in plans] == ["1+cu128.torch2.9"]
+
+
+def test_code_is_compared_source_by_source():
+    """All that the newer toolkit makes is in the older one's list, but not for every source."""
+    older, newer = (planned(f"axes: {{torch: [2.13], cuda: [{c}]}}\n")[0][0] for c in ("13.0", "13.2"))
+    less = [
+        step if step.output != "build/obj/a.cu.o" else type(step)(**{**_fields(step), "argv": step.argv[:-1]})
+        for step in older.recipe.steps
+    ]
+    changed = BuildPlan.from_json(
+        {**older.to_json(), "recipe": {**older.recipe.to_json(), "steps": [s.to_json() for s in less]}}
+    )
+    made, why = plan_by_oldest_minor(newer.cell, (older.cell,), {newer.cell: newer, older.cell: changed}.get)
+    assert (made, why) == (newer, "CUDA 13.0 compiles it differently")
+
+
+def _fields(record):
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
+def test_a_selection_changes_no_plan():
+    """A job that builds one cell gives the wheel that a run of the whole matrix gives."""
+    plans, _, _ = planned(f"{SIX}cuda-compatibility: oldest-minor\n")
+    for plan in plans:
+        alone = fold([plan])
+        assert alone[0].plan == plan
+        assert plan.wheel.cuda == "13.0"
+
+
+# --- CPU cells ----------------------------------------------------------------------------------------------
+
+cudas = st.lists(st.sampled_from([c for c in cuda_toolkits() if c.startswith("13")]), unique=True)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_nothing_of_cuda_is_in_a_cpu_plan(kernel):
+    (plan,), _, _ = planned("axes: {torch: [2.13], cuda: [cpu]}\ngpu-archs: [9.0]\n", kernel)
+    text = json.dumps({**plan.to_json(), "cell": None}).lower()
+    # The operators' names and the package's files may say cuda; commands, toolkits and versions must not.
+    assert plan.cuda is None
+    assert plan.wheel.cuda is None
+    assert plan.wheel.gpu_archs == ()
+    assert "cudart" not in text
+    assert "nvcc" not in text
+    assert "torch_cuda" not in text
+
+
+@given(one=cudas, other=cudas, archs=st.sampled_from(["", "gpu-archs: [8.0]\n", "gpu-archs: [9.0, 10.0+PTX]\n"]))
+def test_a_cpu_wheel_does_not_know_the_matrixs_cudas(one, other, archs):
+    def cpu(cuda, more=""):
+        axes = f"axes: {{torch: [2.11, 2.13], cuda: [{', '.join(['cpu', *cuda])}]}}\n"
+        return {p.cell.id: p.build_digest for p in planned(axes + more)[0] if p.cell.cuda is None}
+
+    assert cpu(one) == cpu(other, archs + "cuda-compatibility: oldest-minor\n")
+    assert len(cpu(one)) == 2
+
+
+# --- every matrix -------------------------------------------------------------------------------------------
+
+torches = st.lists(st.sampled_from(["2.6", "2.10", "2.11", "2.13", "2.15"]), min_size=1, max_size=4, unique=True)
+computes = st.lists(st.sampled_from(["cpu", "12.6", "12.8", "13.0", "13.1", "13.2", "13.5"]), min_size=2, unique=True)
+archs = st.lists(st.sampled_from(["x86_64", "aarch64"]), min_size=1, unique=True)
+selectors = st.sampled_from(
+    ["cuda: 13.2", "cuda: '>=13.1'", "torch: 2.13", "arch: aarch64", "cuda: '12.*'", "cuda: '*'"]
+)
+changes = st.sampled_from(
+    ["gpu-archs: [9.0]", "gpu-archs: [8.0, 10.7]", "advertise: false", "image: deb", "image: cuda-12.8"]
+)
+rules = st.lists(
+    st.one_of(
+        st.builds("  - set: {{{}}}\n    where: {{{}}}\n".format, changes, selectors),
+        st.builds("  - exclude: {{{}}}\n    reason: no\n".format, selectors),
+    ),
+    max_size=3,
+)
+
+
+@st.composite
+def matrices(draw):
+    axes = ", ".join(
+        f"{name}: [{', '.join(draw(values))}]"
+        for name, values in (("torch", torches), ("cuda", computes), ("arch", archs))
+    )
+    chosen = "".join(draw(rules))
+    compatibility = draw(st.sampled_from(["hub", "minor", "oldest-minor", "oldest-minor", "oldest-minor"]))
+    image = draw(st.sampled_from(["", "engine: {image: cuda-12.8}\n"]))
+    return f"axes: {{{axes}}}\ncuda-compatibility: {compatibility}\n{image}" + (f"rules:\n{chosen}" if chosen else "")
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=matrices(), kernel=st.sampled_from(sorted(KERNELS)))
+def test_every_cell_is_answered_once_and_its_wheel_serves_it(text, kernel):
+    plans, excluded, apart = planned(text, kernel)
+    cells = [cell_of(answer).id for answer in expand(parse_matrix(f"kernel: {{path: k}}\n{text}"))]
+    builds = fold(plans)
+    whose = folded(builds)
+    answered = [plan.cell.id for build in builds for plan in build.plans] + [item.cell.id for item in excluded]
+    assert sorted(answered) == sorted(cells)
+    # What each cell would get by its own CUDA.
+    alone = {plan.cell.id: plan for plan in planned(text.replace("oldest-minor", "minor"), kernel)[0]}
+    assert alone.keys() == {plan.cell.id for plan in plans}
+    for build in builds:
+        for plan in build.plans:
+            assert plan.wheel == build.plan.wheel
+            assert_serves(plan, alone[plan.cell.id])
+            assert_of_one_kind(plan, alone[plan.cell.id], build.plan)
+            assert (plan.cell.id in whose) == (plan is not build.plan)
+    assert all(f.reason and f.cell not in whose for f in whose.values())
+    for plan in plans:
+        if plan.cell.id in apart:
+            assert plan == alone[plan.cell.id]
+            assert any(older_minor(other.cell, plan.cell) for other in (*plans, *excluded))
+
+
+def assert_serves(plan, own):
+    """A plan's wheel, by what it will say of itself, is right for the cell, and lacks nothing of the cell's own."""
+    wheel, cell = plan.wheel, plan.cell
+    needs = [Requirement(text) for text in parse_email(wheel.metadata)[0]["requires_dist"]]
+    torch = next(need for need in needs if need.name == "torch")
+    assert torch.specifier.contains(torch_releases()[cell.torch].version)
+    if wheel.torch is None:
+        assert wheel.platform == "any"
+        return
+    assert wheel.arch == cell.arch
+    assert Version(wheel.version).local.split(".")[0] == compute(wheel.cuda)
+    assert (wheel.cuda is None) == (cell.cuda is None)
+    if cell.cuda:
+        made, runs = Version(wheel.cuda), Version(cell.cuda)
+        assert made.major == runs.major
+        assert made <= runs
+        known = cuda_toolkits()[wheel.cuda].capabilities
+        assert all(text.removesuffix("+PTX") in known for text in wheel.gpu_archs)
+    assert set(own.wheel.gpu_archs) <= set(wheel.gpu_archs)
+    assert [step.output for step in own.recipe.steps] == [step.output for step in plan.recipe.steps]
+
+
+def older_minor(other, cell):
+    if other.cuda is None or (other.torch, other.arch) != (cell.torch, cell.arch):
+        return False
+    return other.cuda.split(".")[0] == cell.cuda.split(".")[0] and Version(other.cuda) < Version(cell.cuda)
+
+
+def compute(cuda):
+    return "cpu" if cuda is None else "cu" + cuda.replace(".", "")
+
+
+def assert_of_one_kind(plan, own, first):
+    """Nothing but a wheel without compiled code is shared across these."""
+    if plan.wheel.torch is None:
+        return
+    for name in ("arch", "python", "cxx11_abi", "os"):
+        assert getattr(plan.cell, name) == getattr(first.cell, name)
+    assert own.image == first.image
+    if plan.cell.cuda != first.cell.cuda:
+        assert plan.cell.settings.gpu_archs == first.cell.settings.gpu_archs
+
+
+# --- what people see ----------------------------------------------------------------------------------------
+
+TABLE = """\
+cell                               answer    wheel, or reason
+torch212-cxx11-cpu-x86_64-linux    build     shelf 1+cpu.torch2.12
+torch212-cxx11-cu130-x86_64-linux  cached    shelf 1+cu130
+torch212-cxx11-cu132-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
+                                             CUDA minor-version compatibility
+torch213-cxx11-cpu-x86_64-linux    build     shelf 1+cpu.torch2.13
+torch213-cxx11-cu130-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
+                                             torch's stable ABI from 2.11 on
+torch213-cxx11-cu132-x86_64-linux  build     shelf 1+cu132; not folded: a rule
+                                             sets other gpu-archs than for CUDA
+                                             13.0
+torch29-cxx11-cpu-x86_64-linux     build     shelf 1+cpu.torch2.9
+torch29-cxx11-cu130-x86_64-linux   excluded  torch 2.9 was built with CUDA 12.8;
+                                             a kernel made with CUDA 13.0 needs
+                                             a torch of the same CUDA major and
+                                             at least that minor
+"""
+
+
+def test_the_plan_at_a_narrow_terminal():
+    text = "axes: {torch: [2.12, 2.13, 2.9], cuda: [cpu, 13.0, 13.2]}\ncuda-compatibility: oldest-minor\nrules:\n"
+    text += "  - set: {gpu-archs: [9.0]}\n    where: {torch: 2.13, cuda: 13.2}\n"
+    text += "  - exclude: {torch: 2.9, cuda: 13.2}\n    reason: no\n"
+    plans, excluded, apart = planned(text, "stable on CUDA")
+    cached = frozenset({plans[1].build_digest})
+    written = io.StringIO()
+    Console(file=written, width=80).print(plan_table(plans, excluded[:1], cached, apart))
+    assert "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n" == TABLE
+    builds = fold(plans)
+    assert totals(builds) == "7 cells → 5 builds"
+    assert reasons(folded(builds)) == [
+        "1 cell folded: torch's stable ABI from 2.11 on",
+        "1 cell folded: CUDA minor-version compatibility",
+    ]

@@ -1,0 +1,89 @@
+"""One wheel for the minors of a CUDA major: made with the oldest, it answers for the newer ones.
+
+What an older toolkit made runs on the libraries and drivers of every newer minor of its major. What is decided here is
+whether the wheel would lack anything that the newer toolkit was asked to put into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from packaging.version import Version
+
+from wheelsmith.model import BuildPlan, Cell, Excluded, Step
+
+_CODE = "-gencode="
+
+
+def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
+    """Give by a cell's id those for an older minor of its CUDA major and otherwise for the same, oldest first.
+
+    Their settings may differ. A cell without any is left out.
+    """
+    groups: dict[tuple[object, ...], list[tuple[Version, Cell]]] = {}
+    for cell in cells:
+        if cell.cuda:
+            version = Version(cell.cuda)
+            key = (cell.torch, cell.arch, cell.python, cell.os, cell.cxx11_abi, version.major)
+            groups.setdefault(key, []).append((version, cell))
+    found = {}
+    for group in groups.values():
+        ascending = [cell for _, cell in sorted(group, key=lambda pair: pair[0])]
+        found.update({cell.id: tuple(ascending[:place]) for place, cell in enumerate(ascending) if place})
+    return found
+
+
+def plan_by_oldest_minor(
+    cell: Cell, older: Sequence[Cell], plan: Callable[[Cell], BuildPlan | Excluded]
+) -> tuple[BuildPlan | Excluded, str | None]:
+    """Plan one cell: by the oldest minor whose wheel has all that the cell asks for, or else by its own.
+
+    The answer depends on the matrix alone, not on which of its cells were selected: a pipeline that builds each cell
+    in a job of its own gets the same wheels.
+
+    :param older: the cells that may answer for it, oldest first.
+    :param plan: plans a cell by its own CUDA.
+    :return: the plan, and why no older minor answers although there are some.
+    """
+    own = plan(cell)
+    if isinstance(own, Excluded) or own.wheel.cuda is None:
+        return own, None
+    reasons = []
+    for other in older:
+        reason = _other_settings(cell, other)
+        if reason is None:
+            made = plan(other)
+            if isinstance(made, BuildPlan) and (reason := _lack(own, made)) is None:
+                return replace(made, cell=cell), None
+            if isinstance(made, Excluded):
+                reason = f"CUDA {other.cuda} has no wheel: {made.reason}"
+        reasons.append(reason)
+    return own, reasons[0] if reasons else None
+
+
+def _other_settings(cell: Cell, other: Cell) -> str | None:
+    if cell.settings.image != other.settings.image:
+        return f"a rule sets another image than for CUDA {other.cuda}"
+    if cell.settings.gpu_archs != other.settings.gpu_archs:
+        return f"a rule sets other gpu-archs than for CUDA {other.cuda}"
+    return None
+
+
+def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
+    """Say what a wheel of the older toolkit would lack; None when it has all of the newer one's."""
+    cuda = made.wheel.cuda
+    if lacking := [text for text in own.wheel.gpu_archs if text not in made.wheel.gpu_archs]:
+        return f"CUDA {cuda} makes no code for {', '.join(lacking)}"
+    theirs = {step.output: step for step in made.recipe.steps}
+    if lacking := [path for step in own.recipe.steps if step.output not in theirs for path in step.inputs]:
+        return f"the wheel of CUDA {cuda} leaves out {', '.join(path.removeprefix('src/') for path in lacking)}"
+    if not all(_same_but_more_code(step, theirs[step.output]) for step in own.recipe.steps):
+        return f"CUDA {cuda} compiles it differently"
+    return None
+
+
+def _same_but_more_code(own: Step, made: Step) -> bool:
+    code = {word for word in made.argv if word.startswith(_CODE)}
+    rest = [[word for word in step.argv if not word.startswith(_CODE)] for step in (own, made)]
+    return rest[0] == rest[1] and {word for word in own.argv if word.startswith(_CODE)} <= code
