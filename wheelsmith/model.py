@@ -21,11 +21,13 @@ class CellSettings(Record):
     :param gpu_archs: compute capabilities such as ``8.0`` or ``9.0+PTX``; None takes the toolkit's default.
     :param advertise: False builds the cell but leaves it out of the index.
     :param image: the container image that the cell must be built in; None leaves it to the engine's default.
+    :param torch_headers: ``whole``, or ``light`` for a torch/all.h with tensors and operators only.
     """
 
     gpu_archs: tuple[str, ...] | None = None
     advertise: bool = True
     image: str | None = None
+    torch_headers: str = "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,9 +64,10 @@ def plan(
     binding="",
     device="",
     image_cuda=None,
+    headers="whole",
 ):
     text = TOML.format(general=general, torch=binding, device=device)
-    cell = Cell(torch=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs))
+    cell = Cell(torch=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs, torch_headers=headers))
     return plan_kernel(
         cell,
         spec=parse_build_toml(text),
@@ -88,6 +89,17 @@ def plan(
 
 def commands(a_plan, kind):
     return {step.output: " ".join(step.argv) for step in a_plan.recipe.steps if step.kind is kind}
+
+
+def test_light_headers_stand_before_torchs_own():
+    whole, light = plan(), plan(headers="light")
+    assert "wheelsmith-headers" not in str(whole.to_json())
+    assert whole.build_digest != light.build_digest
+    assert "torch/types.h" in light.recipe.generated["wheelsmith-headers/torch/all.h"]
+    for step in light.recipe.steps:
+        if step.kind in {StepKind.CXX, StepKind.NVCC}:
+            folders = [step.argv[n + 1] for n, word in enumerate(step.argv) if word == "-isystem"]
+            assert folders.index("/work/src/wheelsmith-headers") < folders.index("/opt/torch/include")
 
 
 def test_a_torch_with_the_old_abi():

@@ -44,7 +44,12 @@ def _answer(matrix: Matrix, cell: Cell) -> Cell | Excluded:
 
 
 def _set(settings: CellSettings, rule: Rule) -> CellSettings:
-    changes = {"gpu_archs": rule.gpu_archs, "advertise": rule.advertise, "image": rule.image}
+    changes = {
+        "gpu_archs": rule.gpu_archs,
+        "advertise": rule.advertise,
+        "image": rule.image,
+        "torch_headers": rule.torch_headers,
+    }
     return replace(settings, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]  # names and types are CellSettings' own
 
 

@@ -179,7 +179,10 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         cuda=tuple(model.axes.cuda),
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),
-        settings=CellSettings(gpu_archs=tuple(model.gpu_archs) if model.gpu_archs else None),
+        settings=CellSettings(
+            gpu_archs=tuple(model.gpu_archs) if model.gpu_archs else None,
+            torch_headers=model.torch_headers,
+        ),
         cuda_compatibility=CudaCompatibility(model.cuda_compatibility),
         rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
         engine=EngineChoice(
@@ -204,6 +207,7 @@ def _rule(model: MatrixModel, number: int, place: str) -> Rule:
         place=place,
         gpu_archs=tuple(archs) if archs else None,
         advertise=settings.advertise if settings else None,
+        torch_headers=settings.torch_headers if settings else None,
         image=settings.image if settings else None,
     )
 

@@ -136,6 +136,7 @@ Patterns = Annotated[
 Image = Annotated[str, AfterValidator(_image)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 Arch = Literal["x86_64", "aarch64"]
+Headers = Literal["whole", "light"]
 GpuArchs = Annotated[list[Capability], Field(min_length=1), AfterValidator(_distinct)]
 
 
@@ -206,6 +207,7 @@ class SettingsModel(_Model):
 
     gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
     advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
+    torch_headers: Headers | None = Field(None, alias="torch-headers", description="whole or light, for these cells")
     image: Image | None = Field(None, description="The container image that these cells must be built in")
 
 
@@ -276,6 +278,12 @@ class MatrixModel(_Model):
         alias="cuda-compatibility",
         description="hub: no CUDA newer than torch's own. minor: any minor of the same CUDA major. "
         "oldest-minor: the same, and one wheel, made with the oldest, serves the newer ones",
+    )
+    torch_headers: Headers = Field(
+        "whole",
+        alias="torch-headers",
+        description="light: torch/all.h has tensors, operators and their registration only, which compiles in half "
+        "the time; whole: all of it",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()

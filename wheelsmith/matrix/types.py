@@ -81,6 +81,7 @@ class Rule(Record):
     gpu_archs: tuple[str, ...] | None = None
     advertise: bool | None = None
     image: str | None = None
+    torch_headers: str | None = None
 
 
 class CudaCompatibility(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wheelsmith import layout
@@ -209,7 +209,10 @@ class Piece:
             raise Again(memory=more)
         if not exit_.ok:
             limits = command.limits
-            raise command_failed("compile", f"{self.source} does not compile: {job.name}", exit_, limits, page.tail)
+            failed = command_failed("compile", f"{self.source} does not compile: {job.name}", exit_, limits, page.tail)
+            if self.plan.cell.settings.torch_headers == "light" and exit_.ending is Ending.EXITED:
+                failed.failure = replace(failed.failure, remedy="if a declaration is missing: torch-headers: whole")
+            raise failed
         self._estimates.learn(job, Cost(seconds=exit_.seconds, memory=exit_.peak_memory or memory))
         return exit_
 

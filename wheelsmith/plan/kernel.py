@@ -152,6 +152,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
         namespace=namespace(order.spec, backend(cell), order.source),
         stable_abi=stable,
         cxx11_abi=release.cxx11_abi[cell.arch],
+        light_headers=cell.settings.torch_headers == "light",
     )
     return _plan(
         order,

@@ -16,6 +16,8 @@ from wheelsmith.recipe.capabilities import gencode
 _HOST_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 _DEVICE_SUFFIX = ".cu"
 HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc"}
+# Where the short headers are written, under the kernel's source.
+LIGHT_HEADERS = "wheelsmith-headers"
 _STUBS = "build/stubs"
 
 
@@ -29,6 +31,7 @@ class CompileTarget:
     :param cuda_home: where the toolkit lies inside the sandbox.
     :param stable_abi: the torch release of the stable ABI to target, or None.
     :param cxx11_abi: False compiles for a torch that was built without the C++11 ABI.
+    :param light_headers: True lets torch/all.h be our own short one.
     """
 
     cxx: str
@@ -38,6 +41,7 @@ class CompileTarget:
     namespace: str
     stable_abi: str | None
     cxx11_abi: bool = True
+    light_headers: bool = False
 
     @property
     def defines(self) -> tuple[str, ...]:
@@ -55,7 +59,8 @@ class CompileTarget:
     def includes(self) -> tuple[str, ...]:
         """Give the header folders that every source sees."""
         torch = f"{layout.TORCH}/include"
-        found = ["-I", f"{layout.SOURCE}/csrc", "-isystem", torch]
+        light = ["-isystem", f"{layout.SOURCE}/{LIGHT_HEADERS}"] if self.light_headers else []
+        found = ["-I", f"{layout.SOURCE}/csrc", *light, "-isystem", torch]
         found += ["-isystem", f"{torch}/torch/csrc/api/include"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
         return (*found, *(("-isystem", f"{self.cuda_home}/include") if self.cuda else ()))

@@ -108,3 +108,12 @@ extern "C" void *wheelsmith_module_init(Definition *) __asm__("PyModuleDef_Init"
 // Lets Python import the library, whose operators register themselves as it is loaded.
 #define REGISTER_EXTENSION(NAME) WHEELSMITH_MODULE(NAME)
 """
+
+# What kernels use of torch/all.h: tensors, factories, operators, TORCH_CHECK and TORCH_LIBRARY. The rest of it (nn,
+# optim, data, serialize, jit) is more than half of what compilers spend their time on.
+LIGHT_ALL = """\
+#pragma once
+
+#include <torch/types.h>
+#include <torch/version.h>
+"""

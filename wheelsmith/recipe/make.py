@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from wheelsmith.errors import BuildTomlError, Place
 from wheelsmith.model import Recipe, SourceId
 from wheelsmith.recipe.compile import (
+    LIGHT_HEADERS,
     CompileTarget,
     SourceGroup,
     compile_steps,
@@ -16,7 +17,7 @@ from wheelsmith.recipe.compile import (
     link_step,
     stub_steps,
 )
-from wheelsmith.recipe.generated import NOARCH_OPS, OPS, PYPROJECT, REGISTRATION
+from wheelsmith.recipe.generated import LIGHT_ALL, NOARCH_OPS, OPS, PYPROJECT, REGISTRATION
 from wheelsmith.recipe.spec import KernelSpec
 from wheelsmith.record import Record
 
@@ -72,6 +73,7 @@ def compiled_recipe(
             "pyproject.toml": PYPROJECT,
             f"{_PACKAGES}/registration.h": REGISTRATION,
             f"{_PACKAGES}/{spec.module}/_ops.py": ops,
+            **({f"{LIGHT_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
         },
         contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
         namespace=target.namespace,
