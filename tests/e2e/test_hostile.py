@@ -298,6 +298,6 @@ def test_its_compiler_cannot_read_the_host(release, tmp_path, line):
     matrix(factory.folder, "k", more="engine: {image: debian}\n")
     answer = factory.run("build-matrix", "--engine", engine)
     assert answer.returncode == 1
-    assert next(iter(factory.results().values()))["failure"]["stage"] == "build"
+    assert next(iter(factory.results().values()))["failure"]["stage"] == "compile"
     logs = "".join(path.read_text() for path in (factory.folder / "dist" / "logs").iterdir())
     assert SECRET not in logs + answer.stderr

@@ -665,7 +665,8 @@ import os, subprocess, sys
 if "-c" in sys.argv or "cc1plus" in sys.argv[1]:
     print("HIJACKED", os.getcwd(), flush=True)
     for name in ("repair", "dist/x", "tagged"):
-        if not os.path.lexists("/work/" + name): os.symlink({outside!r}, "/work/" + name)
+        try: os.symlink({outside!r}, "/work/" + name)
+        except OSError: pass
 sys.exit(subprocess.call(sys.argv[1:]))
 """
 FLAGS = 'src = ["tiny.cpp"]\ncxx-flags = {flags}\n'
@@ -681,23 +682,23 @@ def flags(*words: str) -> dict[str, str]:
 
 @pytest.mark.network
 @pytest.mark.parametrize(
-    ("make", "stage"),
+    "make",
     [
-        (lambda path: smuggle(f'#include "{path}"'), "build"),
-        (lambda path: smuggle(f'asm(".section .rodata; .incbin \\"{path}\\"");'), "build"),
-        (lambda path: smuggle(f'asm(".incbin \\"/work/../../../..{path}\\"");'), "build"),
-        (lambda path: smuggle(f'asm(".incbin \\"/proc/1/root{path}\\"");'), "build"),
-        (lambda path: flags("-include", path), "build"),
-        (lambda path: flags(f"@{path}"), "build"),
-        (lambda path: flags("-Wp,-imacros," + path), "build"),
+        lambda path: smuggle(f'#include "{path}"'),
+        lambda path: smuggle(f'asm(".section .rodata; .incbin \\"{path}\\"");'),
+        lambda path: smuggle(f'asm(".incbin \\"/work/../../../..{path}\\"");'),
+        lambda path: smuggle(f'asm(".incbin \\"/proc/1/root{path}\\"");'),
+        lambda path: flags("-include", path),
+        lambda path: flags(f"@{path}"),
+        lambda path: flags("-Wp,-imacros," + path),
     ],
     ids=["include", "incbin", "incbin above", "incbin /proc", "-include", "@file", "-imacros"],
 )
-def test_no_file_of_the_host_is_smuggled_into_a_wheel(make, stage, engine, tmp_path):
+def test_no_file_of_the_host_is_smuggled_into_a_wheel(make, engine, tmp_path):
     secret = _file(tmp_path / "outside" / "secret.h", 'static const char* canary = "hf_canary_4711";\n')
     result = build_kernel(engine, tmp_path, make(str(secret)))
     assert result.failure
-    assert result.failure.stage == stage
+    assert result.failure.stage == "compile"
     assert "exit code" in result.failure.message
     assert "hf_canary" not in json.dumps(result.to_json())
     assert stored(tmp_path) == []
