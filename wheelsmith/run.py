@@ -22,7 +22,7 @@ from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry,
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
 from wheelsmith.schedule import Build, Machine, fold, run_builds
-from wheelsmith.store import Costs, Objects, Store, StoredWheel
+from wheelsmith.store import Costs, Objects, Store, StoredWheel, in_use
 from wheelsmith.tasks import Demand, Task
 from wheelsmith.toolchain import Toolchains
 
@@ -52,11 +52,12 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
     )
     results: list[BuildResult] = []
     try:
-        with scratch(request.cache / "work") as folder:
-            _build_all(prepared, request, folder, listen, results, cancel)
-        order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
-        results.sort(key=lambda result: order[result.cell.id])
-        entries = _publish(prepared, results, Store(request.cache / "store"))
+        with in_use(request.cache):
+            with scratch(request.cache / "work") as folder:
+                _build_all(prepared, request, folder, listen, results, cancel)
+            order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
+            results.sort(key=lambda result: order[result.cell.id])
+            entries = _publish(prepared, results, Store(request.cache / "store"))
     finally:
         listen(
             RunFinished(
