@@ -1,20 +1,28 @@
-"""What was made before: finished wheels, compiled pieces, and what each piece cost."""
+"""What was made before: finished wheels, compiled pieces, what each piece cost; and how to keep all of it small."""
 
 from wheelsmith.store.costs import Cost, Costs
-from wheelsmith.store.in_use import alone_in, in_use, is_in_use
+from wheelsmith.store.in_use import in_use, is_in_use
 from wheelsmith.store.objects import Action, Damaged, Objects, Output
+from wheelsmith.store.prune import Bounds, Pruning, foresee, prune
+from wheelsmith.store.stock import Kind, Stock, take_stock
 from wheelsmith.store.wheels import Store, StoredWheel
 
 __all__ = [
     "Action",
+    "Bounds",
     "Cost",
     "Costs",
     "Damaged",
+    "Kind",
     "Objects",
     "Output",
+    "Pruning",
+    "Stock",
     "Store",
     "StoredWheel",
-    "alone_in",
+    "foresee",
     "in_use",
     "is_in_use",
+    "prune",
+    "take_stock",
 ]
