@@ -100,7 +100,9 @@ class _Removal:
                 trash = path.with_name(f".trash-{secrets.token_hex(8)}")
                 self._trash.append(path.rename(trash))
             else:
-                path.unlink(missing_ok=True)
+                path.unlink()
+        except FileNotFoundError:
+            return  # another prune is still removing what it took away
         except OSError as error:
             self._failed.append(f"{path}: {error.strerror}")
 

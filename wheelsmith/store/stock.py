@@ -117,18 +117,18 @@ class _Inventory:
             self.items.append(Item(kind=kind, path=path, used=used, size=own, shares=frozenset({*shares, *linked})))
 
     def add_named(self, kind: Kind, names: Iterable[Path], contents: dict[str, Content], read: _Reader) -> None:
-        """Add what is found by name files, each of which says by which keys its contents are kept."""
+        """Add what is found by name files, each of which says by which hashes its contents are kept."""
         named: set[str] = set()
         for path in names:
-            shares = _read(path, read)
-            if shares is None or not shares <= contents.keys():
+            hashes = _read(path, read)
+            if hashes is None or not hashes <= contents.keys():
                 self.add(Kind.LEFTOVERS, path)
                 continue
-            named |= shares
-            self.add(kind, path, shares)
-        self.contents |= {key: contents[key] for key in named}
-        for key in contents.keys() - named:
-            if unnamed := contents[key].path:
+            named |= hashes
+            self.add(kind, path, (f"{kind} {sha256}" for sha256 in hashes))
+        self.contents |= {f"{kind} {sha256}": contents[sha256] for sha256 in named}
+        for sha256 in contents.keys() - named:
+            if unnamed := contents[sha256].path:
                 self.add(Kind.LEFTOVERS, unnamed)
 
     def sift(self, folder: Path) -> Iterator[Path]:
@@ -205,7 +205,7 @@ def _is_live(folder: Path) -> bool:
 
 
 def _read(path: Path, read: _Reader) -> frozenset[str] | None:
-    """Give the keys that a name file says, or None when it says nothing that can be read."""
+    """Give the hashes that a name file says, or None when it says nothing that can be read."""
     try:
         return frozenset(read(json.loads(path.read_bytes())))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
