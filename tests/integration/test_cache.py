@@ -26,7 +26,7 @@ from wheelsmith.events import ignore
 from wheelsmith.files import publish_tree, sha256_file
 from wheelsmith.model import WheelFile
 from wheelsmith.store import Bounds, Damaged, Kind, Objects, Store, foresee, in_use, is_in_use, prune, take_stock
-from wheelsmith.store.prune import _Removal
+from wheelsmith.store.pruning import _Removal
 from wheelsmith.toolchain import Toolchains
 
 
@@ -333,7 +333,7 @@ def test_a_toolchain_is_whole_or_gone(cache, monkeypatch):
         (folder / "lib64").unlink()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wheelsmith.store.prune.remove_tree", remove_some)
+    monkeypatch.setattr("wheelsmith.store.pruning.remove_tree", remove_some)
     with pytest.raises(KeyboardInterrupt):
         prune(cache, Bounds(size=take_stock(cache).size - 1))
     names = {path.name: sorted(inside.name for inside in path.iterdir()) for path in (cache / "prefix").glob("[a-z]*")}

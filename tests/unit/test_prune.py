@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.store import Bounds, Kind, Stock
-from wheelsmith.store.prune import choose
+from wheelsmith.store.pruning import choose
 from wheelsmith.store.stock import Content, Item
 
 KEYS = [f"content-{number}" for number in range(6)]

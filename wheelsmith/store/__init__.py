@@ -1,9 +1,9 @@
 """What was made before: finished wheels, compiled pieces, what each piece cost; and how to keep all of it small."""
 
 from wheelsmith.store.costs import Cost, Costs
-from wheelsmith.store.in_use import in_use, is_in_use
+from wheelsmith.store.lock import in_use, is_in_use
 from wheelsmith.store.objects import Action, Damaged, Objects, Output
-from wheelsmith.store.prune import Bounds, Pruning, foresee, prune
+from wheelsmith.store.pruning import Bounds, Pruning, foresee, prune
 from wheelsmith.store.stock import Kind, Stock, take_stock
 from wheelsmith.store.wheels import Store, StoredWheel
 

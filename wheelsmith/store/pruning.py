@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wheelsmith.errors import StoreError
 from wheelsmith.files import remove_tree
-from wheelsmith.store.in_use import alone_in
+from wheelsmith.store.lock import alone_in
 from wheelsmith.store.stock import Kind, Stock, take_stock
 
 
