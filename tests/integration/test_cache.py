@@ -389,7 +389,7 @@ def test_nothing_is_removed_while_a_run_is_going_on(cache):
     with in_use(cache), in_use(cache):
         before = everything(cache)
         assert is_in_use(cache)
-        with pytest.raises(CacheInUse, match="a run is going on") as caught:
+        with pytest.raises(CacheInUse, match="a run or another prune is going on") as caught:
             prune(cache, Bounds(since=float("inf")))
         assert caught.value.exit_code == 4
         assert caught.value.remedy
@@ -627,7 +627,7 @@ def test_a_prune_beside_a_run_is_refused_by_name(wheelsmith, cache):
     with in_use(cache):
         answer = wheelsmith("cache", "prune", "--all")
     assert answer.code == 4
-    assert "a run is going on" in answer.err
+    assert "a run or another prune is going on" in answer.err
 
 
 def test_a_run_keeps_the_cache_to_its_limit(wheelsmith, cache, tmp_path, monkeypatch):

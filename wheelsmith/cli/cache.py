@@ -45,7 +45,7 @@ def info(*, as_json: bool) -> None:
 @command.command("prune")
 @click.option("--max-size", type=SIZE, help="Most that may stay, such as 20GiB; default: WHEELSMITH_CACHE_SIZE.")
 @click.option("--older-than", type=DURATION, help="Remove what was last of use longer ago than this, such as 30d.")
-@click.option("--all", "everything", is_flag=True, help="Remove all of it.")
+@click.option("--all", "everything", is_flag=True, help="Remove all that can be had again.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
 def prune_(*, max_size: int | None, older_than: float | None, everything: bool, dry_run: bool) -> None:
     """Remove what was not of use for longest, and what killed runs left."""

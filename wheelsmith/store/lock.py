@@ -28,7 +28,7 @@ def in_use(cache: Path) -> Iterator[None]:
 def alone_in(cache: Path) -> Iterator[None]:
     """Hold every run off while the block runs.
 
-    :raises CacheInUse: a run is going on.
+    :raises CacheInUse: a run or another prune is going on.
     """
     with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
         yield
@@ -65,7 +65,7 @@ def _take(lock: int, operation: int, cache: Path) -> None:
         fcntl.flock(lock, operation)
     except BlockingIOError:
         raise CacheInUse(
-            f"the cache at {cache} is in use: a run is going on, and what it needs must stay",
+            f"the cache at {cache} is in use: a run or another prune is going on",
             remedy="try again when it has ended; WHEELSMITH_CACHE_SIZE=40GiB lets every run prune at its end",
         ) from None
     except OSError as error:

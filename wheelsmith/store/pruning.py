@@ -71,7 +71,7 @@ def foresee(cache: Path, bounds: Bounds) -> Pruning:
 def prune(cache: Path, bounds: Bounds) -> Pruning:
     """Remove what must go for the cache to keep within its bounds.
 
-    :raises CacheInUse: a run is going on; nothing was removed.
+    :raises CacheInUse: a run or another prune is going on; nothing was removed.
     :raises StoreError: some things could not be removed; all others were.
     """
     removal = _Removal()
