@@ -309,7 +309,7 @@ def test_a_prune_that_ends_at_any_moment_loses_nothing_that_is_named(cache, monk
             if len(taken) == steps:
                 raise KeyboardInterrupt
             taken.append(path)
-            honest(self, path)
+            return honest(self, path)
 
         with monkeypatch.context() as patch:
             patch.setattr(_Removal, "take_away", take_away)
@@ -353,6 +353,7 @@ def test_what_would_not_go_is_told_and_the_rest_goes(cache, monkeypatch):
     with pytest.raises(StoreError, match=r"1 things in the cache .*old.json: Permission denied"):
         prune(cache, Bounds(since=float("inf")))
     assert [path.name for path in (cache / "store/plans").iterdir()] == ["old.json"]
+    assert dangling(cache) == []
 
 
 def test_an_ordinary_user_can_prune_read_only_prefixes():

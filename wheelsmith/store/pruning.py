@@ -78,9 +78,8 @@ def prune(cache: Path, bounds: Bounds) -> Pruning:
     with alone_in(cache):
         pruning = choose(take_stock(cache), bounds)
         # First what is found by name, then what it names: a name never points at nothing, whenever this ends.
-        for item in pruning.gone.items:
-            removal.take_away(item.path)
-        for key in pruning.gone.shared - pruning.kept.shared:
+        stuck = [item for item in pruning.gone.items if not removal.take_away(item.path)]
+        for key in pruning.gone.shared.difference(pruning.kept.shared, *(item.shares for item in stuck)):
             if path := pruning.gone.contents[key].path:
                 removal.take_away(path)
     removal.finish(cache)
@@ -94,7 +93,8 @@ class _Removal:
         self._trash: list[Path] = []
         self._failed: list[str] = []
 
-    def take_away(self, path: Path) -> None:
+    def take_away(self, path: Path) -> bool:
+        """Say whether it is gone from its place."""
         try:
             if path.is_dir():
                 trash = path.with_name(f".trash-{secrets.token_hex(8)}")
@@ -102,9 +102,11 @@ class _Removal:
             else:
                 path.unlink()
         except FileNotFoundError:
-            return  # another prune is still removing what it took away
+            pass  # another prune is still removing what it took away
         except OSError as error:
             self._failed.append(f"{path}: {error.strerror}")
+            return False
+        return True
 
     def finish(self, cache: Path) -> None:
         for folder in self._trash:
