@@ -111,3 +111,13 @@ class PackageIndexError(WheelsmithError):
 
 class StoreError(WheelsmithError):
     """The cache or the output folder cannot be read or written."""
+
+
+class CacheInUse(StoreError):
+    """The cache cannot be pruned while a run needs what is in it."""
+
+
+class SettingError(WheelsmithError):
+    """An environment variable asks for what cannot be."""
+
+    exit_code = ExitCode.USAGE

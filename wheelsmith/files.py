@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -32,6 +33,12 @@ def atomic_copy(source: Path, path: Path) -> None:
     """Copy a file so that ``path`` is either as it was or whole."""
     with _replacing(path) as file, source.open("rb") as origin:
         shutil.copyfileobj(origin, file, _CHUNK)
+
+
+def mark_used(path: Path) -> None:
+    """Note in its modification time that a file or folder of the cache was of use now."""
+    with contextlib.suppress(OSError):  # a cache that cannot be written can still be read
+        os.utime(path)
 
 
 @contextmanager

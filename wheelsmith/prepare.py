@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wheelsmith.engine import Engine, Local, choose
-from wheelsmith.errors import MatrixError, Place
+from wheelsmith.errors import MatrixError, Place, SettingError
 from wheelsmith.events import Listener, Notice
 from wheelsmith.matrix import CudaCompatibility, Matrix, expand, idle_rules, load_matrix, select
 from wheelsmith.model import BuildPlan, Cell, Excluded
@@ -22,6 +22,7 @@ from wheelsmith.recipe import (
 )
 from wheelsmith.source import SourceTree, fetch_source
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.units import parse_size
 from wheelsmith.workplace import Workplace
 
 
@@ -30,6 +31,7 @@ class Request:
     """What the command line asks for.
 
     :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
+    :param cache_limit: bytes that it may take of the disk once the run is over; None is no limit.
     :param engine: overrides the matrix's choice.
     :param jobs: cores that the run may keep busy; None takes all.
     :param cores_per_cell: of them, for a cell that is built in one piece; None shares them out.
@@ -42,6 +44,7 @@ class Request:
 
     matrix: Path
     cache: Path
+    cache_limit: int | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     engine: str | None = None
@@ -79,6 +82,19 @@ def default_cache() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("wheelsmith")
+
+
+def cache_limit() -> int | None:
+    """Give the bytes that WHEELSMITH_CACHE_SIZE allows the cache, if it does.
+
+    :raises SettingError: it is no size.
+    """
+    named = os.environ.get("WHEELSMITH_CACHE_SIZE")
+    try:
+        return parse_size(named) if named else None
+    except ValueError as error:
+        remedy = "WHEELSMITH_CACHE_SIZE=40GiB, or unset it for no limit"
+        raise SettingError(str(error), where=Place(file="WHEELSMITH_CACHE_SIZE"), remedy=remedy) from None
 
 
 def prepare(request: Request, listen: Listener) -> Prepared:

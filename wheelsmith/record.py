@@ -22,11 +22,14 @@ class Record:
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # every Record is a dataclass
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
+    def from_json(cls, data: Any) -> Self:
         """Read what ``to_json`` wrote.
 
         :raises ValueError: a field is missing, unknown or of another type.
         """
+        if not isinstance(data, dict):
+            # Callers treat a record of another shape as a wrong value, not as a mistake in their code.
+            raise ValueError(f"expected {cls.__name__}, not {data!r}")  # noqa: TRY004
         hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]  # classes are hashable; mypy doubts it of Self
         if unknown := data.keys() - hints.keys():
             raise ValueError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
@@ -76,8 +79,5 @@ def _typed(hint: Any, value: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return hint(value)
     if isinstance(hint, type) and not isinstance(value, (int, float) if hint is float else hint):
-        # Callers treat a record of another shape as a wrong value, not as a mistake in their code.
-        raise ValueError(  # noqa: TRY004
-            f"expected {hint.__name__}, not {value!r}"
-        )
+        raise ValueError(f"expected {hint.__name__}, not {value!r}")  # noqa: TRY004  # as above
     return value

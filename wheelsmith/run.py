@@ -14,15 +14,15 @@ from pathlib import Path
 from threading import Event as Flag
 
 from wheelsmith.engine import Limits
-from wheelsmith.errors import EngineError, Place, StoreError
-from wheelsmith.events import CellFinished, Listener, RunFinished, RunStarted
+from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
+from wheelsmith.events import CellFinished, Listener, Notice, RunFinished, RunStarted
 from wheelsmith.files import atomic_copy, remove_tree
 from wheelsmith.index import FolderIndex, IndexedWheel
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
 from wheelsmith.schedule import Build, Machine, fold, run_builds
-from wheelsmith.store import Costs, Objects, Store, StoredWheel
+from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.tasks import Demand, Task
 from wheelsmith.toolchain import Toolchains
 
@@ -52,11 +52,13 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
     )
     results: list[BuildResult] = []
     try:
-        with scratch(request.cache / "work") as folder:
-            _build_all(prepared, request, folder, listen, results, cancel)
-        order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
-        results.sort(key=lambda result: order[result.cell.id])
-        entries = _publish(prepared, results, Store(request.cache / "store"))
+        with in_use(request.cache):
+            with scratch(request.cache / "work") as folder:
+                _build_all(prepared, request, folder, listen, results, cancel)
+            order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
+            results.sort(key=lambda result: order[result.cell.id])
+            entries = _publish(prepared, results, Store(request.cache / "store"))
+        _keep_small(request, results, listen, cancel)
     finally:
         listen(
             RunFinished(
@@ -228,6 +230,19 @@ def _publish(prepared: Prepared, results: list[BuildResult], store: Store) -> tu
         if not copy.is_file() or copy.stat().st_size != wheel.wheel.size:
             atomic_copy(wheel.path, copy)
     return entries
+
+
+def _keep_small(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:
+    """Prune the cache to its limit when something came into it; with other runs going on, the last one does it."""
+    grown = any(result.status is not Status.CACHED for result in results)
+    if request.cache_limit is None or cancel.is_set() or not grown:
+        return
+    try:
+        prune(request.cache, Bounds(size=request.cache_limit))
+    except CacheInUse:
+        return
+    except StoreError as error:
+        listen(Notice(level="warning", text=str(error)))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ _UNITS = {
     **{f"{u}iB": 2 ** (10 * n) for n, u in enumerate("KMGT", 1)},
     **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
 }
-_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h)")
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)")
 
 
 def parse_size(text: str) -> int:
@@ -25,11 +25,11 @@ def parse_size(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Give the seconds of ``90s``, ``45m`` or ``2h``.
+    """Give the seconds of ``90s``, ``45m``, ``2h`` or ``30d``.
 
     :raises ValueError: it is no duration.
     """
     match = _TIME.fullmatch(text)
     if not match or float(match[1]) == 0:
-        raise ValueError(f"{text!r} is not a duration such as 90s, 45m or 2h")
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+        raise ValueError(f"{text!r} is not a duration such as 90s, 45m, 2h or 30d")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]

@@ -18,6 +18,7 @@ _COMMANDS = {
     "serve": "Serve an index to pip and uv.",
     "schema": "Print the JSON Schema of matrix.yaml.",
     "image": "Make, list and remove the images that cells are built in.",
+    "cache": "Look into the cache, and keep it small.",
     "doctor": "Say what this machine can build, and what is missing.",
     "shell": "Enter the sandbox of one cell.",
     "completion": "Print the completion script of a shell.",

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from wheelsmith.prepare import Request, default_cache
-from wheelsmith.units import parse_size
+from wheelsmith.prepare import Request, cache_limit, default_cache
+from wheelsmith.units import parse_seconds, parse_size
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -27,20 +27,23 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     return [name for answer in answers if (name := cell_of(answer).id).startswith(incomplete)]
 
 
-class _Size(click.ParamType[int]):
-    """A size such as 8GiB."""
+class _Quantity(click.ParamType[float]):
+    """A number with a unit."""
 
-    name = "size"
+    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Give it in bytes."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Give it in bytes or seconds."""
         try:
-            return value if isinstance(value, int) else parse_size(value)
+            return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-SIZE = _Size()
+SIZE = _Quantity("size", parse_size)
+DURATION = _Quantity("duration", parse_seconds)
 
 
 def matrix_option(command: _F) -> _F:
@@ -88,4 +91,4 @@ def json_option(text: str) -> Callable[[_F], _F]:
 
 def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
     """Give the request that the options make."""
-    return Request(matrix=matrix, cache=default_cache(), engine=engine, **asked)
+    return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **asked)

@@ -11,6 +11,7 @@ from wheelsmith.cli.options import cell_argument, engine_option, make_request, m
 from wheelsmith.pipeline import build_command, lay_out
 from wheelsmith.prepare import prepare
 from wheelsmith.run import make_workshop, scratch
+from wheelsmith.store import in_use
 
 
 @click.command("shell")
@@ -31,7 +32,7 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
     prepared = prepare(request, listen)
     if not prepared.plans:
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
-    with scratch(request.cache / "work") as folder:
+    with in_use(request.cache), scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
         workshop = make_workshop(prepared, request, folder, listen)
         work = folder / plan.cell.id

@@ -27,7 +27,7 @@ from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness
 from wheelsmith.errors import EngineError
-from wheelsmith.files import atomic_write, sha256_file
+from wheelsmith.files import atomic_write, mark_used, sha256_file
 from wheelsmith.record import canonical_digest
 from wheelsmith.workplace import ImageId, Workplace
 
@@ -118,6 +118,7 @@ class ContainerEngine(ABC):
         except (OSError, ValueError):
             data = self._survey(found)
             atomic_write(kept, json.dumps(data).encode())
+        mark_used(kept)
         return Workplace.from_json({**data, "image": found.to_json()})
 
     def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:

@@ -1,9 +1,20 @@
 """What people and pipelines see of a run; listens to events and changes nothing."""
 
+from wheelsmith.report.cache import pruning_table, stock_table
 from wheelsmith.report.choose import reporter
 from wheelsmith.report.errors import show_error
 from wheelsmith.report.grid import plan_table, reasons, totals
 from wheelsmith.report.results import results_json
 from wheelsmith.report.style import make_console
 
-__all__ = ["make_console", "plan_table", "reasons", "reporter", "results_json", "show_error", "totals"]
+__all__ = [
+    "make_console",
+    "plan_table",
+    "pruning_table",
+    "reasons",
+    "reporter",
+    "results_json",
+    "show_error",
+    "stock_table",
+    "totals",
+]

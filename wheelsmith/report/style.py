@@ -46,6 +46,14 @@ def duration(seconds: float) -> str:
     return f"{whole}s" if whole < 60 else f"{whole // 60}m{whole % 60:02d}s"  # noqa: PLR2004  # seconds
 
 
+def age(seconds: float) -> str:
+    """Give ``12d``, ``5h`` or ``3min``, the largest that there is one of."""
+    for unit, scale in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= scale:
+            return f"{int(seconds // scale)}{unit}"
+    return "now"
+
+
 def size(count: int) -> str:
     """Give ``97.3 kB`` or ``1.2 MB``, in powers of ten as package indexes do."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -1,7 +1,28 @@
-"""What was made before: finished wheels, compiled pieces, and what each piece cost."""
+"""What was made before: finished wheels, compiled pieces, what each piece cost; and how to keep all of it small."""
 
 from wheelsmith.store.costs import Cost, Costs
+from wheelsmith.store.lock import in_use, is_in_use
 from wheelsmith.store.objects import Action, Damaged, Objects, Output
+from wheelsmith.store.pruning import Bounds, Pruning, foresee, prune
+from wheelsmith.store.stock import Kind, Stock, take_stock
 from wheelsmith.store.wheels import Store, StoredWheel
 
-__all__ = ["Action", "Cost", "Costs", "Damaged", "Objects", "Output", "Store", "StoredWheel"]
+__all__ = [
+    "Action",
+    "Bounds",
+    "Cost",
+    "Costs",
+    "Damaged",
+    "Kind",
+    "Objects",
+    "Output",
+    "Pruning",
+    "Stock",
+    "Store",
+    "StoredWheel",
+    "foresee",
+    "in_use",
+    "is_in_use",
+    "prune",
+    "take_stock",
+]

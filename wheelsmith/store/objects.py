@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.files import atomic_write
+from wheelsmith.files import atomic_write, mark_used
 from wheelsmith.record import Record
 
 # Raised when the same key would name other content than before.
@@ -63,8 +62,7 @@ class Objects:
             action = Action.from_json(json.loads(path.read_bytes()))
         except (OSError, ValueError):
             return None
-        with contextlib.suppress(OSError):  # a store that cannot be written can still be read
-            os.utime(path)
+        mark_used(path)
         return action
 
     def read(self, output: Output) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.errors import StoreError
-from wheelsmith.files import atomic_copy, atomic_write, sha256_file
+from wheelsmith.files import atomic_copy, atomic_write, mark_used, sha256_file
 from wheelsmith.model import WheelFile
 
 
@@ -23,7 +23,7 @@ class Store:
     """A content-addressed folder, safe for several processes: every file appears by rename.
 
     ``plans/<build digest>.json`` names the wheel; ``wheels/<sha256>/<filename>`` is the wheel. The wheel is
-    written first, so a plan never points at nothing.
+    written first, so a plan never points at nothing. A plan's modification time says when it was last of use.
     """
 
     def __init__(self, root: Path) -> None:
@@ -40,6 +40,7 @@ class Store:
             return None
         except OSError as error:
             raise _unusable(self._root, error) from error
+        mark_used(self._plan(build_digest))
         return StoredWheel(wheel=wheel, path=path)
 
     def put(self, build_digest: str, path: Path, wheel: WheelFile) -> StoredWheel:

@@ -13,7 +13,7 @@ from filelock import FileLock
 from wheelsmith.errors import ToolchainError
 from wheelsmith.events import Listener
 from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
-from wheelsmith.files import publish_tree, remove_tree, sha256_file
+from wheelsmith.files import mark_used, publish_tree, remove_tree, sha256_file
 from wheelsmith.model import LockedWheel, PrefixId
 from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
@@ -88,6 +88,7 @@ class Toolchains:
 
     def _once(self, final: Path, make: Callable[[Path], None]) -> Path:
         if final.is_dir():
+            mark_used(final)
             return final
         try:
             self._root.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,71 @@
+"""``wheelsmith cache``."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from datetime import UTC, datetime
+
+import click
+
+from wheelsmith.cli.options import DURATION, SIZE, json_option
+from wheelsmith.prepare import cache_limit, default_cache
+from wheelsmith.store import Bounds, Kind, Stock, foresee, is_in_use, prune, take_stock
+
+
+@click.group("cache")
+def command() -> None:
+    """Look into the cache, and keep it small."""
+
+
+@command.command("info")
+@json_option("Print it as JSON, with bytes.")
+def info(*, as_json: bool) -> None:
+    """Show what the cache holds and what it takes of the disk."""
+    from wheelsmith.report import make_console, stock_table
+    from wheelsmith.report.style import size
+
+    cache, limit = default_cache(), cache_limit()
+    stock, busy = take_stock(cache), is_in_use(cache)
+    if as_json:
+        kinds = {kind.value: _kind_json(stock.of(kind)) for kind in Kind}
+        data = {"path": str(cache), "in_use": busy, "limit": limit, "size": stock.size, "kinds": kinds}
+        click.echo(json.dumps({"schema_version": 1, **data}, indent=1))
+        return
+    console = make_console(stderr=False)
+    console.print(str(cache))
+    console.print(stock_table(stock, time.time()))
+    bound = f"of {size(limit)} (WHEELSMITH_CACHE_SIZE)" if limit else "and no limit (WHEELSMITH_CACHE_SIZE is not set)"
+    console.print(f"{size(stock.size)} {bound}")
+    if busy:
+        console.print("a run is going on: it may need what looks left over")
+
+
+@command.command("prune")
+@click.option("--max-size", type=SIZE, help="Most that may stay, such as 20GiB; default: WHEELSMITH_CACHE_SIZE.")
+@click.option("--older-than", type=DURATION, help="Remove what was last of use longer ago than this, such as 30d.")
+@click.option("--all", "everything", is_flag=True, help="Remove all that can be had again.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+def prune_(*, max_size: int | None, older_than: float | None, everything: bool, dry_run: bool) -> None:
+    """Remove what was not of use for longest, and what killed runs left."""
+    from wheelsmith.report import make_console, pruning_table
+    from wheelsmith.report.style import size
+
+    if everything and (max_size or older_than):
+        raise click.UsageError("--all leaves nothing for --max-size and --older-than to decide")
+    cache, now = default_cache(), time.time()
+    since = math.inf if everything else now - older_than if older_than else -math.inf
+    bounds = Bounds(size=max_size or cache_limit(), since=since)
+    pruning = foresee(cache, bounds) if dry_run else prune(cache, bounds)
+    console = make_console(stderr=False)
+    if pruning.gone.items:
+        console.print(pruning_table(pruning, now))
+    verb = "would be removed" if dry_run else "removed"
+    console.print(f"{size(pruning.freed)} {verb}, {size(pruning.kept.size)} kept")
+
+
+def _kind_json(stock: Stock) -> dict[str, object]:
+    oldest = min((item.used for item in stock.items), default=None)
+    when = None if oldest is None else datetime.fromtimestamp(oldest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"things": len(stock.items), "size": stock.size, "oldest_use": when}

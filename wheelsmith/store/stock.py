@@ -1,0 +1,256 @@
+"""What the cache holds, what it takes of the disk, and when each thing was last of use.
+
+docs/reference/cache.md describes the folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+_BLOCK = 512  # bytes; st_blocks counts these, whatever the file system's own are
+
+
+class Kind(StrEnum):
+    """What a thing in the cache is; leftovers are of use to nobody."""
+
+    WHEELS = "wheels"
+    OBJECTS = "objects"
+    TOOLCHAINS = "toolchains"
+    ENVIRONMENTS = "environments"
+    SURVEYS = "surveys"
+    LEFTOVERS = "leftovers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing that stays or goes as a whole.
+
+    :param path: the file or folder by which it is found.
+    :param used: when it was last of use, in seconds since 1970.
+    :param size: bytes on the disk that are its alone.
+    :param shares: the keys of what it may have in common with others.
+    """
+
+    kind: Kind
+    path: Path
+    used: float
+    size: int
+    shares: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What items have in common: it is of use as long as one of them is there.
+
+    :param path: None for a file with several names, which goes with the last of them.
+    :param size: bytes on the disk.
+    """
+
+    path: Path | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """What is in the cache and can be had again; ``contents`` has every key that an item shares."""
+
+    items: tuple[Item, ...]
+    contents: dict[str, Content]
+
+    def of(self, kind: Kind) -> Stock:
+        """Give the things of one kind alone."""
+        return Stock(items=tuple(item for item in self.items if item.kind is kind), contents=self.contents)
+
+    @property
+    def size(self) -> int:
+        """Give the bytes that all of it takes of the disk; what is shared counts once."""
+        return sum(item.size for item in self.items) + sum(self.contents[key].size for key in self.shared)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """Give the keys that its items share among themselves or with others."""
+        return frozenset().union(*(item.shares for item in self.items))
+
+
+def take_stock(cache: Path) -> Stock:
+    """List what is in the cache; what goes away meanwhile is left out.
+
+    A folder of the cache that is a link is left out too: another cache may share it, whose runs cannot be seen here.
+    """
+    inventory = _Inventory()
+    rooms: dict[str, Callable[[Path, _Inventory], None]] = {
+        "store": _take_wheels,
+        "objects": _take_objects,
+        "prefix": _take_prefixes,
+        "images": _take_surveys,
+        "locks": _take_leftovers,
+        "work": _take_work,
+    }
+    for name, take in rooms.items():
+        if not (cache / name).is_symlink():
+            take(cache / name, inventory)
+    return Stock(items=tuple(inventory.items), contents=inventory.contents)
+
+
+class _Inventory:
+    """What was found so far."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.contents: dict[str, Content] = {}
+
+    def add(self, kind: Kind, path: Path, shares: Iterable[str] = ()) -> None:
+        """Add a file, or a folder with all that is in it."""
+        own, linked = _weigh(path)
+        with contextlib.suppress(OSError):  # gone meanwhile
+            used = path.lstat().st_mtime
+            self.contents |= {key: Content(path=None, size=size) for key, size in linked.items()}
+            self.items.append(Item(kind=kind, path=path, used=used, size=own, shares=frozenset({*shares, *linked})))
+
+    def add_named(self, kind: Kind, names: Iterable[Path], contents: dict[str, Content], read: _Reader) -> None:
+        """Add what is found by name files, each of which says by which hashes its contents are kept."""
+        named: set[str] = set()
+        for path in names:
+            hashes = _read(path, read)
+            if hashes is None or not hashes <= contents.keys():
+                self.add(Kind.LEFTOVERS, path)
+                continue
+            named |= hashes
+            self.add(kind, path, (f"{kind} {sha256}" for sha256 in hashes))
+        self.contents |= {f"{kind} {sha256}": contents[sha256] for sha256 in named}
+        for sha256 in contents.keys() - named:
+            if unnamed := contents[sha256].path:
+                self.add(Kind.LEFTOVERS, unnamed)
+
+    def sift(self, folder: Path) -> Iterator[Path]:
+        """Give what is in a folder; hidden names are files and folders that somebody did not finish."""
+        for path in _entries(folder):
+            if path.name.startswith("."):
+                self.add(Kind.LEFTOVERS, path)
+            else:
+                yield path
+
+
+_Reader = Callable[[Any], Iterable[str]]
+
+
+def _take_wheels(store: Path, inventory: _Inventory) -> None:
+    contents = {}
+    for folder in inventory.sift(store / "wheels"):
+        size = sum(_total(path) for path in inventory.sift(folder))
+        contents[folder.name] = Content(path=folder, size=size + _bytes(folder))
+    plans = inventory.sift(store / "plans")
+    inventory.add_named(Kind.WHEELS, plans, contents, lambda plan: [plan["sha256"]])
+
+
+def _take_objects(objects: Path, inventory: _Inventory) -> None:
+    blobs = [path for folder in inventory.sift(objects / "blobs") for path in inventory.sift(folder)]
+    contents = {path.name: Content(path=path, size=_bytes(path)) for path in blobs}
+    actions = (path for folder in inventory.sift(objects / "actions") for path in inventory.sift(folder))
+
+    def outputs(action: Any) -> list[str]:
+        return [output["sha256"] for output in action["outputs"].values()]
+
+    inventory.add_named(Kind.OBJECTS, actions, contents, outputs)
+
+
+def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
+    for path in _entries(prefix):
+        if path.name.startswith(".") and path.name.endswith(".lock"):
+            continue  # somebody may be about to take it
+        # A prefix says what it is before its first dash; what is being fetched has a name by chance.
+        if path.name.startswith(".") or "-" not in path.name:
+            inventory.add(Kind.LEFTOVERS, path)
+        else:
+            environment = path.name.startswith("environment-")
+            inventory.add(Kind.ENVIRONMENTS if environment else Kind.TOOLCHAINS, path)
+
+
+def _take_surveys(images: Path, inventory: _Inventory) -> None:
+    for path in inventory.sift(images):
+        # An engine's own settings are not a survey: containers that are running may name them.
+        if not path.name.startswith("seccomp-"):
+            inventory.add(Kind.SURVEYS, path)
+
+
+def _take_leftovers(folder: Path, inventory: _Inventory) -> None:
+    for _ in inventory.sift(folder):
+        pass
+
+
+def _take_work(work: Path, inventory: _Inventory) -> None:
+    for path in _entries(work):
+        if not _is_live(path):
+            inventory.add(Kind.LEFTOVERS, path)
+
+
+def _is_live(folder: Path) -> bool:
+    try:
+        with (folder / "lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _read(path: Path, read: _Reader) -> frozenset[str] | None:
+    """Give the hashes that a name file says, or None when it says nothing that can be read."""
+    try:
+        return frozenset(read(json.loads(path.read_bytes())))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in entries if not entry.is_symlink()]
+    except OSError:
+        return []
+
+
+def _weigh(path: Path) -> tuple[int, dict[str, int]]:
+    """Give the bytes on the disk of a file or a whole folder, and apart those of files with several names."""
+    own = 0
+    linked = {}
+    for found in _walk(str(path)):
+        if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+            linked[f"inode {found.st_dev}:{found.st_ino}"] = found.st_blocks * _BLOCK
+        else:
+            own += found.st_blocks * _BLOCK
+    return own, linked
+
+
+def _total(path: Path) -> int:
+    own, linked = _weigh(path)
+    return own + sum(linked.values())
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.lstat().st_blocks * _BLOCK
+    except OSError:
+        return 0
+
+
+def _walk(path: str) -> Iterator[os.stat_result]:
+    todo = [path]
+    while todo:
+        here = todo.pop()
+        with contextlib.suppress(OSError):
+            found = os.lstat(here)
+            yield found
+            if stat.S_ISDIR(found.st_mode):
+                with os.scandir(here) as entries:
+                    todo.extend(entry.path for entry in entries)
