@@ -100,12 +100,19 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """Every cell has its answer, or the run was interrupted."""
+    """Every cell has its answer, or the run was interrupted.
+
+    :param seconds: of wall time.
+    :param compiled: phases of compiling that were run, without preprocessing.
+    :param reused: those that had been made before.
+    """
 
     results: tuple[BuildResult, ...]
     excluded: tuple[Excluded, ...]
     interrupted: bool
     seconds: float
+    compiled: int = 0
+    reused: int = 0
 
 
 Event = (

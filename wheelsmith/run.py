@@ -6,6 +6,7 @@ import fcntl
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +16,13 @@ from threading import Event as Flag
 
 from wheelsmith.engine import Limits
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
-from wheelsmith.events import CellFinished, Listener, Notice, RunFinished, RunStarted
+from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
 from wheelsmith.files import atomic_copy, remove_tree
 from wheelsmith.index import FolderIndex, IndexedWheel
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
+from wheelsmith.recipe import PhaseKind
 from wheelsmith.schedule import Build, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.tasks import Demand, Task
@@ -51,10 +53,11 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
         )
     )
     results: list[BuildResult] = []
+    tally = _Tally(listen)
     try:
         with in_use(request.cache):
             with scratch(request.cache / "work") as folder:
-                _build_all(prepared, request, folder, listen, results, cancel)
+                _build_all(prepared, request, folder, tally, results, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
             entries = _publish(prepared, results, Store(request.cache / "store"))
@@ -66,9 +69,24 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
                 excluded=prepared.excluded,
                 interrupted=cancel.is_set(),
                 seconds=round(time.monotonic() - start, 3),
+                compiled=tally.counts[False],
+                reused=tally.counts[True],
             )
         )
     return Outcome(results=tuple(results), excluded=prepared.excluded, entries=entries, interrupted=cancel.is_set())
+
+
+class _Tally:
+    """Counts the phases of compiling by whether they had been made before, and passes events on."""
+
+    def __init__(self, listen: Listener) -> None:
+        self._listen = listen
+        self.counts: Counter[bool] = Counter()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StepFinished) and event.kind != PhaseKind.PREPROCESS:
+            self.counts[event.reused] += 1
+        self._listen(event)
 
 
 def make_workshop(prepared: Prepared, request: Request, folder: Path, listen: Listener) -> Workshop:

@@ -35,7 +35,7 @@ class Diary:
         self._begun = False
         self._steps = [0, 0]
         self._timings: list[Timing] = []
-        self._since = time.monotonic()
+        self._since: float | None = None
         self.stage = "fetch"
 
     @property
@@ -91,8 +91,8 @@ class Diary:
 
     def _turn(self, stage: str) -> None:
         now = time.monotonic()
-        if seconds := round(now - self._since, 3):
-            self._timings.append(Timing(stage=self.stage, seconds=seconds))
+        if self._since is not None:
+            self._timings.append(Timing(stage=self.stage, seconds=round(now - self._since, 3)))
         self.stage, self._since = stage, now
 
 

@@ -5,6 +5,7 @@ from wheelsmith.recipe.capabilities import plain, resolve
 from wheelsmith.recipe.compile import CompileTarget
 from wheelsmith.recipe.make import KernelSource, compiled_recipe, noarch_recipe
 from wheelsmith.recipe.metadata import Requirements, render_metadata
+from wheelsmith.recipe.phases import PhaseKind
 from wheelsmith.recipe.project import PROJECT_FILES, ProjectSpec, parse_project
 from wheelsmith.recipe.spec import KernelSpec, Section, TorchSection
 
@@ -13,6 +14,7 @@ __all__ = [
     "CompileTarget",
     "KernelSource",
     "KernelSpec",
+    "PhaseKind",
     "ProjectSpec",
     "Requirements",
     "Section",

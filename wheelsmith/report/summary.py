@@ -40,6 +40,8 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     words = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no cells"
     ending = "interrupted after" if finished.interrupted else "in"
     console.print(f"{words} {ending} {duration(finished.seconds)}", style="bold", soft_wrap=True)
+    if phases := finished.compiled + finished.reused:
+        console.print(f"{finished.reused} of {phases} compiler phases had been made before", soft_wrap=True)
     made = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
     if made:
         _show_use(made[0], out, console)
