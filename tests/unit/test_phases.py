@@ -11,6 +11,7 @@ from wheelsmith.recipe.phases import (
     PhaseKind,
     Unsplittable,
     check_tame,
+    depends_on_machine,
     device_phases,
     host_phases,
     source_of,
@@ -125,6 +126,9 @@ TAME = [
     "--ptxas-options=-v",
 ]
 WILD = [
+    "-finput-charset=latin1",
+    "-fmodules-ts",
+    "-fpreprocessed",
     "-wrapper",
     "-B/work/src",
     "-fplugin=/work/src/x.so",
@@ -188,6 +192,12 @@ def test_options_that_run_or_read_things_are_not(flag):
 def test_options_in_options_are_looked_at_too(words):
     with pytest.raises(Unsplittable):
         check_tame(nvcc(*words))
+
+
+def test_code_for_this_very_machine_is_not_kept():
+    assert depends_on_machine(gxx("-march=native"))
+    assert depends_on_machine(nvcc("-Xcompiler", "-fPIC,-mtune=native"))
+    assert not depends_on_machine(gxx("-march=x86-64-v3"))
 
 
 def test_options_in_options_may_be_tame():

@@ -158,7 +158,7 @@ class Piece:
 
     def _key(self, job: Job) -> str | None:
         """Name a job, or give None for one that is never kept: texts are large, and it is by them that all is found."""
-        if job.kind is PhaseKind.PREPROCESS:
+        if job.kind is PhaseKind.PREPROCESS or trajectory.depends_on_machine(self.step):
             return None
         reads = {seen: self._shelf.digest(name) for seen, name in job.reads.items()}
         reads = whole_inputs(self.plan) if job.is_whole else reads

@@ -60,7 +60,7 @@ class Unsplittable(Exception):  # it never leaves wheelsmith: the step is run wh
 # Options that neither run a program nor read a file of the kernel's choosing. Everything else makes a step whole.
 _TAME = re.compile(
     r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|-std=[a-z0-9+]+|-w|-pthread"
-    r"|-f(?!plugin|dump|profile|auto-profile|branch-prob|test-cov|save|compare-debug|lto|sanitize-|instrument)[A-Za-z][A-Za-z0-9=+_.,-]*"
+    r"|-f(?!plugin|input-charset|preprocessed|directives|module|dump|profile|auto-profile|branch-prob|test-cov|save|compare-debug|lto|sanitize-|instrument)[A-Za-z][A-Za-z0-9=+_.,-]*"
     r"|-m[a-z0-9][a-z0-9=+_.,-]*|-W(?![alp],)[a-z][a-z0-9=+_,-]*"
     r"|-use_fast_math|--use_fast_math|--expt-[a-z-]+|-lineinfo|--generate-line-info|--extra-device-vectorization"
     r"|-gencode=arch=compute_\w+,code=\w+|--ptxas-options=[\w=,-]+|--(ftz|fmad|prec-div|prec-sqrt)=\w+"
@@ -93,6 +93,11 @@ def check_tame(step: Step) -> None:
                 raise Unsplittable(f"{word} {value}")
         elif not _TAME.fullmatch(word):
             raise Unsplittable(word)
+
+
+def depends_on_machine(step: Step) -> bool:
+    """Say whether a step asks for code for the very machine that it is run on, which no hash of inputs tells."""
+    return any(word.endswith("native") for word in step.argv)
 
 
 def whole(step: Step) -> tuple[Phase, ...]:
