@@ -53,9 +53,15 @@ class CellBuild:
 
     def tasks(self) -> tuple[Task, ...]:
         """Give the task to begin with, which knows what follows."""
-        # It copies the source and waits for downloads.
-        waits = Demand(cores=0)
-        return (Task(name=f"{self.name}:start", group=self.name, run=self._start, needs=self._needs, demand=waits),)
+        start = Task(
+            name=f"{self.name}:start",
+            group=self.name,
+            run=self._start,
+            needs=self._needs,
+            demand=Demand(cores=0),
+            rank=1.0,  # before downloads, which have none: those of others must not keep it from its compilers
+        )
+        return (start,)
 
     def stop(self) -> None:
         """Kill what runs of it."""
