@@ -11,12 +11,18 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 1 << 16;
 
+// Named conversions: torch's cpp_extension switches the implicit ones of half off.
+__device__ float widened(float x) { return x; }
+__device__ float widened(__half x) { return __half2float(x); }
+__device__ void narrow(float x, float &to) { to = x; }
+__device__ void narrow(float x, __half &to) { to = __float2half(x); }
+
 template <typename T>
 __global__ void silu_elements(const T *__restrict__ from, T *__restrict__ to, int64_t elements) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < elements; i += step) {
-    const float x = static_cast<float>(from[i]);
-    to[i] = static_cast<T>(x / (1.0f + expf(-x)));
+    const float x = widened(from[i]);
+    narrow(x / (1.0f + expf(-x)), to[i]);
   }
 }
 

@@ -1,0 +1,160 @@
+"""Run a command and say what it cost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.errors import WheelsmithError
+from wheelsmith.record import Record
+
+_SAMPLE_SECONDS = 0.2
+_GRACE_SECONDS = 20.0
+_SHOWN_LINES = 12
+_REAP = (sys.executable, "-SE", str(Path(__file__).with_name("reap.py")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost(Record):
+    """What a command cost.
+
+    :param wall: seconds.
+    :param cpu: seconds of user and system time of its whole process tree.
+    :param peak_memory: the most bytes that its processes held at once, their own memory without mapped files; None
+        where that cannot be seen.
+    :param received: bytes that came in from the network meanwhile, or None where nobody counts them.
+    """
+
+    wall: float
+    cpu: float
+    peak_memory: int | None
+    received: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command to measure.
+
+    :param log: takes what it prints.
+    :param out: takes its standard output instead, where given.
+    """
+
+    argv: tuple[str, ...]
+    folder: Path
+    environment: Mapping[str, str]
+    log: Path
+    out: Path | None = None
+
+
+class CommandFailedError(WheelsmithError):
+    """A measured command gave another status than 0."""
+
+
+def measure(command: Command, running: Path) -> Cost:
+    """Run a command to its end.
+
+    :param running: a file that names its process group for as long as it runs.
+    :raises CommandFailedError: with the last lines of its log.
+    """
+    received, start = _received(), time.monotonic()
+    with command.log.open("ab") as log, (command.out or command.log).open("ab") as out:
+        process = subprocess.Popen(
+            (*_REAP, *command.argv),
+            cwd=command.folder,
+            env=dict(command.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=log,
+            start_new_session=True,
+        )
+    running.write_text(str(process.pid))
+    with _ended(process, running), _sampled(process.pid) as peak:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall, after = time.monotonic() - start, _received()
+    if process.returncode:
+        raise CommandFailedError(f"{Path(command.argv[0]).name} gave {process.returncode}\n{_told(command.log)}")
+    return Cost(
+        wall=round(wall, 2),
+        cpu=round(usage.ru_utime + usage.ru_stime, 2),
+        peak_memory=max(peak) or None,
+        received=None if received is None or after is None else after - received,
+    )
+
+
+def _told(log: Path) -> str:
+    """Give the lines of a log that say what went wrong, or else its last ones."""
+    lines = log.read_text(errors="replace").splitlines()
+    errors = [line for line in lines if "error: " in line.lower()]
+    return "\n".join(line.strip()[:200] for line in (errors[:_SHOWN_LINES] or lines[-_SHOWN_LINES:]))
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[bytes], running: Path) -> Iterator[None]:
+    """End the command's processes when the wait for it does, for whatever reason."""
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_SECONDS)
+        _signal_group(process.pid, signal.SIGKILL)
+        running.unlink()
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+@contextlib.contextmanager
+def _sampled(pid: int) -> Iterator[list[int]]:
+    """Look at a process tree's memory again and again; the list grows by one number of bytes a look."""
+    seen, stop = [0], threading.Event()
+
+    def look() -> None:
+        while not stop.wait(_SAMPLE_SECONDS):
+            seen.append(sum(_own_memory(each) for each in _tree(pid)))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _tree(pid: int) -> Iterator[int]:
+    waiting = [pid]
+    while waiting:
+        yield (current := waiting.pop())
+        for thread in Path("/proc", str(current), "task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                waiting += [int(child) for child in thread.read_text().split()]
+
+
+def _own_memory(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        lines = Path("/proc", str(pid), "status").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) * 1024
+    return 0
+
+
+def _received() -> int | None:
+    """Give the bytes that all interfaces but the loopback have received since the machine started."""
+    try:
+        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    except OSError:
+        return None
+    interfaces = (line.partition(":") for line in lines)
+    return sum(int(numbers.split()[0]) for name, _, numbers in interfaces if name.strip() != "lo")

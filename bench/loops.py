@@ -1,0 +1,104 @@
+"""The two loops over cells that people write: the usual one, and the careful one."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.cost import Cost
+from bench.grid import CAPABILITIES, Cell
+from bench.usual_project import lay_out
+from bench.workshop import CORES, KERNELS, Workshop, cuda_home, emptied
+from wheelsmith.errors import WheelsmithError
+
+_MAKE_ENVIRONMENT = """
+set -e
+"$0" -m venv "$1"
+"$1/bin/pip" install "torch==$2.*" setuptools wheel ninja
+"""
+
+
+@contextlib.contextmanager
+def environment(workshop: Workshop, torch: str) -> Iterator[tuple[Path, Cost]]:
+    """Make a virtual environment with the whole of a torch release, say what that cost, and take it away again."""
+    with emptied(workshop.folder / "environment") as folder:
+        argv = ("sh", "-c", _MAKE_ENVIRONMENT, sys.executable, str(folder), torch)
+        yield folder, workshop.measure(argv, workshop.folder, {})
+
+
+def build_usual(workshop: Workshop, kernel: str, cell: Cell, python: Path) -> Cost:
+    """Build one cell with pip and torch's cpp_extension.
+
+    :param python: the environment's folder.
+    """
+    home = cuda_home(cell.cuda)
+    return _pip_wheel(workshop, kernel, python, {"CUDA_HOME": str(home)})
+
+
+def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, ccache: Path) -> Cost:
+    """Build one cell like the usual loop, through ccache.
+
+    :param ccache: the cache as the last cell left it; replaced when this cell is done, so that a cell which was cut
+        short leaves nothing to be found.
+    """
+    require_ccache()
+    home = cuda_home(cell.cuda)
+    with emptied(workshop.folder / "ccache") as used:
+        if ccache.is_dir():
+            shutil.copytree(ccache, used, dirs_exist_ok=True)
+        variables = {
+            "CUDA_HOME": str(home),
+            "CXX": str(_compiler_through_ccache(workshop)),
+            "PYTORCH_NVCC": f"ccache {home}/bin/nvcc",
+            "CCACHE_DIR": str(used),
+        }
+        cost = _pip_wheel(workshop, kernel, python, variables)
+        fresh = ccache.with_name(f"{ccache.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.copytree(used, fresh)
+        shutil.rmtree(ccache, ignore_errors=True)
+        fresh.rename(ccache)
+    return cost
+
+
+def _compiler_through_ccache(workshop: Workshop) -> Path:
+    """Give a g++ that is ccache: cpp_extension refuses ``ccache g++`` for the version of its first word.
+
+    It lies outside PATH, where nvcc would take it too, for files that no cache knows again.
+    """
+    path = workshop.folder / "through-ccache" / "g++"
+    if not path.is_symlink():
+        path.parent.mkdir()
+        path.symlink_to(str(shutil.which("ccache")))
+    return path
+
+
+def require_ccache() -> None:
+    """Refuse to go on without ccache."""
+    if not shutil.which("ccache"):
+        raise WheelsmithError("the careful loop needs ccache", remedy="apt-get install ccache, or --ways usual,ours")
+
+
+def _pip_wheel(workshop: Workshop, kernel: str, python: Path, variables: dict[str, str]) -> Cost:
+    # One path for all cells: ccache tells sources in different folders apart.
+    with emptied(workshop.folder / "project") as folder:
+        lay_out(KERNELS / kernel, folder / kernel)
+        cost = workshop.measure(
+            (
+                *(str(python / "bin" / "python"), "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"),
+                *("--no-cache-dir", "--wheel-dir", str(folder / "wheels"), "."),
+            ),
+            folder / kernel,
+            {
+                "PATH": f"{python}/bin:{workshop.environment['PATH']}",
+                "MAX_JOBS": str(CORES),
+                "TORCH_CUDA_ARCH_LIST": ";".join(CAPABILITIES),
+                **variables,
+            },
+        )
+        if len(list((folder / "wheels").glob("*.whl"))) != 1:
+            raise WheelsmithError(f"pip made no wheel of {kernel}", remedy="run it again; this was not expected")
+    return cost

@@ -1,0 +1,165 @@
+"""Which work is done in which order: the ways take turns, and what is done already is left out."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.grid import Cell, by_torch
+from bench.loops import build_careful, build_usual, environment
+from bench.ours import build_ours, keep_toolchains, lay_out_matrix, prepare_toolchains
+from bench.results import Results
+from bench.workshop import CORES, ROOT, Workshop, disk_use, emptied
+from wheelsmith.errors import WheelsmithError
+
+# Kept between runs, since a careful loop that is resumed must find the cache as it left it.
+CCACHES = ROOT / "bench" / ".ccache"
+CHAIN = ("cold", "ready", "warm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programme:
+    """The work of one run.
+
+    :param ways: ``usual``, ``careful``, ``ours``.
+    :param workers: compiler processes at once, for our way; none leaves it to wheelsmith.
+    """
+
+    cells: tuple[Cell, ...]
+    kernels: tuple[str, ...]
+    ways: tuple[str, ...]
+    workers: tuple[int, ...]
+    results: Results
+    workshop: Workshop
+
+    def run_matrix(self) -> None:
+        """Build the matrix in every way, torch by torch, our way's kernels spread over them."""
+        self._forget_careful_without_cache()
+        torches = by_torch(self.cells)
+        for number, (torch, cells) in enumerate(torches.items()):
+            self._loops(torch, cells)
+            if "ours" in self.ways:
+                share = len(self.kernels) / len(torches)
+                for kernel in self.kernels[round(number * share) : round((number + 1) * share)]:
+                    self._ours(kernel)
+        shutil.rmtree(CCACHES, ignore_errors=True)
+
+    def run_scaling(self, sizes: tuple[int, ...]) -> None:
+        """Build growing matrices: our way each anew, the careful loop once, cell by cell."""
+        self._forget_careful_without_cache()
+        if "ours" in self.ways:
+            with emptied(self.workshop.folder / "cache") as cache:
+                prepare_toolchains(self.cells, cache)
+                for kernel in self.kernels:
+                    for size in sizes:
+                        for workers in self.workers:
+                            self._ours_of_size(kernel, size, workers, cache)
+        if "careful" in self.ways:
+            for torch, cells in by_torch(self.cells).items():
+                self._loops(torch, cells)
+        shutil.rmtree(CCACHES, ignore_errors=True)
+
+    # --- the loops ----------------------------------------------------------------------------------------------
+
+    def _loops(self, torch: str, cells: tuple[Cell, ...]) -> None:
+        """Do both loops' cells of one torch; its first environment serves both."""
+        careful = [(kernel, cell) for kernel in self.kernels for cell in cells] if "careful" in self.ways else []
+        careful = [(kernel, cell) for kernel, cell in careful if not self.results.has(f"careful/{kernel}/{cell.id}")]
+        for cell in cells:
+            usual = [kernel for kernel in self.kernels if not self.results.has(f"usual/{kernel}/{cell.id}")]
+            usual = usual if "usual" in self.ways else []
+            if not usual and not careful:
+                continue
+            try:
+                with environment(self.workshop, torch) as (python, cost):
+                    figures = {**cost.to_json(), "disk": disk_use(python)}
+                    self._keep(f"environment/{cell.id}", figures)
+                    for kernel in usual:
+                        self._do(f"usual/{kernel}/{cell.id}", lambda k=kernel, c=cell: self._usual(k, c, python))
+                    for kernel, each in careful:
+                        self._do(f"careful/{kernel}/{each.id}", lambda k=kernel, c=each: self._careful(k, c, python))
+                    careful = []
+            except WheelsmithError as error:
+                self._keep(f"environment/{cell.id}", {"failed": str(error)})
+
+    def _usual(self, kernel: str, cell: Cell, python: Path) -> dict[str, Any]:
+        return build_usual(self.workshop, kernel, cell, python).to_json()
+
+    def _careful(self, kernel: str, cell: Cell, python: Path) -> dict[str, Any]:
+        ccache = CCACHES / kernel
+        ccache.parent.mkdir(exist_ok=True)
+        cost = build_careful(self.workshop, kernel, cell, python, ccache)
+        return {**cost.to_json(), "disk": disk_use(ccache)}
+
+    def _forget_careful_without_cache(self) -> None:
+        for kernel in self.kernels:
+            done = all(self.results.has(f"careful/{kernel}/{cell.id}") for cell in self.cells)
+            if not done and not (CCACHES / kernel).is_dir():
+                self.results.drop(f"careful/{kernel}/")
+
+    # --- our way ------------------------------------------------------------------------------------------------
+
+    def _ours(self, kernel: str) -> None:
+        """Build the whole matrix thrice: with nothing at hand, with the toolchains, with nothing changed."""
+        if all(self.results.has(f"ours/{kernel}/{state}") for state in CHAIN):
+            return
+        with emptied(self.workshop.folder / "ours") as folder, emptied(self.workshop.folder / "cache") as cache:
+            lay_out_matrix(kernel, self.cells, folder)
+            for state in CHAIN:
+                if state == "ready":
+                    keep_toolchains(cache)
+                    shutil.rmtree(folder / "dist", ignore_errors=True)
+                if not self._do(
+                    f"ours/{kernel}/{state}",
+                    lambda: build_ours(self.workshop, folder, cache, self.cells, max(self.workers, default=None)),
+                ):
+                    return
+
+    def _ours_of_size(self, kernel: str, size: int, workers: int, cache: Path) -> None:
+        name = f"ours/{kernel}/{size}/{workers}"
+        if self.results.has(name):
+            return
+        cells = self.cells[:size]
+        with emptied(self.workshop.folder / "ours") as folder:
+            lay_out_matrix(kernel, cells, folder)
+            keep_toolchains(cache)
+            self._do(name, lambda: build_ours(self.workshop, folder, cache, cells, workers))
+
+    # --- what both do -------------------------------------------------------------------------------------------
+
+    def _do(self, name: str, work: Callable[[], dict[str, Any]]) -> bool:
+        """Do a piece of work and keep its figures; says whether it came to its end."""
+        try:
+            figures = work()
+        except WheelsmithError as error:
+            self._keep(name, {"failed": str(error)})
+            return False
+        self._keep(name, figures)
+        return True
+
+    def _keep(self, name: str, figures: dict[str, Any]) -> None:
+        self.results.put(name, figures)
+        if "failed" in figures:
+            print(f"[{time.strftime('%H:%M:%S')}] {name}: FAILED: {figures['failed']}", flush=True)
+            return
+        print(f"[{time.strftime('%H:%M:%S')}] {name}: {figures['wall']} s wall, {figures['cpu']} s CPU", flush=True)
+
+
+def estimate(programme: Programme) -> dict[str, float]:
+    """Give about how many minutes each way takes, from what its parts took on two cores of 2026."""
+    environments = len(programme.cells) if "usual" in programme.ways else len(by_torch(programme.cells))
+    building = len(programme.cells) * sum(_CELL[kernel] for kernel in programme.kernels) * 2 / CORES
+    # Cold with and without toolchains: twice. What cells share is built once, but how much that is, is the question.
+    each = {"usual": building + environments * _ENVIRONMENT, "careful": building, "ours": 2 * building}
+    if "usual" not in programme.ways:
+        each["careful"] += environments * _ENVIRONMENT
+    return {way: each[way] for way in programme.ways}
+
+
+# Minutes.
+_ENVIRONMENT = 1.4
+_CELL = {"stable": 0.15, "several": 0.6, "heavy": 1.2}

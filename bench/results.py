@@ -1,0 +1,102 @@
+"""What was measured, kept after every piece of work so that a run can be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.workshop import CORES, ROOT
+from wheelsmith.errors import WheelsmithError
+from wheelsmith.files import atomic_write
+
+PATH = ROOT / "bench" / "results.json"
+_AGAIN = "run it without --resume"
+
+
+class Results:
+    """Figures under names such as ``usual/stable/torch213-cu130``, in one JSON file.
+
+    :param part: ``matrix`` or ``scaling``: whose names these are.
+    :param settings: what the figures depend on; figures of other settings are not mixed with these.
+    """
+
+    def __init__(self, part: str, settings: dict[str, Any], path: Path = PATH) -> None:
+        self._path, self._part = path, part
+        self._data = read_results(path) or {}
+        self._settings = {"machine": machine(), "commit": _commit(), **settings}
+
+    def resume(self) -> None:
+        """Go on where an earlier run ended.
+
+        :raises WheelsmithError: it was of other settings.
+        """
+        found = self._data.get(self._part)
+        if found is None:
+            return self.begin()
+        different = [name for name, value in self._settings.items() if found["settings"].get(name) != value]
+        if different:
+            raise WheelsmithError(f"the run to resume was of another {' and '.join(different)}", remedy=_AGAIN)
+        return None
+
+    def begin(self) -> None:
+        """Forget what an earlier run found."""
+        today = datetime.now(tz=UTC).date().isoformat()
+        self._data[self._part] = {"date": today, "settings": self._settings, "figures": {}}
+        self._write()
+
+    def has(self, name: str) -> bool:
+        """Say whether a piece of work is done."""
+        return "failed" not in self._figures.get(name, {"failed": ""})
+
+    def put(self, name: str, figures: dict[str, Any]) -> None:
+        """Keep the figures of a piece of work."""
+        self._figures[name] = figures
+        self._write()
+
+    def drop(self, prefix: str) -> None:
+        """Forget what is named so."""
+        for name in [name for name in self._figures if name.startswith(prefix)]:
+            del self._figures[name]
+        self._write()
+
+    @property
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        figures: dict[str, dict[str, Any]] = self._data[self._part]["figures"]
+        return figures
+
+    def _write(self) -> None:
+        atomic_write(self._path, (json.dumps(self._data, indent=1, sort_keys=True) + "\n").encode())
+
+
+def read_results(path: Path = PATH) -> dict[str, Any] | None:
+    """Give everything that was measured, or None when nothing was."""
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine, without its name."""
+    processor = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.machine(),
+    )
+    return {
+        "cores": CORES,
+        "processor": processor,
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release().split("-")[0],
+        "python": platform.python_version(),
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def _commit() -> str:
+    answer = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip()[:10] or "unknown"

@@ -1,0 +1,122 @@
+"""What a kernel cost in each way, summed up from the figures of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from bench.grid import SIZES
+from bench.ours import floor
+
+WAYS = ("usual", "careful", "cold", "ready", "warm")
+Figures = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One kernel's whole matrix in one way; seconds and bytes, None where nobody counted.
+
+    :param floor: seconds that the distinct compile steps alone take on all cores.
+    :param at_once: the most disk in use at one time.
+    """
+
+    way: str
+    wall: float
+    cpu: float
+    peak_memory: int | None
+    received: int | None
+    disk: int
+    at_once: int
+    floor: float | None = None
+
+
+def rows(kernel: str, cells: list[str], figures: Figures) -> dict[str, Row]:
+    """Give the ways that were measured to their end."""
+    found = {way: _row(way, kernel, cells, figures) for way in WAYS}
+    return {way: row for way, row in found.items() if row}
+
+
+def kernels(figures: Figures) -> list[str]:
+    """Give the kernels that something was measured of, the cheapest to compile first."""
+    known = ("stable", "several", "heavy")
+    return [kernel for kernel in known if any(name.split("/")[1] == kernel for name in figures)]
+
+
+def scaling(kernel: str, cells: list[str], figures: Figures) -> list[tuple[int, dict[str, float]]]:
+    """Give wall seconds by way for each size of the matrix.
+
+    The careful loop is run once; a smaller matrix costs what its cells did.
+    """
+    table = []
+    for size in SIZES:
+        careful = _done([f"careful/{kernel}/{cell}" for cell in cells[:size]], figures)
+        found = {"careful": sum(each["wall"] for each in careful)} if careful else {}
+        for name, each in figures.items():
+            if name.startswith(f"ours/{kernel}/{size}/") and "failed" not in each:
+                workers = name.rsplit("/", 1)[1]
+                found[f"ours, {workers} worker{'s' * (workers != '1')}"] = each["wall"]
+        if found and size <= len(cells):
+            table.append((size, found))
+    return table
+
+
+def _row(way: str, kernel: str, cells: list[str], figures: Figures) -> Row | None:
+    if way == "usual":
+        return _usual(kernel, cells, figures)
+    if way == "careful":
+        return _careful(kernel, cells, figures)
+    one = _done([f"ours/{kernel}/{way}"], figures)
+    if not one:
+        return None
+    least = floor(one[0]["steps"]) if way != "warm" else None
+    return Row(**_summed(way, one), disk=one[0]["disk"], at_once=one[0]["disk"], floor=least)
+
+
+def _usual(kernel: str, cells: list[str], figures: Figures) -> Row | None:
+    environments = _done([f"environment/{cell}" for cell in cells], figures)
+    builds = _done([f"usual/{kernel}/{cell}" for cell in cells], figures)
+    if not environments or not builds:
+        return None
+    # pip holds every wheel that it has fetched until all are installed.
+    at_once = max(each["disk"] + (each["received"] or 0) for each in environments)
+    disk = sum(each["disk"] for each in environments)
+    return Row(**_summed("usual", [*environments, *builds]), disk=disk, at_once=at_once)
+
+
+def _careful(kernel: str, cells: list[str], figures: Figures) -> Row | None:
+    builds = _done([f"careful/{kernel}/{cell}" for cell in cells], figures)
+    if not builds:
+        return None
+    # One environment a torch; those of its other cells would be the same.
+    prepared = {
+        cell.split("-")[0]: figures[f"environment/{cell}"]["disk"] for cell in reversed(cells) if _has(cell, figures)
+    }
+    disk = sum(prepared.values()) + max(each["disk"] for each in builds)
+    return Row(**_summed("careful", builds), disk=disk, at_once=disk)
+
+
+def _has(cell: str, figures: Figures) -> bool:
+    return bool(_done([f"environment/{cell}"], figures))
+
+
+def _done(names: list[str], figures: Figures) -> list[dict[str, Any]] | None:
+    """Give the figures of these names, or None when one is missing or failed."""
+    found = [figures.get(name, {"failed": ""}) for name in names]
+    return None if any("failed" in each for each in found) else found
+
+
+def _summed(way: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    peaks = list(_known(each["peak_memory"] for each in parts))
+    received = list(_known(each["received"] for each in parts))
+    return {
+        "way": way,
+        "wall": sum(each["wall"] for each in parts),
+        "cpu": sum(each["cpu"] for each in parts),
+        "peak_memory": max(peaks) if peaks else None,
+        "received": sum(received) if len(received) == len(parts) else None,
+    }
+
+
+def _known(values: Iterable[int | None]) -> Iterable[int]:
+    return (value for value in values if value is not None)
