@@ -24,7 +24,8 @@ _HEAD = """\
 # The benchmark
 
 One matrix, {cells} cells ({torches} torch releases × {cudas} CUDA toolkits, capabilities {capabilities}), built in
-three ways that take turns on one machine in one run. Three small kernels of our own stand for what kernels are: `kernels/`.
+three ways that take turns on one machine in one run. Three small kernels of our own stand for what kernels are:
+`kernels/`.
 
 ![Wall time of each way](../docs/images/bench.svg)
 
