@@ -21,6 +21,9 @@ from wheelsmith.toolchain import Toolchains
 # What must be compiled however cleverly it is done; preprocessing, linking and packing are ours to save.
 _COMPILING = {"cudafe++", "cicc", "ptxas", "fatbinary", "g++"}
 
+# Room for two of the largest compilers; what a run really takes must stay below.
+MEMORY = "6GiB"
+
 Figures = dict[str, Any]
 
 
@@ -39,7 +42,7 @@ def build_ours(workshop: Workshop, folder: Path, cache: Path, cells: tuple[Cell,
     events.unlink(missing_ok=True)
     argv = (
         *(sys.executable, "-m", "wheelsmith", "build-matrix", "--matrix", str(folder / "matrix.yaml")),
-        *("--engine", "bwrap", "--progress", "json", "--out", str(folder / "dist")),
+        *("--engine", "bwrap", "--memory", MEMORY, "--progress", "json", "--out", str(folder / "dist")),
         *(("-j", str(workers), "--cores-per-cell", "1") if workers else ()),
     )
     cost = workshop.measure(argv, folder, {"PYTHONPATH": str(ROOT), "WHEELSMITH_CACHE": str(cache)}, out=events)

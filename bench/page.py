@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.chart import draw
+from bench.ours import MEMORY
 from bench.results import PATH, read_results
 from bench.summary import WAYS, Figures, Row, kernels, rows, scaling
 from bench.words import WAY_NAMES, duration, size, times
@@ -36,7 +37,7 @@ three ways that take turns on one machine in one run. Three small kernels of our
   and nvcc.
 - **wheelsmith**: `wheelsmith build-matrix` in bubblewrap with an empty cache, downloads and all (*nothing at hand*);
   again with a cache that holds the toolchains alone (*toolchains at hand*, as the careful loop has its environments);
-  and once more after that (*nothing changed*). It also proves and indexes its wheels, which the loops do not.
+  and once more after that (*nothing changed*). It is given {memory} of memory. It also proves and indexes its wheels, which the loops do not.
 
 Both loops find a CUDA toolkit on the machine, which is not counted. No way finds any package in a cache of pip's.
 """
@@ -90,6 +91,7 @@ def page(found: dict[str, Any], groups: list[tuple[str, dict[str, Row]]]) -> str
             torches=torches,
             cudas=cudas,
             capabilities=" and ".join(settings["capabilities"]),
+            memory=MEMORY,
         )
     ]
     for kernel, each in groups:
