@@ -37,7 +37,8 @@ three ways that take turns on one machine in one run. Three small kernels of our
   and nvcc.
 - **wheelsmith**: `wheelsmith build-matrix` in bubblewrap with an empty cache, downloads and all (*nothing at hand*);
   again with a cache that holds the toolchains alone (*toolchains at hand*, as the careful loop has its environments);
-  and once more after that (*nothing changed*). It is given {memory} of memory. It also proves and indexes its wheels, which the loops do not.
+  and once more after that (*nothing changed*). It is given {memory} of memory.
+  It also proves and indexes its wheels, which the loops do not.
 
 Both loops find a CUDA toolkit on the machine, which is not counted. No way finds any package in a cache of pip's.
 """
