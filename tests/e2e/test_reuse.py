@@ -250,6 +250,19 @@ def test_damaged_pieces_are_made_again(factory, tmp_path):
     assert really_run(steps(factory, "--force", "--out", "warm")) == []
 
 
+def test_pieces_name_nothing_of_the_machine_that_made_them(tmp_path):
+    """What one machine compiled, another finds: the folder may be copied, or lie on a disk that both see."""
+    containers.wanted("bwrap")
+    one, two = Factory.at(tmp_path / "one"), Factory.at(tmp_path / "somewhere" / "else")
+    for factory in (one, two):
+        cuda_kernel(factory.folder / "k")
+        matrix(factory.folder, "k", cuda="13.0", more=ARCHS)
+    assert really_run(steps(one))
+    shutil.copytree(one.cache / "objects", two.cache / "objects")
+    assert really_run(steps(two)) == []
+    assert one.hashes() == two.hashes()
+
+
 def test_several_runs_share_one_store(factory, tmp_path):
     cuda_kernel(tmp_path / "k")
     matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS)
