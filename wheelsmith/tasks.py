@@ -39,6 +39,7 @@ class Task:
     :param rank: seconds from its start to the end of its build, along the longest path: the larger goes first.
     :param seconds: what it is expected to take.
     :param run: does it, given the memory (bytes) it may use, and gives the tasks that follow from it.
+    :param estimate: says what it needs, once what it waited for is done and more is known than when it was made.
     """
 
     name: str
@@ -48,9 +49,19 @@ class Task:
     demand: Demand = Demand()
     rank: float = 0.0
     seconds: float = 0.0
+    estimate: Callable[[], tuple[Demand, float]] | None = None
+
+    def estimated(self) -> Task:
+        """Give the task with what it is known to need now."""
+        if self.estimate is None:
+            return self
+        demand, seconds = self.estimate()
+        return replace(self, demand=demand, seconds=seconds)
 
     def again(self, reason: Again) -> Task:
         """Give the task as it is tried once more."""
         needs = (*self.needs, reason.after) if reason.after else self.needs
-        memory = max(self.demand.memory, reason.memory)
-        return replace(self, needs=needs, demand=replace(self.demand, memory=memory))
+        if not reason.memory:
+            return replace(self, needs=needs)
+        # It has shown what it needs: no estimate is better.
+        return replace(self, needs=needs, demand=replace(self.demand, memory=reason.memory), estimate=None)

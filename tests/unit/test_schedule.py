@@ -182,6 +182,23 @@ def test_more_memory_is_given_and_told():
     assert given_memory == [10, 20, 40]
 
 
+def test_a_task_says_what_it_needs_when_it_can_begin():
+    known, given_memory = [1], []
+
+    def first(build, memory):
+        after = Task(
+            name=f"{build.name}:after",
+            group=build.name,
+            run=lambda memory: given_memory.append(memory) or (),
+            needs=(f"{build.name}:learn",),
+            estimate=lambda: (Demand(memory=known[0]), 1.0),
+        )
+        return (after, Task(name=f"{build.name}:learn", group=build.name, run=lambda _: known.__setitem__(0, 7) or ()))
+
+    assert run([Script(1, first)]) == [Status.BUILT]
+    assert given_memory == [7]
+
+
 def test_what_all_wait_for_is_done_first_and_once():
     order = []
     shared = Task(name="fetch", group="", run=lambda _: order.append("fetch") or (), demand=Demand(cores=0))

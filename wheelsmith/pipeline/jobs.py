@@ -26,6 +26,9 @@ _UNKNOWN = {
     PhaseKind.HOST: Cost(seconds=12.0, memory=1400 * MIB),
     PhaseKind.WHOLE: Cost(seconds=60.0, memory=2700 * MIB),
 }
+# The same by the size of what is read.
+_MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 85}
+_LEAST = 50 * MIB
 _RUNNER = f"{layout.TOOLS}/site/wheelsmith/backend/phases.py"
 _PHASES = "build/phases.json"
 
@@ -127,9 +130,13 @@ class Estimates:
         self._torch = cell.torch
         self._costs = workshop.costs
 
-    def of(self, job: Job) -> Cost:
-        """Give what a job is expected to cost."""
-        return self._costs.find(self._keys(job.kind, _target(job))) or _UNKNOWN[job.kind]
+    def of(self, job: Job, size: int | None = None) -> Cost:
+        """Give what a job is expected to cost.
+
+        :param size: bytes that it reads, once they are known.
+        """
+        known = self._costs.find(self._keys(job.kind, _target(job)))
+        return known or _by_size(_UNKNOWN[job.kind], job.kind, size)
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
         """Give the seconds of a chain of phases that are not known by name yet."""
@@ -142,6 +149,14 @@ class Estimates:
     def _keys(self, kind: PhaseKind, target: str) -> tuple[str, ...]:
         own = f"{self._names} {kind} {target}"
         return f"{own} torch{self._torch}", own
+
+
+def _by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:
+    """Give what a phase needs for a text of a size, which is what tells torch/all.h from a source of its own."""
+    if size is None or kind not in _MEMORY_PER_BYTE:
+        return most
+    memory = _LEAST + _MEMORY_PER_BYTE[kind] * size
+    return Cost(seconds=most.seconds * min(1.0, memory / most.memory), memory=min(memory, most.memory))
 
 
 def _target(job: Job) -> str:

@@ -24,7 +24,7 @@ from wheelsmith.record import canonical_digest
 from wheelsmith.store import Cost
 from wheelsmith.tasks import MIB, Again, Demand, Task
 
-_HEADROOM = 1.15  # over the memory that a phase needed before
+_HEADROOM = 1.1  # over the memory that a phase needed before
 _SPARE = 64 * MIB
 _DRY_RUN_MEMORY = 200 * MIB
 
@@ -129,16 +129,20 @@ class Piece:
 
     def _task(self, job: Job, rank: float) -> Task:
         name = self._task_name(job)
-        cost = self._estimates.of(job)
         return Task(
             name=name,
             group=self.plan.cell.id,
             run=lambda memory: self._run(job, name, memory),
             needs=tuple(dict.fromkeys(self._task_name(self._makers[made]) for made in job.reads.values())),
-            demand=Demand(memory=self.workshop.most_memory(int(cost.memory * _HEADROOM) + _SPARE)),
+            estimate=lambda: self._estimate(job),
             rank=rank,
-            seconds=cost.seconds,
         )
+
+    def _estimate(self, job: Job) -> tuple[Demand, float]:
+        """Say what a job needs, now that all is made that it reads."""
+        size = sum(self._shelf.size(name) for name in job.reads.values())
+        cost = self._estimates.of(job, size or None)
+        return Demand(memory=self.workshop.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
 
     # --- one job --------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ class _Made:
     """A file: in the store, or in a folder of this run."""
 
     sha256: str
+    size: int
     at: Path | Output
 
 
@@ -42,6 +43,11 @@ class Shelf:
         """Give the sha256 (hex) of a file's content."""
         return self._made[name].sha256
 
+    def size(self, name: str) -> int:
+        """Give a file's size in bytes; 0 for one that was not made, because what should make it failed."""
+        made = self._made.get(name)
+        return made.size if made else 0
+
     def content(self, name: str) -> bytes:
         """Give a file's content.
 
@@ -59,7 +65,8 @@ class Shelf:
     def take(self, action: Action, names: tuple[str, ...]) -> None:
         """Take files that the store has."""
         for name in names:
-            self._made[name] = _Made(sha256=action.outputs[name].sha256, at=action.outputs[name])
+            output = action.outputs[name]
+            self._made[name] = _Made(sha256=output.sha256, size=output.size, at=output)
 
     def put(self, key: str | None, made: dict[str, Path], lines: tuple[str, ...]) -> None:
         """Take files that a sandbox left, which are given away by it.
@@ -80,7 +87,7 @@ class Shelf:
             kept = self._folder / name
             kept.parent.mkdir(parents=True, exist_ok=True)
             path.rename(kept)
-            self._made[name] = _Made(sha256=sha256_file(kept), at=kept)
+            self._made[name] = _Made(sha256=sha256_file(kept), size=kept.stat().st_size, at=kept)
 
     def drop(self, name: str) -> None:
         """Remove a file of the folder; its digest stays known."""

@@ -140,6 +140,7 @@ class Board:
 
     def _push(self, task: Task) -> None:
         self._count += 1
+        task = task.estimated()
         heap = self._ready if task.demand.cores else self._ready_in_lanes
         heapq.heappush(heap, (-task.rank, self._count, task))
 
