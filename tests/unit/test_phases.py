@@ -67,6 +67,12 @@ def test_nvccs_own_phases():
     assert not any("$" in word for phase in phases for word in phase.argv)
 
 
+@pytest.mark.parametrize("cuda", ["13.0", "13.2", "13.3", "13.5"])
+def test_every_toolkit_is_taken_apart(cuda):
+    text = (DATA / f"nvcc-{cuda}-two-capabilities.txt").read_text()
+    assert [phase.kind for phase in device_phases(nvcc(), text)].count(PhaseKind.CICC) == 2
+
+
 def test_a_capability_more_changes_nothing_for_the_others():
     one = {phase.name: phase for phase in device_phases(nvcc(), printed("one-capability"))}
     two = {phase.name: phase for phase in device_phases(nvcc(), printed("two-capabilities"))}

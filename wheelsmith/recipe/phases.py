@@ -220,7 +220,7 @@ class _DryRun:
         }
         # It does not write this file, only names it in an #include; cicc writes it.
         argv[argv.index("--stub_file_name") + 1] = f"{PurePosixPath(self._output).name}.cudafe1.stub.c"
-        self._add(PhaseKind.CUDAFE, "", argv, writes, (argv[-1],))
+        self._add(PhaseKind.CUDAFE, "", argv, writes, (_only(argv, ".cpp4.ii"),))
 
     def _cicc(self, argv: list[str]) -> None:
         argv[0] = f"{self._home}/nvvm/bin/cicc"
@@ -230,7 +230,8 @@ class _DryRun:
             self._rename(_value(argv, option), f".compute_{target}.cudafe1.{suffix}")
         stub = f".compute_{target}.cudafe1.stub.c"
         writes = {_value(argv, "-o"): f".compute_{target}.ptx", _value(argv, "--stub_file_name"): stub}
-        self._add(PhaseKind.CICC, target, argv, writes, (argv[-3], _value(argv, "--module_id_file_name")))
+        reads = (_only(argv, ".cpp1.ii"), _value(argv, "--module_id_file_name"))
+        self._add(PhaseKind.CICC, target, argv, writes, reads)
         # The next capability's is called the same where there is but one name for all; the last one is compiled.
         self._stub = self._output + stub
 
@@ -290,6 +291,13 @@ def _value(argv: list[str], option: str) -> str:
         return argv[argv.index(option) + 1]
     except (ValueError, IndexError):
         raise Unsplittable(f"{option} is not where it should be") from None
+
+
+def _only(argv: list[str], suffix: str) -> str:
+    found = [word for word in argv if word.endswith(suffix)]
+    if len(found) != 1:
+        raise Unsplittable(f"{len(found)} files end in {suffix}")
+    return found[0]
 
 
 def _suffix(argv: list[str]) -> str:
