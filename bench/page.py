@@ -101,6 +101,7 @@ def page(found: dict[str, Any], groups: list[tuple[str, dict[str, Row]]]) -> str
         parts.append(_scaling(found["scaling"]))
     machine = _machine(settings["machine"])
     parts.append(_FOOT.format(machine=machine, date=matrix["date"], commit=settings["commit"]))
+    parts += [f"{remark}\n"] if (remark := matrix.get("remark")) else []
     return "\n".join(parts)
 
 
