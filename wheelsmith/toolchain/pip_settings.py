@@ -10,12 +10,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-import httpx
-
 from wheelsmith.errors import ToolchainError
+
+if TYPE_CHECKING:
+    import httpx
 
 _DEFAULT_INDEX = re.compile(r"\(default (\S+?)\)")
 _SECTIONS = ("global", "download", "install", ":env:")
@@ -41,6 +43,8 @@ class PipSettings:
 
     def client(self) -> httpx.Client:
         """Open a client that speaks to these indexes; credentials come from the URLs and from .netrc."""
+        import httpx
+
         context = ssl.create_default_context(cafile=self.cert)
         if self.client_cert:
             context.load_cert_chain(self.client_cert)

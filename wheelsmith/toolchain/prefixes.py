@@ -18,9 +18,7 @@ from wheelsmith.model import LockedWheel, PrefixId
 from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.environment import install_environment, lock_environment
-from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
-from wheelsmith.toolchain.remote import fetch_part, fetch_whole
 from wheelsmith.toolchain.unpack import unpack
 
 # Every CUDA 13 wheel lays its files out under this folder.
@@ -136,6 +134,9 @@ class Toolchains:
         self._fetch_all(toolkit.target_runtime[target], folder, _CUDA_ROOT)
 
     def _fetch_all(self, pin: PinnedFile, folder: Path, root: str) -> None:
+        from wheelsmith.toolchain.locate import locate
+        from wheelsmith.toolchain.remote import fetch_whole
+
         settings = pip_settings()
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
             location = locate(pin, settings, client)
@@ -148,6 +149,9 @@ class Toolchains:
 
         def wanted(name: str) -> bool:
             return name.startswith(headers) or name.endswith(".dist-info/RECORD")
+
+        from wheelsmith.toolchain.locate import locate
+        from wheelsmith.toolchain.remote import fetch_part
 
         settings = pip_settings()
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
