@@ -297,19 +297,3 @@ class BuildResult(Record):
     failure: Failure | None = None
     timings: tuple[Timing, ...] = ()
     log: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry(Record):
-    """A wheel as the index offers it; ``upload_time`` is UTC, ``yyyy-mm-ddThh:mm:ssZ``.
-
-    :param cells: every cell that the wheel serves; the compute platforms among them are its roots.
-    """
-
-    filename: str
-    sha256: str
-    size: int
-    requires_python: str | None
-    metadata_sha256: str
-    upload_time: str
-    cells: tuple[Cell, ...]

@@ -18,10 +18,11 @@ from wheelsmith.engine import Limits
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
 from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
 from wheelsmith.files import atomic_copy, remove_tree
-from wheelsmith.index import FolderIndex, IndexedWheel
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, IndexEntry, PrefixId, Status
+from wheelsmith.index import Folder, Index, IndexEntry
+from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
+from wheelsmith.publish import built_wheels, unserved_cells
 from wheelsmith.recipe import PhaseKind
 from wheelsmith.schedule import Build, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
@@ -231,22 +232,16 @@ def _free_memory() -> int:
 
 def _publish(prepared: Prepared, results: list[BuildResult], store: Store) -> tuple[IndexEntry, ...]:
     """Put every wheel of the run into the index at once, and beside it for people who want files."""
-    served: dict[str, list[Cell]] = {}
-    for result in results:
-        if result.wheel:
-            served.setdefault(result.plan_digest, []).append(result.cell)
-    wheels = []
-    for digest, cells in served.items():
-        if stored := store.find(digest):
-            wheels.append(IndexedWheel(wheel=stored.wheel, path=stored.path, cells=tuple(cells)))
-    if not wheels:
+    offers = built_wheels(prepared.plans, results, store)
+    answers = unserved_cells(prepared.plans, results, prepared.excluded)
+    if not offers:
         return ()
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    entries = FolderIndex(prepared.out / "index").add(wheels, upload_time=now)
-    for wheel in wheels:
-        copy = prepared.out / "wheels" / wheel.wheel.filename
-        if not copy.is_file() or copy.stat().st_size != wheel.wheel.size:
-            atomic_copy(wheel.path, copy)
+    entries = Index(Folder(prepared.out / "index")).add(offers, answers=answers, upload_time=now)
+    for offer in offers:
+        copy = prepared.out / "wheels" / offer.entry.filename
+        if not copy.is_file() or copy.stat().st_size != offer.entry.size:
+            atomic_copy(offer.wheel, copy)
     return entries
 
 

@@ -12,7 +12,7 @@ from kernels import matrix, tiny_kernel
 from test_interruptions import wait_until_gone
 
 from wheelsmith.engine.owner import this_process
-from wheelsmith.index import verify
+from wheelsmith.index import Folder, verify
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 
@@ -73,7 +73,7 @@ def test_killed_in_the_middle_it_cleans_up_and_completes(container_engine, tmp_p
     answer = factory.run("build-matrix", "--engine", container_engine)
     assert answer.returncode == 0, answer.stderr
     assert containers.containers_left(container_engine) == []
-    assert verify(factory.folder / "dist" / "index") == ()
+    assert verify(Folder(factory.folder / "dist" / "index")) == ()
     assert wait_until_gone(factory.folder) == []
     assert list((factory.cache / "work").iterdir()) == []
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT, Factory, example
 
 from wheelsmith.engine import Readiness, engines
-from wheelsmith.index import make_server, verify
+from wheelsmith.index import Folder, make_server, verify
 from wheelsmith.wheel import check_wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
@@ -38,7 +38,7 @@ def test_every_cell_has_its_wheel(built):
     }
     names = ["-".join(wheel.name.split("-")[:2]) for wheel in wheels(built)]
     assert names == [f"img2gray-1+{c}.torch2.{t}" for c in ("cpu", "cu130") for t in (11, 13)]
-    assert verify(built.folder / "dist" / "index") == ()
+    assert verify(Folder(built.folder / "dist" / "index")) == ()
 
 
 def test_repeated_it_builds_nothing_and_needs_no_network(built):

@@ -12,7 +12,7 @@ import pytest
 from conftest import Factory
 from kernels import matrix, pure_kernel, tiny_kernel
 
-from wheelsmith.index import verify
+from wheelsmith.index import Folder, verify
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 
@@ -65,12 +65,12 @@ def test_killed_at_random_twenty_times_it_still_finishes(factory):
         dist = factory.folder / "dist"
         if (dist / "index" / "_state").is_dir():
             # Pages may be a step behind the state; nothing may be listed that is not there, or half there.
-            assert [w for w in verify(dist / "index") if "state" not in w] == []
+            assert [w for w in verify(Folder(dist / "index")) if "state" not in w] == []
         if (dist / "results.json").exists():
             json.loads((dist / "results.json").read_text())
     answer = factory.run("build-matrix")
     assert answer.returncode == 0, answer.stderr
-    assert verify(factory.folder / "dist" / "index") == ()
+    assert verify(Folder(factory.folder / "dist" / "index")) == ()
     assert list((factory.cache / "work").iterdir()) == []
     leftovers = [p for p in (factory.folder / "dist").rglob(".*") if p.name != ".lock"]
     assert [p for p in leftovers if p.suffix == ".whl"] == []

@@ -14,19 +14,18 @@ from pathlib import Path
 import pytest
 from mousebender import simple
 from pypi_simple import PyPISimple
-from wheels import make_wheel
+from wheels import make_wheel, offer
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import FolderIndex, IndexedWheel, make_server, verify
+from wheelsmith.index import Folder, Index, make_server, verify
 from wheelsmith.model import Cell
-from wheelsmith.wheel import wheel_file
 
 NOW = "2026-01-02T03:04:05Z"
 JSON = "application/vnd.pypi.simple.v1+json"
 
 
 def indexed(path, torch, cuda):
-    return IndexedWheel(wheel=wheel_file(path), path=path, cells=(Cell(torch=torch, cuda=cuda, arch="x86_64"),))
+    return offer(path, Cell(torch=torch, cuda=cuda, arch="x86_64"))
 
 
 @contextmanager
@@ -51,7 +50,7 @@ def index(tmp_path_factory):
             path = make_wheel(made, "kernel", version, requires=(f"torch=={torch}.*",))
             wheels.append(indexed(path, torch, cuda))
         make_wheel(root / "torches", "torch", f"{torch}.0")
-    FolderIndex(root / "index").add(wheels, upload_time=NOW)
+    Index(Folder(root / "index")).add(wheels, upload_time=NOW)
     with served(root / "index") as url:
         yield root, url
 
@@ -107,9 +106,9 @@ def test_pip_finds_the_oldest_minors_wheel_where_newer_ones_look(tmp_path):
     for torch, made, serves in (("2.12", "130", ("13.0", "13.2")), ("2.13", "132", ("13.2",))):
         path = make_wheel(tmp_path, "kernel", f"1+cu{made}.torch{torch}", requires=(f"torch=={torch}.*",))
         cells = tuple(Cell(torch=torch, cuda=cuda, arch="x86_64") for cuda in serves)
-        wheels.append(IndexedWheel(wheel=wheel_file(path), path=path, cells=cells))
+        wheels.append(offer(path, *cells))
         make_wheel(tmp_path / "torches", "torch", f"{torch}.0")
-    FolderIndex(tmp_path / "index").add(wheels, upload_time=NOW)
+    Index(Folder(tmp_path / "index")).add(wheels, upload_time=NOW)
     with served(tmp_path / "index") as url:
         for torch, made in (("2.12", "130"), ("2.13", "132")):
             answer = pip(
@@ -174,7 +173,7 @@ def test_the_server_serves_what_installers_rely_on(index):
 
 
 def test_adding_the_same_again_changes_nothing_and_other_bytes_are_refused(tmp_path):
-    index = FolderIndex(tmp_path / "index")
+    index = Index(Folder(tmp_path / "index"))
     path = make_wheel(tmp_path / "a", "k", "1+cpu.torch2.9")
     index.add([indexed(path, "2.9", None)], upload_time=NOW)
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "index").rglob("*.*") if p.is_file()}
@@ -183,26 +182,29 @@ def test_adding_the_same_again_changes_nothing_and_other_bytes_are_refused(tmp_p
     other = make_wheel(tmp_path / "b", "k", "1+cpu.torch2.9", files={"x.py": b"other"})
     with pytest.raises(PackageIndexError, match="a published file never changes"):
         index.add([indexed(other, "2.9", None)], upload_time=NOW)
-    assert verify(tmp_path / "index") == ()
+    assert verify(Folder(tmp_path / "index")) == ()
 
 
 def test_verify_finds_what_is_wrong(tmp_path):
-    index = FolderIndex(tmp_path)
+    index = Index(Folder(tmp_path))
     entry = index.add([indexed(make_wheel(tmp_path / "w", "k", "1"), "2.9", None)], upload_time=NOW)[0]
     file = next((tmp_path / "files").rglob(entry.filename))
     file.write_bytes(b"broken")
-    assert "is not the file that was published" in verify(tmp_path)[0]
+    assert "is not the file that was published" in verify(Folder(tmp_path))[0]
     file.unlink()
     (tmp_path / "cpu" / "k" / "index.html").write_text("")
-    assert [line.split(" is ")[1] for line in verify(tmp_path)] == ["listed but not there", "not what the state says"]
+    assert [line.split(" is ")[1] for line in verify(Folder(tmp_path))] == [
+        "listed but not there",
+        "not what the state says",
+    ]
     (tmp_path / "_state" / "k.json").write_text("{")
     with pytest.raises(PackageIndexError, match="broken"):
-        verify(tmp_path)
+        verify(Folder(tmp_path))
 
 
 def _publish(root, number):
     path = make_wheel(root / f"w{number}", f"k{number % 3}", f"{number}")
-    FolderIndex(root / "index").add([indexed(path, "2.9", None)], upload_time=NOW)
+    Index(Folder(root / "index")).add([indexed(path, "2.9", None)], upload_time=NOW)
 
 
 def test_many_writers_at_once_lose_nothing(tmp_path):
@@ -213,5 +215,5 @@ def test_many_writers_at_once_lose_nothing(tmp_path):
     for writer in writers:
         writer.join()
     assert [w.exitcode for w in writers] == [0] * 8
-    assert sum(len(entries) for entries in FolderIndex(tmp_path / "index").entries().values()) == 8
-    assert verify(tmp_path / "index") == ()
+    assert sum(len(state.entries) for state in Index(Folder(tmp_path / "index")).states().values()) == 8
+    assert verify(Folder(tmp_path / "index")) == ()

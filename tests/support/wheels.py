@@ -5,7 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+
+from wheelsmith.index import Offer
+from wheelsmith.model import Cell
+from wheelsmith.publish import foreign_wheel
 
 
 def make_wheel(folder: Path, name: str, version: str, *, requires: tuple[str, ...] = (), files=None) -> Path:
@@ -29,3 +34,9 @@ def make_wheel(folder: Path, name: str, version: str, *, requires: tuple[str, ..
         for path, data in contents.items():
             archive.writestr(path, data)
     return wheel
+
+
+def offer(path: Path, *cells: Cell) -> Offer:
+    """Give a wheel as an index is offered it, for these cells."""
+    given = foreign_wheel(path)
+    return replace(given, entry=replace(given.entry, cells=cells)) if cells else given

@@ -2,9 +2,11 @@ import json
 
 import pytest
 
-from wheelsmith.index.render import render_project, render_roots
+from wheelsmith.index import IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index.listing import listing_of
+from wheelsmith.index.render import simple_pages, simple_roots
 from wheelsmith.index.serve import negotiate
-from wheelsmith.model import Cell, CellSettings, IndexEntry
+from wheelsmith.model import Cell, CellSettings
 
 
 def entry(version: str, *cells: Cell, python: str | None = ">=3.9") -> IndexEntry:
@@ -19,6 +21,10 @@ def entry(version: str, *cells: Cell, python: str | None = ">=3.9") -> IndexEntr
     )
 
 
+def project(*entries: IndexEntry, **said: object) -> ProjectState:
+    return ProjectState(project="k", entries=entries, **said)
+
+
 CPU = Cell(torch="2.11", cuda=None, arch="x86_64")
 CUDA = Cell(torch="2.11", cuda="13.0", arch="x86_64")
 HIDDEN = Cell(torch="2.11", cuda="13.1", arch="x86_64", settings=CellSettings(advertise=False))
@@ -26,25 +32,25 @@ HIDDEN = Cell(torch="2.11", cuda="13.1", arch="x86_64", settings=CellSettings(ad
 
 def test_each_compute_platform_has_a_root_and_simple_has_all():
     entries = (entry("1+cpu.torch2.11", CPU), entry("1+cu130.torch2.11", CUDA), entry("1+cu131", HIDDEN))
-    pages = render_project("k", entries)
+    pages = simple_pages(project(*entries))
     files = {name: [f["filename"] for f in json.loads(page)["files"]] for name, page in pages.items() if "json" in name}
     assert {name: len(found) for name, found in files.items()} == {
         "cpu/k/index.json": 1,
         "cu130/k/index.json": 1,
         "simple/k/index.json": 2,
     }
-    assert set(render_roots({"k": entries})) == {
+    assert set(simple_roots({"k": listing_of(project(*entries))})) == {
         f"{root}/index.{kind}" for root in ("simple", "cpu", "cu130") for kind in ("html", "json")
     }
 
 
 def test_pages_do_not_depend_on_the_order_of_entries():
     entries = (entry("1+cpu.torch2.9", CPU), entry("1+cpu.torch2.10", CPU), entry("2+cpu.torch2.9", CPU))
-    assert render_project("k", entries) == render_project("k", entries[::-1])
+    assert simple_pages(project(*entries)) == simple_pages(project(*entries[::-1]))
 
 
 def test_html_escapes_what_it_is_given():
-    page = render_project("k", [entry("1+cpu", CPU, python='>=3.9"><script>')])["simple/k/index.html"].decode()
+    page = simple_pages(project(entry("1+cpu", CPU, python='>=3.9"><script>')))["simple/k/index.html"].decode()
     assert "<script>" not in page
     assert "&gt;=3.9" in page
     assert "%2B" in page

@@ -6,79 +6,64 @@ Standards: PEP 503, 629, 658, 691, 700, 714 and 792, which together are version 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from wheelsmith.model import IndexEntry
+from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index.listing import EVERYTHING, Listing, roots
+from wheelsmith.index.state import version_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 API_VERSION = "1.4"
-EVERYTHING = "simple"
 
 
-def roots(entry: IndexEntry) -> tuple[str, ...]:
-    """Give the roots whose pages list the entry: one for each compute platform it serves, and the one for all."""
-    computes = {cell.compute for cell in entry.cells if cell.settings.advertise}
-    return (EVERYTHING, *sorted(computes)) if computes else ()
-
-
-def file_path(entry: IndexEntry) -> str:
-    """Give the wheel's path in the index: under the hash of its content, so that it never changes."""
-    return f"files/{entry.sha256[:2]}/{entry.sha256}/{entry.filename}"
-
-
-def render_project(project: str, entries: Iterable[IndexEntry]) -> dict[str, bytes]:
-    """Give every page of one project: path in the index → bytes."""
-    ordered = sorted(entries, key=lambda entry: (_version(entry), entry.filename))
+def simple_pages(state: ProjectState) -> dict[str, bytes]:
+    """Give every page that installers read of one project: key → bytes."""
+    ordered = sorted(state.entries, key=lambda entry: (version_of(entry), entry.filename))
     pages = {}
     for root in sorted({root for entry in ordered for root in roots(entry)}):
         listed = [entry for entry in ordered if root in roots(entry)]
-        detail = _detail(project, listed)
-        pages[f"{root}/{project}/index.json"] = _json(detail)
-        pages[f"{root}/{project}/index.html"] = (
-            _template("project.html").render(project=project, files=detail["files"]).encode()
+        detail = _detail(state, listed)
+        pages[f"{root}/{state.project}/index.json"] = _json(detail)
+        pages[f"{root}/{state.project}/index.html"] = (
+            _template("project.html").render(detail, project_status=detail["project-status"]).encode()
         )
     return pages
 
 
-def render_roots(projects: dict[str, tuple[IndexEntry, ...]]) -> dict[str, bytes]:
-    """Give the list of projects of every root."""
-    listed: dict[str, set[str]] = {EVERYTHING: set()}
-    for project, entries in projects.items():
-        for root in {root for entry in entries for root in roots(entry)}:
-            listed.setdefault(root, set()).add(project)
+def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
+    """Give the list of projects of every root: key → bytes."""
     pages = {}
-    for root, names in listed.items():
-        data = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in sorted(names)]}
+    for root in sorted({EVERYTHING, *(root for item in listing.values() for root in item.roots)}):
+        names = sorted(name for name, item in listing.items() if root in item.roots)
+        data = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in names]}
         pages[f"{root}/index.json"] = _json(data)
-        pages[f"{root}/index.html"] = _template("root.html").render(projects=sorted(names)).encode()
+        pages[f"{root}/index.html"] = _template("root.html").render(projects=names).encode()
     return pages
 
 
-def _version(entry: IndexEntry) -> Version:
-    return parse_wheel_filename(entry.filename)[1]
-
-
-def _detail(project: str, entries: list[IndexEntry]) -> dict[str, Any]:
+def _detail(state: ProjectState, entries: list[IndexEntry]) -> dict[str, Any]:
+    reason = {"reason": state.status_reason} if state.status_reason else {}
+    # A quarantined project must offer nothing (PEP 792).
+    offered = [] if state.status is ProjectStatus.QUARANTINED else entries
     return {
         "meta": {"api-version": API_VERSION},
-        "name": project,
-        "project-status": {"status": "active"},
-        "versions": sorted({str(_version(entry)) for entry in entries}, key=Version),
-        "files": [_file(entry) for entry in entries],
+        "name": state.project,
+        "project-status": {"status": state.status, **reason},
+        "versions": sorted({str(version_of(entry)) for entry in offered}, key=Version),
+        "files": [_file(entry) for entry in offered],
     }
 
 
 def _file(entry: IndexEntry) -> dict[str, Any]:
     # Some hosts read + in a path as a space.
-    url = "../../" + quote(file_path(entry), safe="/")
+    url = "../../" + quote(entry.path, safe="/")
     metadata = {"sha256": entry.metadata_sha256}
     return {
         "filename": entry.filename,
@@ -89,7 +74,8 @@ def _file(entry: IndexEntry) -> dict[str, Any]:
         **({"requires-python": entry.requires_python} if entry.requires_python else {}),
         "core-metadata": metadata,
         "dist-info-metadata": metadata,
-        "yanked": False,
+        # A reason must not be empty (PEP 691); without one it is just true.
+        "yanked": False if entry.yanked is None else entry.yanked or True,
         # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.
         "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells)},
     }

@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+import io
 
-from wheelsmith.files import sha256_file
-from wheelsmith.index.folder import FolderIndex
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.entry import IndexEntry
+from wheelsmith.index.listing import dump_listing, listing_of
 from wheelsmith.index.metadata import read_metadata
-from wheelsmith.index.render import file_path, render_project, render_roots
+from wheelsmith.index.pages import project_pages, root_pages
+from wheelsmith.index.storage import Storage
+from wheelsmith.index.writer import LISTING, Index
 
 
-def verify(root: Path) -> tuple[str, ...]:
-    """Give what is wrong with the index, in words; nothing is changed."""
-    projects = FolderIndex(root).entries()
+def verify(storage: Storage) -> tuple[str, ...]:
+    """Give what is wrong with the index, in words; nothing is changed.
+
+    :raises PackageIndexError: a project's state cannot be read.
+    """
+    states = Index(storage).states()
     wrong = []
-    for entry in (entry for entries in projects.values() for entry in entries):
-        path = root / file_path(entry)
-        side_car = path.with_name(path.name + ".metadata")
-        if not path.is_file():
-            wrong.append(f"{entry.filename} is listed but not there")
-        elif sha256_file(path) != entry.sha256:
-            wrong.append(f"{entry.filename} is not the file that was published")
-        elif not side_car.is_file() or side_car.read_bytes() != read_metadata(path):
-            wrong.append(f"{entry.filename}.metadata is not the wheel's METADATA")
-        elif hashlib.sha256(side_car.read_bytes()).hexdigest() != entry.metadata_sha256:
-            wrong.append(f"{entry.filename}.metadata has another hash than its page says")
-    pages = render_roots(projects)
-    for project, entries in projects.items():
-        pages |= render_project(project, entries)
-    for name, data in sorted(pages.items()):
-        path = root / name
-        if not path.is_file() or path.read_bytes() != data:
-            wrong.append(f"{name} is not what the state says")
+    for state in states.values():
+        wrong += [trouble for entry in state.entries if (trouble := _file_trouble(storage, entry))]
+    listing = {name: listing_of(state) for name, state in states.items()}
+    expected = root_pages(listing)
+    if states:
+        expected[LISTING] = dump_listing(listing)
+    for state in states.values():
+        expected |= project_pages(state)
+    for key, data in sorted(expected.items()):
+        stored = storage.read(key)
+        if stored is None or stored.data != data:
+            wrong.append(f"{key} is not what the state says")
     return tuple(wrong)
+
+
+def _file_trouble(storage: Storage, entry: IndexEntry) -> str | None:
+    wheel, side_car = storage.read(entry.path), storage.read(f"{entry.path}.metadata")
+    if wheel is None:
+        return f"{entry.filename} is listed but not there"
+    if hashlib.sha256(wheel.data).hexdigest() != entry.sha256:
+        return f"{entry.filename} is not the file that was published"
+    try:
+        metadata = read_metadata(io.BytesIO(wheel.data), entry.filename)
+    except PackageIndexError as error:
+        return str(error)
+    if side_car is None or side_car.data != metadata:
+        return f"{entry.filename}.metadata is not the wheel's METADATA"
+    if hashlib.sha256(metadata).hexdigest() != entry.metadata_sha256:
+        return f"{entry.filename}.metadata has another hash than its page says"
+    return None

@@ -1,0 +1,71 @@
+"""What the lists of projects say of each: enough to render them without reading every project's state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index.state import version_of
+from wheelsmith.index.storage import Stored
+from wheelsmith.record import Record
+
+EVERYTHING = "simple"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Record):
+    """One project in the lists.
+
+    :param roots: the roots that list it: ``simple`` and its compute platforms.
+    :param version: the newest that is not yanked, without a local part; None when there is none.
+    :param torches: releases that its wheels serve, the oldest first.
+    :param archs: CPU architectures that its wheels serve.
+    """
+
+    roots: tuple[str, ...]
+    version: str | None
+    torches: tuple[str, ...]
+    archs: tuple[str, ...]
+    status: ProjectStatus
+
+
+def roots(entry: IndexEntry) -> tuple[str, ...]:
+    """Give the roots whose pages list a wheel: the one for all, and one for each compute platform it serves.
+
+    A wheel whose every cell is kept back (``advertise: false``) is listed nowhere.
+    """
+    computes = {cell.compute for cell in entry.cells if cell.settings.advertise}
+    return (EVERYTHING, *sorted(computes)) if computes or not entry.cells else ()
+
+
+def listing_of(state: ProjectState) -> Listing:
+    """Give what the lists say of a project."""
+    listed = [entry for entry in state.entries if roots(entry)]
+    standing = [version_of(entry) for entry in listed if entry.yanked is None]
+    cells = {cell for entry in listed for cell in entry.cells if cell.settings.advertise}
+    return Listing(
+        roots=tuple(sorted({root for entry in listed for root in roots(entry)})),
+        version=max(standing).public if standing else None,
+        torches=tuple(sorted({cell.torch for cell in cells}, key=_numbers)),
+        archs=tuple(sorted({cell.arch for cell in cells})),
+        status=state.status,
+    )
+
+
+def load_listing(stored: Stored | None) -> dict[str, Listing]:
+    """Read the lists; none are empty."""
+    if stored is None:
+        return {}
+    return {name: Listing.from_json(item) for name, item in json.loads(stored.data).items()}
+
+
+def dump_listing(listing: Mapping[str, Listing]) -> bytes:
+    """Write the lists, one field a line."""
+    plain = {name: listing[name].to_json() for name in sorted(listing)}
+    return json.dumps(plain, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))

@@ -1,0 +1,157 @@
+"""What may become of a project's state: every function here takes one and gives the next, and reads no clock."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus
+
+_PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+def project_of(filename: str) -> str:
+    """Give the normalized project name of a wheel's file name.
+
+    :raises PackageIndexError: it is not the name of a wheel, or of a project that an index can hold.
+    """
+    try:
+        project = str(parse_wheel_filename(filename)[0])
+    except InvalidWheelFilename as error:
+        raise PackageIndexError(f"{filename!r} is not the name of a wheel: {error}") from None
+    return check_project(project)
+
+
+def check_project(name: str) -> str:
+    """Give the normalized form of a project's name.
+
+    :raises PackageIndexError: it could not stand in a path.
+    """
+    project = str(canonicalize_name(name))
+    if not _PROJECT.fullmatch(project):
+        raise PackageIndexError(f"{name!r} is not a project name that an index can hold")
+    return project
+
+
+def version_of(entry: IndexEntry) -> Version:
+    """Give the version that an entry's file name has, with its local part."""
+    return parse_wheel_filename(entry.filename)[1]
+
+
+def dump_state(state: ProjectState) -> bytes:
+    """Write a state, one field a line, so that two of them can be compared by eye."""
+    return json.dumps(state.to_json(), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def load_state(data: bytes, place: str) -> ProjectState:
+    """Read a state.
+
+    :param place: where it came from, for the error.
+    :raises PackageIndexError: it is broken, or a newer wheelsmith wrote it.
+    """
+    try:
+        plain = json.loads(data)
+        if plain["schema_version"] > SCHEMA_VERSION:
+            raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
+        return ProjectState.from_json({**plain, "schema_version": SCHEMA_VERSION})
+    except (ValueError, KeyError, TypeError) as error:
+        raise PackageIndexError(
+            f"{place} is broken: {error}", remedy="restore it from a backup; nothing was changed"
+        ) from None
+
+
+def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Iterable[Answer] = ()) -> ProjectState:
+    """Add wheels, and what became of the cells that have none; what is there already stays as it is.
+
+    :raises PackageIndexError: a file name is there with other bytes, or the project takes no wheels.
+    """
+    merged = {entry.filename: entry for entry in state.entries}
+    for entry in entries:
+        merged[entry.filename] = _merged(merged.get(entry.filename), entry)
+    if not state.status.takes_wheels and merged.keys() - {entry.filename for entry in state.entries}:
+        raise PackageIndexError(
+            f"{state.project} is {state.status}, and takes no new wheels",
+            remedy=f"wheelsmith index status INDEX {state.project} active",
+        )
+    kept = tuple(merged[name] for name in sorted(merged))
+    return replace(state, entries=kept, answers=_answers(kept, [*state.answers, *answers]))
+
+
+def yank(state: ProjectState, chosen: str, reason: str) -> ProjectState:
+    """Mark wheels as not to be chosen any more: installers take them for an exact pin alone (PEP 592).
+
+    :param chosen: a wheel's file name, or a version, with its local part or without.
+    :raises PackageIndexError: there is no such wheel.
+    """
+    return _change(state, chosen, lambda entry: replace(entry, yanked=reason))
+
+
+def unyank(state: ProjectState, chosen: str) -> ProjectState:
+    """Take back a yank.
+
+    :raises PackageIndexError: there is no such wheel.
+    """
+    return _change(state, chosen, lambda entry: replace(entry, yanked=None))
+
+
+def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -> ProjectState:
+    """Say of a project what its owner thinks of it (PEP 792)."""
+    return replace(state, status=status, status_reason=reason)
+
+
+def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
+    """Give the entry of a wheel that may be there already; it then serves its old cells and the new ones."""
+    if known is None:
+        return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
+    if known.sha256 != new.sha256:
+        raise PackageIndexError(
+            f"{new.filename} is in the index with other bytes, and a published file never changes",
+            remedy="give the kernel a new version, in matrix.yaml or build.toml; or start another index",
+        )
+    cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
+    return replace(
+        known,
+        cells=tuple(cells[name] for name in sorted(cells)),
+        provenance=known.provenance or new.provenance,
+    )
+
+
+def _answers(entries: Sequence[IndexEntry], answers: Iterable[Answer]) -> tuple[Answer, ...]:
+    """Keep the last answer of each cell, for the newest version, where no wheel of that version serves the cell."""
+    latest = {answer.cell.id: answer for answer in answers}
+    versions = [Version(version_of(entry).public) for entry in entries]
+    newest = max([*versions, *(Version(answer.version) for answer in latest.values())], default=None)
+    served = {
+        cell.id for entry, version in zip(entries, versions, strict=True) if version == newest for cell in entry.cells
+    }
+    return tuple(
+        latest[name] for name in sorted(latest) if name not in served and Version(latest[name].version) == newest
+    )
+
+
+def _change(state: ProjectState, chosen: str, change: Callable[[IndexEntry], IndexEntry]) -> ProjectState:
+    names = {entry.filename for entry in state.entries if _is(entry, chosen)}
+    if not names:
+        raise PackageIndexError(
+            f"{state.project} has no wheel {chosen}",
+            remedy="name a file, or a version such as 1.0 or 1.0+cu130.torch2.11",
+        )
+    entries = (change(entry) if entry.filename in names else entry for entry in state.entries)
+    return replace(state, entries=tuple(entries))
+
+
+def _is(entry: IndexEntry, chosen: str) -> bool:
+    if entry.filename == chosen:
+        return True
+    try:
+        version = Version(chosen)
+    except InvalidVersion:
+        return False
+    own = version_of(entry)
+    return own == version or (version.local is None and Version(own.public) == version)
