@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
@@ -21,6 +22,8 @@ from wheelsmith.index import (
     NoWheel,
     Offer,
     Provenance,
+    Storage,
+    project_of,
     read_metadata,
     requires_torch,
 )
@@ -41,6 +44,33 @@ class Release:
 
     offers: tuple[Offer, ...]
     answers: dict[str, tuple[Answer, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What publishing came to: wheels that the index did not have, and those that it had."""
+
+    new: tuple[IndexEntry, ...]
+    known: tuple[IndexEntry, ...]
+
+
+def publish(storage: Storage, release: Release) -> Published:
+    """Add a release to an index, as of now.
+
+    :raises PackageIndexError: a file name is there with other bytes, or the index cannot be written.
+    """
+    index = Index(storage)
+    before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    entries = index.add(release.offers, answers=release.answers, upload_time=now)
+    return Published(
+        new=tuple(entry for entry in entries if entry.filename not in before),
+        known=tuple(entry for entry in entries if entry.filename in before),
+    )
+
+
+def _projects(release: Release) -> set[str]:
+    return {project_of(offer.entry.filename) for offer in release.offers}
 
 
 def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[Offer, ...]:

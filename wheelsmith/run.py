@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event as Flag
 
@@ -18,11 +17,11 @@ from wheelsmith.engine import Limits
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
 from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
 from wheelsmith.files import atomic_copy, remove_tree
-from wheelsmith.index import Folder, Index, IndexEntry
+from wheelsmith.index import Folder, IndexEntry
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.publish import built_wheels, unserved_cells
+from wheelsmith.publish import Release, built_wheels, publish, unserved_cells
 from wheelsmith.recipe import PhaseKind
 from wheelsmith.schedule import Build, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
@@ -236,13 +235,12 @@ def _publish(prepared: Prepared, results: list[BuildResult], store: Store) -> tu
     answers = unserved_cells(prepared.plans, results, prepared.excluded)
     if not offers:
         return ()
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    entries = Index(Folder(prepared.out / "index")).add(offers, answers=answers, upload_time=now)
+    published = publish(Folder(prepared.out / "index"), Release(offers=offers, answers=answers))
     for offer in offers:
         copy = prepared.out / "wheels" / offer.entry.filename
         if not copy.is_file() or copy.stat().st_size != offer.entry.size:
             atomic_copy(offer.wheel, copy)
-    return entries
+    return (*published.new, *published.known)
 
 
 def _keep_small(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:

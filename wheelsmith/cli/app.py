@@ -15,6 +15,8 @@ _COMMANDS = {
     "plan": "Show what would be built, cell by cell, and why not the rest.",
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
     "check": "Prove that wheels tell the truth.",
+    "publish": "Publish built wheels to a folder, a bucket or a Hub repo.",
+    "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",
     "schema": "Print the JSON Schema of matrix.yaml.",
     "image": "Make, list and remove the images that cells are built in.",

@@ -4,7 +4,9 @@ from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, Pr
 from wheelsmith.index.local import Folder
 from wheelsmith.index.metadata import read_metadata, requires_torch
 from wheelsmith.index.serve import make_server
+from wheelsmith.index.state import project_of, set_status, unyank, yank
 from wheelsmith.index.storage import Conflict, Staged, Storage, Write
+from wheelsmith.index.target import open_storage
 from wheelsmith.index.verify import verify
 from wheelsmith.index.writer import GRACE, Index, Offer
 
@@ -24,7 +26,12 @@ __all__ = [
     "Storage",
     "Write",
     "make_server",
+    "open_storage",
+    "project_of",
     "read_metadata",
     "requires_torch",
+    "set_status",
+    "unyank",
     "verify",
+    "yank",
 ]

@@ -10,8 +10,6 @@ from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.local import Folder
 from wheelsmith.index.storage import Storage
 
-_BUCKETS = ("s3", "gs", "az")
-
 
 def open_storage(target: str) -> Storage:
     """Open a folder, ``s3://bucket/prefix``, ``gs://…``, ``az://container/prefix`` or ``hf://[datasets/|spaces/]org/name``.
@@ -23,14 +21,6 @@ def open_storage(target: str) -> Storage:
         return Folder(Path(target))
     if scheme == "file":
         return Folder(Path(url2pathname(urlsplit(target).path)))
-    if scheme in _BUCKETS:
-        from wheelsmith.index.bucket import open_bucket
-
-        return open_bucket(target)
-    if scheme == "hf":
-        from wheelsmith.index.hub import open_repo
-
-        return open_repo(target)
     raise PackageIndexError(
         f"{target} is no place for an index",
         remedy="name a folder, or a URL that begins with s3://, gs://, az:// or hf://",

@@ -25,6 +25,7 @@ from wheelsmith.index.storage import Conflict, Storage, Stored, T
 
 STATE = "_state/"
 LISTING = "_state/.listing.json"
+_KEPT = {LISTING, "_state/.lock"}
 # A file that nothing refers to goes after the grace period; one that is used again before half of it is made new.
 GRACE = 7 * 86400.0
 _ATTEMPTS = 100
@@ -46,12 +47,19 @@ class Index:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def state(self, project: str) -> ProjectState:
-        """Give what the index knows of a project, which is nothing when it has none of that name.
+    def entries(self, project: str) -> tuple[IndexEntry, ...]:
+        """Give the wheels of a project, which are none when there is no such project.
 
         :raises PackageIndexError: its state cannot be read.
         """
-        return _load(self._storage, project)[0]
+        return _load(self._storage, project)[0].entries
+
+    def known(self, project: str) -> ProjectState:
+        """Give the state of a project that must be there.
+
+        :raises PackageIndexError: it is not, or its state cannot be read.
+        """
+        return _existing(self._storage, check_project(project))
 
     def states(self) -> dict[str, ProjectState]:
         """Give every project's state.
@@ -63,7 +71,7 @@ class Index:
     def add(
         self, offers: Sequence[Offer], *, upload_time: str, answers: Mapping[str, Sequence[Answer]] | None = None
     ) -> tuple[IndexEntry, ...]:
-        """Add wheels; those that are there already change nothing.
+        """Add wheels; those that are there already change nothing. Gives their entries, in the order of the offers.
 
         :param upload_time: UTC, for the wheels that are new, e.g. ``2026-11-21T10:00:00Z``.
         :param answers: project → what became of the cells that have no wheel.
@@ -78,13 +86,9 @@ class Index:
         """
         project = check_project(project)
 
-        def checked(state: ProjectState) -> ProjectState:
-            if not state.entries and not state.answers:
-                raise PackageIndexError(f"{self._storage.name} has no project {project}")
-            return transition(state)
-
         def work(storage: Storage) -> ProjectState:
-            state = _advance(storage, project, checked)
+            _existing(storage, project)
+            state = _advance(storage, project, transition)
             _publish_pages(storage, [project])
             return state
 
@@ -211,13 +215,19 @@ def _repair(storage: Storage) -> tuple[str, ...]:
 
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
-    old = [item.key for item in storage.listing("files/") if item.modified < older_than]
+    old = [item.key for item in storage.listing("") if item.modified < older_than and item.key not in _KEPT]
     # After the listing: what was published meanwhile is then known to be in use.
     used = {entry.path for state in _states(storage).values() for entry in state.entries}
-    gone = [key for key in old if key.removesuffix(".metadata") not in used]
+    gone = [key for key in old if _is_left(key, used)]
     for key in gone:
         storage.delete(key)
     return tuple(sorted(gone))
+
+
+def _is_left(key: str, used: set[str]) -> bool:
+    """Say whether nothing refers to a file; a hidden one is what a killed process was writing."""
+    hidden = key.rpartition("/")[2].startswith(".")
+    return hidden or (key.startswith("files/") and key.removesuffix(".metadata") not in used)
 
 
 def _states(storage: Storage) -> dict[str, ProjectState]:
@@ -232,6 +242,13 @@ def _load(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
     if stored is None:
         return ProjectState(project=project), None
     return load_state(stored.data, f"{storage.name}/{key}"), stored
+
+
+def _existing(storage: Storage, project: str) -> ProjectState:
+    state, stored = _load(storage, project)
+    if stored is None:
+        raise PackageIndexError(f"{storage.name} has no project {project}")
+    return state
 
 
 def _state_key(project: str) -> str:

@@ -1,0 +1,177 @@
+"""The commands that publish and that change an index, on a folder."""
+
+import json
+import os
+import re
+import time
+
+import pytest
+from command_line import run_command
+from wheels import make_wheel
+
+from wheelsmith.index import Folder, Index, verify
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*argv):
+        return run_command(monkeypatch, capsys, *map(str, argv))
+
+    return run
+
+
+@pytest.fixture
+def built(tmp_path, run):
+    """An index as a run leaves it, of four wheels."""
+    wheels = [
+        make_wheel(tmp_path / "made", "kernel", f"1+{compute}.torch{torch}", requires=(f"torch=={torch}.*",))
+        for torch in ("2.10", "2.11")
+        for compute in ("cpu", "cu130")
+    ]
+    assert run("index", "add", tmp_path / "built", *wheels).code == 0
+    return tmp_path / "built"
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_publishing_sends_everything_once(tmp_path, built, run):
+    target = tmp_path / "target"
+    foreseen = run("publish", target, "--from", built, "--dry-run")
+    assert not (target / "simple").exists()
+    first = run("publish", target, "--from", built)
+    assert first.code == 0
+    assert "4 wheels new, 0 were there" in first.err
+    written = {str(path.relative_to(target)) for path in files(target) if path.name != ".lock"}
+    assert {line.split()[-1] for line in foreseen.out.splitlines()} == written
+    assert all(line.startswith("write") for line in foreseen.out.splitlines())
+    before = files(target)
+    second = run("publish", target, "--from", built, "--json")
+    answer = json.loads(second.out)
+    assert (answer["new"], len(answer["known"]), answer["writes"]) == ([], 4, [])
+    assert run("publish", target, "--from", built, "--dry-run").out == ""
+    assert files(target) == before
+    assert verify(Folder(target)) == ()
+
+
+def test_two_pipelines_publish_to_one_index(tmp_path, built, run):
+    other = make_wheel(tmp_path / "other", "kernel", "1+cu132.torch2.12", requires=("torch==2.12.*",))
+    assert run("index", "add", tmp_path / "b", other).code == 0
+    for index in (built, tmp_path / "b"):
+        assert run("publish", tmp_path / "target", "--from", index).code == 0
+    assert len(Index(Folder(tmp_path / "target")).entries("kernel")) == 5
+    assert (tmp_path / "target" / "cu132" / "kernel" / "index.html").is_file()
+    assert verify(Folder(tmp_path / "target")) == ()
+
+
+def test_other_bytes_are_refused_and_nothing_is_written(tmp_path, built, run):
+    assert run("publish", tmp_path / "target", "--from", built).code == 0
+    good = make_wheel(tmp_path / "b", "aaa", "1")
+    bad = make_wheel(tmp_path / "b", "kernel", "1+cpu.torch2.10", files={"x.py": b"other"})
+    before = files(tmp_path / "target")
+    answer = run("index", "add", tmp_path / "target", good, bad)
+    assert answer.code == 4
+    assert "a published file never changes" in answer.err
+    assert files(tmp_path / "target") == before
+
+
+def test_yank_unyank_and_status(built, run):
+    def page():
+        return (built / "cpu" / "kernel" / "index.html").read_text()
+
+    before = page()
+    assert "data-yanked" not in before
+    shown = run("index", "yank", built, "kernel", "1+cpu.torch2.10", "--reason", "wrong", "--dry-run")
+    assert "cpu/kernel/index.html" in shown.out
+    assert page() == before
+    assert run("index", "yank", built, "Kernel", "1+cpu.torch2.10", "--reason", "wrong").code == 0
+    assert page().count('data-yanked="wrong"') == 1
+    assert run("index", "unyank", built, "kernel", "1").code == 0
+    assert page() == before
+    assert run("index", "status", built, "kernel").out == "active\n"
+    assert run("index", "status", built, "kernel", "deprecated", "--reason", "see k2").code == 0
+    assert run("index", "status", built, "kernel").out == "deprecated: see k2\n"
+    assert verify(Folder(built)) == ()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("yank", "INDEX", "nothing", "1"),
+        ("yank", "INDEX", "kernel", "7"),
+        ("status", "INDEX", "../x"),
+        ("status", "INDEX", "nothing", "active"),
+    ],
+)
+def test_what_is_not_there_is_one_clear_error(argv, built, run):
+    before = files(built)
+    answer = run("index", *(str(built) if part == "INDEX" else part for part in argv))
+    assert answer.code == 4
+    assert re.match(r"error: .+\n(  help: .+\n)?$", answer.err)
+    assert files(built) == before
+
+
+def test_repair_makes_every_page_again(built, run):
+    before = files(built)
+    for path in before:
+        if path.suffix in {".html", ".json"} and path.parent.name != "_state":
+            path.unlink()
+    (built / "_state" / ".listing.json").write_text("{}")
+    assert run("index", "verify", built).code == 1
+    shown = run("index", "repair", built, "--dry-run")
+    assert run("index", "verify", built).code == 1
+    repaired = run("index", "repair", built)
+    assert repaired.out == shown.out != ""
+    assert files(built) == before
+    assert run("index", "verify", built).code == 0
+    assert run("index", "repair", built).out == ""
+
+
+def test_collecting_takes_what_nothing_refers_to_and_what_was_half_written(built, run):
+    before = files(built)
+    left = [
+        built / "files" / "ab" / ("ab" * 32) / "k-1-py3-none-any.whl",
+        built / "files" / "ab" / ("ab" * 32) / "k-1-py3-none-any.whl.metadata",
+        built / "cpu" / "kernel" / ".index.html.x7",
+        built / "_state" / ".kernel.json.x8",
+    ]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    assert run("index", "gc", built).out == ""
+    for path in left:
+        os.utime(path, (time.time() - 8 * 86400,) * 2)
+    shown = run("index", "gc", built, "--dry-run")
+    assert sorted(shown.out.split()) == sorted(str(path.relative_to(built)) for path in left)
+    assert run("index", "gc", built).out == shown.out
+    assert files(built) == before
+    assert not left[0].parent.exists()
+
+
+def test_an_old_file_that_is_published_again_is_made_young(tmp_path, built, run):
+    """Or somebody who collects at the same moment takes it between our looking and our state."""
+    entry = Index(Folder(built)).entries("kernel")[0]
+    target = tmp_path / "target"
+    old = target / entry.path
+    old.parent.mkdir(parents=True)
+    old.write_bytes((built / entry.path).read_bytes())
+    os.utime(old, (time.time() - 6 * 86400,) * 2)
+    assert run("publish", target, "--from", built).code == 0
+    assert old.stat().st_mtime > time.time() - 3600
+
+
+def test_nothing_to_publish_is_said(tmp_path, run):
+    answer = run("publish", tmp_path / "target", "--from", tmp_path / "none")
+    assert answer.code == 4
+    assert "there is no index in" in answer.err
+    assert run("publish", "ftp://x/y", "--from", tmp_path / "none").code == 4
+
+
+def test_a_file_that_is_no_wheel_is_said(tmp_path, run):
+    bad = tmp_path / "k-1-py3-none-any.whl"
+    bad.write_text("x")
+    answer = run("index", "add", tmp_path / "index", bad)
+    assert answer.code == 2
+    assert answer.err.startswith("error: ")
+    assert not (tmp_path / "index").exists()

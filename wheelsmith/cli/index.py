@@ -1,0 +1,123 @@
+"""``wheelsmith index``."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+import click
+
+from wheelsmith.cli.options import DURATION
+from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.errors import ExitCode
+from wheelsmith.index import GRACE, Index, ProjectStatus, open_storage, set_status, unyank, verify, yank
+from wheelsmith.publish import Release, foreign_wheel, publish
+
+
+@click.group("index")
+def command() -> None:
+    """Change and examine an index: a folder, s3://…, gs://…, az://… or hf://…."""
+
+
+@command.command("add")
+@target_argument
+@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@dry_run_option
+def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
+    """Add wheels that wheelsmith need not have made.
+
+    Those with a local version such as +cu130.torch2.11 are listed for that compute platform too.
+    """
+    release = Release(offers=tuple(foreign_wheel(wheel) for wheel in wheels), answers={})
+    opened = open_index(target, dry_run=dry_run)
+    published = publish(opened.used, release)
+    show_writes(opened.writes)
+    click.echo(f"{len(published.new)} added, {len(published.known)} were there: {opened.name}", err=True)
+
+
+@command.command("yank")
+@target_argument
+@click.argument("project")
+@click.argument("chosen", metavar="VERSION|FILE")
+@click.option("--reason", default="", help="What installers show to those who pin it.")
+@dry_run_option
+def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool) -> None:
+    """Mark wheels as not to be chosen any more; an exact pin still gets them."""
+    opened = open_index(target, dry_run=dry_run)
+    Index(opened.used).change(project, partial(yank, chosen=chosen, reason=reason))
+    show_writes(opened.writes)
+
+
+@command.command("unyank")
+@target_argument
+@click.argument("project")
+@click.argument("chosen", metavar="VERSION|FILE")
+@dry_run_option
+def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
+    """Take back a yank."""
+    opened = open_index(target, dry_run=dry_run)
+    Index(opened.used).change(project, partial(unyank, chosen=chosen))
+    show_writes(opened.writes)
+
+
+@command.command("status")
+@target_argument
+@click.argument("project")
+@click.argument("status", required=False, type=click.Choice([status.value for status in ProjectStatus]))
+@click.option("--reason", help="Why, for people.")
+@dry_run_option
+def status_(*, target: str, project: str, status: str | None, reason: str | None, dry_run: bool) -> None:
+    """Show a project's status, or set it: archived and quarantined take no wheels, quarantined offers none."""
+    opened = open_index(target, dry_run=dry_run)
+    if status:
+        change = partial(set_status, status=ProjectStatus(status), reason=reason)
+        Index(opened.used).change(project, change)
+        show_writes(opened.writes)
+        return
+    state = Index(opened.used).known(project)
+    click.echo(f"{state.status}: {state.status_reason}" if state.status_reason else state.status.value)
+
+
+@command.command("repair")
+@target_argument
+@dry_run_option
+def repair(*, target: str, dry_run: bool) -> None:
+    """Finish what a killed publisher left undone: every page is made to say what the state says."""
+    opened = open_index(target, dry_run=dry_run)
+    mended = Index(opened.used).repair()
+    for key in mended:
+        click.echo(key)
+    click.echo(f"{len(mended)} pages {'would be ' if dry_run else ''}written: {opened.name}", err=True)
+
+
+@command.command("gc")
+@target_argument
+@click.option(
+    "--grace",
+    type=DURATION,
+    default=GRACE,
+    show_default="7d",
+    help="Keep what is younger than this: it may be about to be published.",
+)
+@dry_run_option
+def gc(*, target: str, grace: float, dry_run: bool) -> None:
+    """Remove files that nothing refers to, as killed publishers leave them."""
+    opened = open_index(target, dry_run=dry_run)
+    gone = Index(opened.used).collect(older_than=time.time() - grace)
+    for key in gone:
+        click.echo(key)
+    click.echo(f"{len(gone)} files {'would be ' if dry_run else ''}removed: {opened.name}", err=True)
+
+
+@command.command("verify")
+@target_argument
+@click.pass_context
+def verify_(ctx: click.Context, *, target: str) -> None:
+    """Compare every file, side-car and page with the state; reads every wheel."""
+    storage = open_storage(target)
+    wrong = verify(storage)
+    for trouble in wrong:
+        click.echo(trouble)
+    click.echo(f"{storage.name}: {f'{len(wrong)} wrong' if wrong else 'all is right'}", err=True)
+    ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)

@@ -1,0 +1,53 @@
+"""``wheelsmith publish``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from wheelsmith.cli.options import json_option
+from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.index import Write
+from wheelsmith.publish import Published, publish, release_of
+
+
+@click.command("publish")
+@target_argument
+@click.option(
+    "--from",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("dist/index"),
+    show_default=True,
+    help="The index to publish, as build-matrix made it.",
+)
+@dry_run_option
+@json_option("Print what was published, or would be, as JSON on stdout.")
+def command(*, target: str, folder: Path, dry_run: bool, as_json: bool) -> None:
+    """Publish built wheels to an index: a folder, s3://…, gs://…, az://… or hf://….
+
+    Wheels that are there already change nothing; one whose bytes differ from what was published is refused.
+    """
+    release = release_of(folder)
+    opened = open_index(target, dry_run=dry_run)
+    published = publish(opened.used, release)
+    if as_json:
+        click.echo(json.dumps(_json(opened.name, published, opened.writes), indent=1))
+        return
+    show_writes(opened.writes)
+    for entry in published.new:
+        click.echo(f"+ {entry.filename}", err=True)
+    verb = "would be new" if dry_run else "new"
+    click.echo(f"{len(published.new)} wheels {verb}, {len(published.known)} were there: {opened.name}", err=True)
+
+
+def _json(target: str, published: Published, writes: tuple[Write, ...]) -> dict[str, object]:
+    return {
+        "schema_version": 1,
+        "target": target,
+        "new": [entry.filename for entry in published.new],
+        "known": [entry.filename for entry in published.known],
+        "writes": [{"key": write.key, "size": write.size} for write in writes],
+    }

@@ -1,0 +1,42 @@
+"""What the commands that change an index have in common: where it is, and seeing first what would be written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from wheelsmith.index import Staged, Storage, Write, open_storage
+
+target_argument = click.argument("target", metavar="INDEX")
+dry_run_option = click.option("--dry-run", is_flag=True, help="List every write, and write nothing.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An index's storage: ``used`` is what to work on, and keeps its changes to itself in a dry run."""
+
+    name: str
+    used: Storage
+    staged: Staged | None
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """Give the writes of a dry run."""
+        return self.staged.writes if self.staged else ()
+
+
+def open_index(target: str, *, dry_run: bool) -> Opened:
+    """Open an index, or what looks like it and keeps every change to itself."""
+    real = open_storage(target)
+    staged = Staged(real) if dry_run else None
+    return Opened(name=real.name, used=staged or real, staged=staged)
+
+
+def show_writes(writes: tuple[Write, ...]) -> None:
+    """List writes on stdout, one a line: what, how many bytes, where."""
+    from wheelsmith.report.style import size
+
+    for write in writes:
+        verb = "remove" if write.content is None else "write"
+        click.echo(f"{verb:<6} {size(write.size):>9}  {write.key}")
