@@ -13,6 +13,7 @@ from bench.grid import CAPABILITIES, Cell
 from bench.usual_project import lay_out
 from bench.workshop import CORES, KERNELS, Workshop, cuda_home, emptied
 from wheelsmith.errors import WheelsmithError
+from wheelsmith.facts import cuda_toolkits, torch_releases
 
 _MAKE_ENVIRONMENT = """
 set -e
@@ -35,7 +36,7 @@ def build_usual(workshop: Workshop, kernel: str, cell: Cell, python: Path) -> Co
     :param python: the environment's folder.
     """
     home = cuda_home(cell.cuda)
-    return _pip_wheel(workshop, kernel, python, {"CUDA_HOME": str(home)})
+    return _pip_wheel(workshop, kernel, cell, python, {"CUDA_HOME": str(home)})
 
 
 def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, ccache: Path) -> Cost:
@@ -55,7 +56,7 @@ def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, cca
             "PYTORCH_NVCC": f"ccache {home}/bin/nvcc",
             "CCACHE_DIR": str(used),
         }
-        cost = _pip_wheel(workshop, kernel, python, variables)
+        cost = _pip_wheel(workshop, kernel, cell, python, variables)
         fresh = ccache.with_name(f"{ccache.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.copytree(used, fresh)
@@ -82,10 +83,15 @@ def require_ccache() -> None:
         raise WheelsmithError("the careful loop needs ccache", remedy="apt-get install ccache, or --ways usual,ours")
 
 
-def _pip_wheel(workshop: Workshop, kernel: str, python: Path, variables: dict[str, str]) -> Cost:
+def _cxx_std(cell: Cell) -> int:
+    """Give the C++ standard of our own build: some pairs of torch and CUDA do not compile in the older one."""
+    return max(torch_releases()[cell.torch].cxx_std, cuda_toolkits()[cell.cuda].cxx_std)
+
+
+def _pip_wheel(workshop: Workshop, kernel: str, cell: Cell, python: Path, variables: dict[str, str]) -> Cost:
     # One path for all cells: ccache tells sources in different folders apart.
     with emptied(workshop.folder / "project") as folder:
-        lay_out(KERNELS / kernel, folder / kernel)
+        lay_out(KERNELS / kernel, folder / kernel, _cxx_std(cell))
         cost = workshop.measure(
             (
                 *(str(python / "bin" / "python"), "-m", "pip", "wheel", "--no-build-isolation", "--no-deps"),

@@ -30,8 +30,8 @@ setup(
             include_dirs=[str(here / folder) for folder in {include!r}],
             define_macros=defines,
             extra_compile_args={{
-                "cxx": ["-O3", "-DNDEBUG"],
-                "nvcc": ["-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "--expt-extended-lambda"],
+                "cxx": ["-O3", "-DNDEBUG", "-std=c++{standard}"],
+                "nvcc": ["-O3", "-DNDEBUG", "-std=c++{standard}", "--expt-relaxed-constexpr", "--expt-extended-lambda"],
             }},
             py_limited_api=True,
         )
@@ -42,18 +42,21 @@ setup(
 """
 
 
-def lay_out(kernel: Path, target: Path) -> None:
-    """Copy a kernel to ``target``, with a setup.py and the files that it takes from its builder."""
+def lay_out(kernel: Path, target: Path, standard: int) -> None:
+    """Copy a kernel to ``target``, with a setup.py and the files that it takes from its builder.
+
+    :param standard: of C++, e.g. 17.
+    """
     shutil.copytree(kernel, target)
     spec = parse_build_toml((kernel / "build.toml").read_text())
     namespace = f"_{spec.module}_cuda"
-    (target / "setup.py").write_text(_setup(spec, namespace))
+    (target / "setup.py").write_text(_setup(spec, namespace, standard))
     (target / "generated").mkdir()
     (target / "generated" / "registration.h").write_text(REGISTRATION)
     (target / "torch-ext" / spec.module / "_ops.py").write_text(OPS.format(namespace=namespace))
 
 
-def _setup(spec: KernelSpec, namespace: str) -> str:
+def _setup(spec: KernelSpec, namespace: str, standard: int) -> str:
     assert spec.torch  # all of the benchmark's kernels have a binding
     named = [*spec.torch.src, *(path for section in spec.sections for path in section.src)]
     include = [*spec.torch.include, *(path for section in spec.sections for path in section.include), "generated"]
@@ -69,4 +72,5 @@ def _setup(spec: KernelSpec, namespace: str) -> str:
         sources=[path for path in named if Path(path).suffix in _SOURCES],
         include=list(dict.fromkeys(include)),
         defines=defines,
+        standard=standard,
     )

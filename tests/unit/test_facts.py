@@ -49,6 +49,7 @@ def test_torch_releases():
 def test_toolkits():
     assert list(cuda_toolkits()) == ["12.4", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.5"]
     assert [v for v, toolkit in cuda_toolkits().items() if not toolkit.assembled] == ["12.4", "12.6", "12.8", "12.9"]
+    assert [v for v, toolkit in cuda_toolkits().items() if toolkit.cxx_std > 17] == ["13.3"]
     for toolkit in cuda_toolkits().values():
         for text in (*toolkit.capabilities, *toolkit.default_capabilities):
             parse_capability(text)

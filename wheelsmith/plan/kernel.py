@@ -146,7 +146,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     groups = _groups(order, toolkit)
     target = CompileTarget(
         cxx=toolset.cxx,
-        cxx_std=release.cxx_std,
+        cxx_std=max(release.cxx_std, toolkit.cxx_std if toolkit else 0),
         cuda=cell.cuda,
         cuda_home=found.home if found else layout.CUDA,
         namespace=namespace(order.spec, backend(cell), order.source),

@@ -1,0 +1,99 @@
+"""When what happened in a run, and on how many cores: what a build report draws."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import Lock
+
+from wheelsmith.events import CellFinished, CellStage, Event, RunFinished, RunStarted, StepFinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """Something that took time; start and end are seconds since the run began.
+
+    :param row: the cell whose stage it is, or the number of the lane that a step ran in.
+    :param kind: the stage, or the compiler's part in a step: ``cicc``.
+    :param text: what it is, for people.
+    """
+
+    row: str
+    kind: str
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """A run in bars.
+
+    :param seconds: of wall time.
+    :param stages: the rows are cells, in the order in which they began.
+    :param steps: the rows are as few lanes as the steps that ran at once need.
+    """
+
+    seconds: float
+    stages: tuple[Bar, ...]
+    steps: tuple[Bar, ...]
+
+
+class Stopwatch:
+    """Listens to a run and notes the time of what happens."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()  # events come from the threads that build
+        self._begun = clock()
+        self._open: dict[str, tuple[str, float]] = {}
+        self._stages: list[Bar] = []
+        self._steps: list[Bar] = []
+        self._ended: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take in what happened."""
+        with self._lock:
+            now = self._clock() - self._begun
+            match event:
+                case RunStarted():
+                    self._begun = self._clock()
+                case CellStage():
+                    self._close(event.cell_id, now)
+                    self._open[event.cell_id] = (event.stage, now)
+                case CellFinished():
+                    self._close(event.result.cell.id, now)
+                case StepFinished() if not event.reused:
+                    self._steps.append(_step(event, now))
+                case RunFinished():
+                    self._ended = now
+                case _:
+                    pass
+
+    def timeline(self) -> Timeline:
+        """Give the run so far; stages that have no end yet end now."""
+        with self._lock:
+            now = self._clock() - self._begun if self._ended is None else self._ended
+            for cell in tuple(self._open):
+                self._close(cell, now)
+            return Timeline(seconds=now, stages=tuple(self._stages), steps=tuple(_in_lanes(self._steps)))
+
+    def _close(self, cell: str, now: float) -> None:
+        if cell in self._open:
+            stage, start = self._open.pop(cell)
+            self._stages.append(Bar(row=cell, kind=stage, start=start, end=now, text=f"{cell}: {stage}"))
+
+
+def _step(event: StepFinished, now: float) -> Bar:
+    text = f"{event.cell_id}: {event.step}"
+    return Bar(row="", kind=event.kind, start=max(0.0, now - event.seconds), end=now, text=text)
+
+
+def _in_lanes(steps: Iterable[Bar]) -> Iterable[Bar]:
+    """Put each step into the first lane that is free, so that the lanes are the cores that were kept busy."""
+    lanes: list[float] = []
+    for step in sorted(steps, key=lambda bar: (bar.start, bar.end)):
+        lane = next((number for number, free in enumerate(lanes) if free <= step.start), len(lanes))
+        lanes[lane:] = [step.end, *lanes[lane + 1 :]]
+        yield Bar(row=str(lane), kind=step.kind, start=step.start, end=step.end, text=step.text)
