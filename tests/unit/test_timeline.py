@@ -52,7 +52,7 @@ def test_a_run_that_was_cut_short_ends_now():
     assert (bar.start, bar.end, watch.timeline().seconds) == (0, 7, 7)
 
 
-@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0.1, 20)), max_size=30))
+@given(st.lists(st.tuples(st.floats(1, 50), st.floats(0.1, 20)), max_size=30))
 def test_steps_of_a_lane_never_overlap_and_no_lane_is_wasted(spans):
     clock = Clock()
     watch = Stopwatch(clock)
