@@ -62,9 +62,9 @@ class CudaToolkit(Record):
 
     :param version: ``13.0``.
     :param ptx: the version of the PTX that its nvcc writes, ``9.0``, and the newest that it reads.
-    :param cxx_std: the oldest C++ standard in which the host compiler takes what its nvcc makes of torch's headers, e.g.
-        17. That of 13.3 loses a ``typename`` in ATen/core/List_inl.h of torch 2.11, which only C++20 can do without; that
-        of 13.5 keeps it.
+    :param cxx_std: the oldest C++ standard in which the host compiler takes what its nvcc makes of torch's headers,
+        e.g. 17. That of 13.3 loses a ``typename`` in ATen/core/List_inl.h of torch 2.11, which only C++20 can do
+        without; that of 13.5 keeps it.
     :param packages: CPU architecture of the machine that compiles → its pinned wheels.
     :param headers: libraries of which torch's own headers include the headers; nothing else of them is fetched.
     :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
