@@ -117,11 +117,11 @@ def _add(
         # Refused before anything is written, where it is to be refused.
         add(project)(_load(storage, project)[0])
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda offer: _put_wheel(storage, offer), offers))
+        list(pool.map(partial(_put_wheel, storage), offers))
     states = {project: _advance(storage, project, add(project)) for project in projects}
-    for offer in offers:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         # Somebody collecting at this moment may have taken an old file of the same content.
-        _put_wheel(storage, offer)
+        list(pool.map(partial(_put_wheel, storage), offers))
     _publish_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
@@ -154,12 +154,13 @@ def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]
     """Render some projects and the lists of projects; gives the keys that were not as they should be."""
     written = []
     for project in projects:
-        written += _render(storage, partial(_project_pages, storage, project))
+        pages = partial(_project_pages, storage, project)
+        written += _render(storage, _state_key(project), pages)
     return (*written, *_publish_listing(storage, projects))
 
 
-def _project_pages(storage: Storage, project: str) -> dict[str, bytes]:
-    return project_pages(_load(storage, project)[0])
+def _project_pages(storage: Storage, project: str, stored: Stored | None) -> dict[str, bytes]:
+    return project_pages(_parse(storage, project, stored))
 
 
 def _publish_listing(storage: Storage, projects: Iterable[str]) -> tuple[str, ...]:
@@ -169,18 +170,21 @@ def _publish_listing(storage: Storage, projects: Iterable[str]) -> tuple[str, ..
         _replace(storage, LISTING, stored, dump_listing({**load_listing(stored), **new}))
 
     _persist(attempt)
-    return tuple(_render(storage, lambda: root_pages(load_listing(storage.read(LISTING)))))
+    return tuple(_render(storage, LISTING, lambda stored: root_pages(load_listing(stored))))
 
 
-def _render(storage: Storage, render: Callable[[], dict[str, bytes]]) -> list[str]:
-    """Bring pages to what ``render`` gives; gives the keys of those that were not so."""
-    keys = tuple(render())
+def _render(storage: Storage, source: str, render: Callable[[Stored | None], dict[str, bytes]]) -> list[str]:
+    """Bring pages to what ``render`` makes of ``source``; gives the keys of those that were not so."""
 
     def attempt() -> list[str]:
+        first = storage.read(source)
+        pages = render(first)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            stored = dict(zip(keys, pool.map(storage.read, keys), strict=True))
-            # Rendered after the tags were read, so a slow writer cannot put an older page over a newer one.
-            pages = render()
+            stored = dict(zip(pages, pool.map(storage.read, pages), strict=True))
+            # What the pages are made of is read after their tags: a slow writer cannot put an older page over a newer.
+            if (now := storage.read(source)) != first:
+                pages |= render(now)
+            keys = list(stored)
             written = pool.map(lambda key: _replace(storage, key, stored[key], pages[key]), keys)
             return [key for key, new in zip(keys, written, strict=True) if new]
 
@@ -207,7 +211,7 @@ def _persist(attempt: Callable[[], T]) -> T:
 
 
 def _repair(storage: Storage) -> tuple[str, ...]:
-    return _publish_pages(storage, sorted(_states(storage)))
+    return _publish_pages(storage, _names(storage))
 
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
@@ -221,17 +225,23 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
 
 
 def _states(storage: Storage) -> dict[str, ProjectState]:
+    return {name: _load(storage, name)[0] for name in _names(storage)}
+
+
+def _names(storage: Storage) -> list[str]:
     keys = sorted(item.key for item in storage.listing(STATE))
-    names = [key.removeprefix(STATE).removesuffix(".json") for key in keys if not key.startswith(f"{STATE}.")]
-    return {name: _load(storage, name)[0] for name in names}
+    return [key.removeprefix(STATE).removesuffix(".json") for key in keys if not key.startswith(f"{STATE}.")]
 
 
 def _load(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
-    key = _state_key(project)
-    stored = storage.read(key)
+    stored = storage.read(_state_key(project))
+    return _parse(storage, project, stored), stored
+
+
+def _parse(storage: Storage, project: str, stored: Stored | None) -> ProjectState:
     if stored is None:
-        return ProjectState(project=project), None
-    return load_state(stored.data, f"{storage.name}/{key}"), stored
+        return ProjectState(project=project)
+    return load_state(stored.data, f"{storage.name}/{_state_key(project)}")
 
 
 def _state_key(project: str) -> str:
