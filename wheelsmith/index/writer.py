@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError
@@ -152,41 +152,42 @@ def _advance(storage: Storage, project: str, transition: Callable[[ProjectState]
 
 def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
     """Render some projects and the lists of projects; gives the keys that were not as they should be."""
-    written = []
-    for project in projects:
-        pages = partial(_project_pages, storage, project)
-        written += _render(storage, _state_key(project), pages)
-    return (*written, *_publish_listing(storage, projects))
+    with ThreadPoolExecutor(_AT_ONCE) as rendering, ThreadPoolExecutor(_AT_ONCE) as files:
+        written = list(rendering.map(partial(_render_project, storage, files), projects))
+        return (*chain.from_iterable(written), *_publish_listing(storage, files, projects))
 
 
-def _project_pages(storage: Storage, project: str, stored: Stored | None) -> dict[str, bytes]:
-    return project_pages(_parse(storage, project, stored))
+def _render_project(storage: Storage, files: Executor, project: str) -> list[str]:
+    return _render(storage, files, _state_key(project), lambda stored: project_pages(_parse(storage, project, stored)))
 
 
-def _publish_listing(storage: Storage, projects: Iterable[str]) -> tuple[str, ...]:
+def _publish_listing(storage: Storage, files: Executor, projects: Sequence[str]) -> list[str]:
     def attempt() -> None:
         stored = storage.read(LISTING)
-        new = {name: listing_of(_load(storage, name)[0]) for name in projects}
-        _replace(storage, LISTING, stored, dump_listing({**load_listing(stored), **new}))
+        new = files.map(lambda name: listing_of(_load(storage, name)[0]), projects)
+        _replace(storage, LISTING, stored, dump_listing(load_listing(stored) | dict(zip(projects, new, strict=True))))
 
     _persist(attempt)
-    return tuple(_render(storage, LISTING, lambda stored: root_pages(load_listing(stored))))
+    return _render(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
 
 
-def _render(storage: Storage, source: str, render: Callable[[Stored | None], dict[str, bytes]]) -> list[str]:
+def _render(
+    storage: Storage, files: Executor, source: str, render: Callable[[Stored | None], dict[str, bytes]]
+) -> list[str]:
     """Bring pages to what ``render`` makes of ``source``; gives the keys of those that were not so."""
 
     def attempt() -> list[str]:
         first = storage.read(source)
         pages = render(first)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            stored = dict(zip(pages, pool.map(storage.read, pages), strict=True))
-            # What the pages are made of is read after their tags: a slow writer cannot put an older page over a newer.
-            if (now := storage.read(source)) != first:
-                pages |= render(now)
-            keys = list(stored)
-            written = pool.map(lambda key: _replace(storage, key, stored[key], pages[key]), keys)
-            return [key for key, new in zip(keys, written, strict=True) if new]
+        keys = list(pages)
+        stored = dict(zip(keys, files.map(storage.read, keys), strict=True))
+        # What the pages are made of is read after their tags: a slow writer cannot put an older page over a newer one.
+        if (now := storage.read(source)) != first:
+            pages = render(now)
+        written = {key: files.submit(_replace, storage, key, stored[key], pages[key]) for key in keys}
+        # None may still be writing when another attempt begins.
+        wait(written.values())
+        return [key for key, new in written.items() if new.result()]
 
     return _persist(attempt)
 
