@@ -9,7 +9,7 @@ import urllib.request
 from functools import partial
 
 import pytest
-from installers import PIPS, reported
+from installers import PIPS, reported, sources
 from torches import COMBINATIONS, HERE, YANKED, right_wheel
 
 from wheelsmith.files import sha256_file
@@ -71,7 +71,7 @@ def test_pip_takes_the_right_wheel(torch, compute, age, way, tools, loopback):
 def test_uv_takes_the_right_wheel(torch, compute, tools, loopback, tmp_path):
     wanted = tmp_path / "in.txt"
     wanted.write_text(f"kernel\ntorch=={torch}.0\n")
-    both = ("--index", f"{loopback.index}/{compute}/", "--default-index", f"{loopback.whl}/{compute}/")
+    both = sources("uv", f"{loopback.index}/{compute}/", f"{loopback.whl}/{compute}/")
     answer = tools.uv("pip", "compile", "--no-header", "--no-annotate", "--generate-hashes", *both, wanted)
     assert answer.returncode == 0, answer.stderr
     assert re.findall(r"^\w+==\S+", answer.stdout, re.MULTILINE) == [
@@ -184,9 +184,9 @@ conflicts = [[{conflicts}]]
 def test_what_was_installed_imports_beside_its_torch(installer, tools, loopback):
     torch, compute = {"pip 23.2": ("2.9", "cu130"), "newest pip": ("2.11", "cu130"), "uv": ("2.12", "cu132")}[installer]
     python = tools.environment(f"clean for {installer}")
-    asked = (*pages_of(compute, loopback), *torches_too(compute, loopback), "kernel", f"torch=={torch}.0")
+    where = sources(installer, f"{loopback.index}/{compute}/", f"{loopback.whl}/{compute}/")
+    asked = (*where, "kernel", f"torch=={torch}.0")
     if installer == "uv":
-        # pip's names of these options mean another order of preference to uv, and here both give the same.
         answer = tools.uv("pip", "install", "--python", python, *asked)
     else:
         answer = tools.pip(installer, "--python", python, "install", *asked)
@@ -226,9 +226,9 @@ def test_hash_checking_takes_what_is_listed_and_nothing_else(installer, tools, l
         wanted = tmp_path / f"{name}.txt"
         lines = (f"kernel==2+cu130 --hash=sha256:{digest}", f"torch==2.11.0+cu130 --hash=sha256:{torch}", "")
         wanted.write_text("\n".join(lines))
-        where = (*pages_of("cu130", loopback), *torches_too("cu130", loopback), "--target", tmp_path / name)
+        where = sources(installer, f"{loopback.index}/cu130/", f"{loopback.whl}/cu130/")
         verb = ("pip", "install") if installer == "uv" else ("install",)
-        answer = run(*verb, "--require-hashes", "-r", wanted, *where)
+        answer = run(*verb, "--require-hashes", "-r", wanted, *where, "--target", tmp_path / name)
         assert (answer.returncode == 0) is (name == "right"), answer.stderr
         assert (tmp_path / name / "kernel.py").exists() is (name == "right")
 

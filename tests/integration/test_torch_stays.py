@@ -4,7 +4,7 @@ import re
 from functools import partial
 
 import pytest
-from installers import reported
+from installers import reported, sources
 from torches import PYPI, right_wheel
 from wheels import make_wheel
 
@@ -22,27 +22,31 @@ def older(tools, loopback):
     return tools.environment("older", "torch==2.9.0", index=f"{loopback.whl}/cu128/")
 
 
-def resolve(tools, installer, python, *asked):
-    """Give what an installer would put into an environment; where it may look is told as pip is told it."""
+def resolve(tools, installer, python, where, *asked):
+    """Give what an installer would put into an environment."""
     if installer != "uv":
-        return reported(tools.pip(installer, "--python", python, *REPORT, *asked))
-    answer = tools.uv("pip", "install", "--dry-run", "--index-strategy", "unsafe-best-match", "-p", python, *asked)
+        return reported(tools.pip(installer, "--python", python, *REPORT, *sources(installer, *where), *asked))
+    answer = tools.uv("pip", "install", "--dry-run", "--python", python, *sources(installer, *where), *asked)
     assert answer.returncode == 0, answer.stderr
     return dict(re.findall(r"^ \+ (\S+)==(\S+)", answer.stderr, re.MULTILINE))
 
 
+def both(loopback, compute):
+    """Give our root of a compute platform, and torch's."""
+    return f"{loopback.index}/{compute}/", f"{loopback.whl}/{compute}/"
+
+
 @pytest.mark.parametrize("installer", [*AGES, "uv"])
 def test_torch_of_one_cuda_gets_the_kernel_of_that_cuda(installer, tools, loopback):
-    where = ("--index-url", f"{loopback.index}/cu128/", "--extra-index-url", f"{loopback.whl}/cu128/")
-    found = resolve(tools, installer, tools.environment("empty"), *where, "kernel", "torch==2.9.0+cu128")
+    empty = tools.environment("empty")
+    found = resolve(tools, installer, empty, both(loopback, "cu128"), "kernel", "torch==2.9.0+cu128")
     assert found == {"kernel": "2+cu128.torch2.9", "torch": "2.9.0+cu128"}
 
 
 @pytest.mark.parametrize("installer", ["newest pip", "uv"])
 @pytest.mark.parametrize("compute", ["cpu", "cu128", "cu130"])
 def test_who_names_no_torch_gets_a_pair_that_fits(installer, compute, tools, loopback):
-    where = ("--index-url", f"{loopback.index}/{compute}/", "--extra-index-url", f"{loopback.whl}/{compute}/")
-    found = resolve(tools, installer, tools.environment("empty"), *where, "kernel")
+    found = resolve(tools, installer, tools.environment("empty"), both(loopback, compute), "kernel")
     release, _, local = found["torch"].partition("+")
     assert found["kernel"] == right_wheel(release.rpartition(".")[0], compute)
     assert local == compute
@@ -51,15 +55,15 @@ def test_who_names_no_torch_gets_a_pair_that_fits(installer, compute, tools, loo
 @pytest.mark.parametrize("torch", PYPI)
 def test_a_torch_from_pypi_which_names_no_cuda_is_enough(torch, tools, loopback):
     python = tools.environment(f"pypi {torch}", f"torch=={torch}.0", index=loopback.pypi)
-    where = ("--index-url", f"{loopback.index}/{PYPI[torch]}/")
+    ours = (f"{loopback.index}/{PYPI[torch]}/",)
     for installer in ("newest pip", "uv"):
-        assert resolve(tools, installer, python, *where, "kernel") == {"kernel": right_wheel(torch, PYPI[torch])}
+        assert resolve(tools, installer, python, ours, "kernel") == {"kernel": right_wheel(torch, PYPI[torch])}
 
 
 @pytest.mark.parametrize("installer", [*AGES, "uv"])
 def test_our_root_alone_leaves_torch_as_it_is(installer, tools, loopback, older):
-    where = ("--index-url", f"{loopback.index}/cu128/")
-    assert resolve(tools, installer, older, *where, "--upgrade", "kernel", "torch") == {"kernel": "2+cu128.torch2.9"}
+    ours = (f"{loopback.index}/cu128/",)
+    assert resolve(tools, installer, older, ours, "--upgrade", "kernel", "torch") == {"kernel": "2+cu128.torch2.9"}
 
 
 @pytest.mark.parametrize(
@@ -68,28 +72,28 @@ def test_our_root_alone_leaves_torch_as_it_is(installer, tools, loopback, older)
 def test_another_index_beside_ours_replaces_torch_unless_a_constraint_forbids_it(
     elsewhere, installer, tools, loopback, older, tmp_path
 ):
-    other = loopback.pypi if elsewhere == "pypi" else f"{loopback.whl}/cu128/"
-    where = ("--index-url", f"{loopback.index}/cu128/", "--extra-index-url", other)
-    replaced = resolve(tools, installer, older, *where, "kernel")
+    ours, other = both(loopback, "cu128")
+    where = (ours, loopback.pypi if elsewhere == "pypi" else other)
+    replaced = resolve(tools, installer, older, where, "kernel")
     newest = {"pypi": "2.11.1", "its own": "2.11.1+cu128"}[elsewhere]
     assert replaced == {"kernel": "2+cu128.torch2.11", "torch": newest}
     frozen = tools.pip("newest pip", "--python", older, "freeze").stdout
     constraint = tmp_path / "torch.txt"
     constraint.write_text("".join(line for line in frozen.splitlines(keepends=True) if line.startswith("torch==")))
-    kept = resolve(tools, installer, older, *where, "--constraint", constraint, "kernel")
+    kept = resolve(tools, installer, older, where, "--constraint", constraint, "kernel")
     assert kept == {"kernel": "2+cu128.torch2.9"}
 
 
 @pytest.mark.parametrize("installer", ["newest pip", "uv"])
 def test_the_root_says_which_cuda_so_a_wrong_root_is_a_wrong_cuda(installer, tools, loopback, older):
-    where = ("--index-url", f"{loopback.index}/cu130/")
-    assert resolve(tools, installer, older, *where, "kernel") == {"kernel": "2+cu130.torch2.9"}
+    ours = (f"{loopback.index}/cu130/",)
+    assert resolve(tools, installer, older, ours, "kernel") == {"kernel": "2+cu130.torch2.9"}
 
 
 @pytest.mark.parametrize("installer", ["newest pip", "uv"])
 def test_the_root_for_all_is_for_exact_pins(installer, tools, loopback, older):
     """The local version that sorts highest says nothing of anybody's GPU."""
-    choose = partial(resolve, tools, installer, older, "--index-url", f"{loopback.index}/simple/")
+    choose = partial(resolve, tools, installer, older, (f"{loopback.index}/simple/",))
     assert choose("kernel==2+cu128.torch2.9") == {"kernel": "2+cu128.torch2.9"}
     assert choose("kernel") == {"kernel": "2+cu130.torch2.9"}
 

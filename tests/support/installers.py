@@ -76,3 +76,10 @@ def reported(answer: subprocess.CompletedProcess[str]) -> dict[str, str]:
     """Give what ``pip install --report -`` would install: name → version."""
     assert answer.returncode == 0, answer.stderr
     return {item["metadata"]["name"]: item["metadata"]["version"] for item in json.loads(answer.stdout)["install"]}
+
+
+def sources(installer: str, first: str, second: str | None = None) -> tuple[str, ...]:
+    """Give the options for looking into one index, or two: pip takes the newest of both, uv the first that has it."""
+    if installer == "uv":
+        return ("--index", first, "--default-index", second) if second else ("--default-index", first)
+    return ("--index-url", first, *(("--extra-index-url", second) if second else ()))

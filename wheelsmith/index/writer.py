@@ -183,7 +183,7 @@ def _render(
         stored = dict(zip(keys, files.map(storage.read, keys), strict=True))
         # What the pages are made of is read after their tags: a slow writer cannot put an older page over a newer one.
         if (now := storage.read(source)) != first:
-            pages = render(now)
+            pages |= render(now)
         written = {key: files.submit(_replace, storage, key, stored[key], pages[key]) for key in keys}
         # None may still be writing when another attempt begins.
         wait(written.values())
