@@ -1,11 +1,13 @@
 """Pages follow the state, whoever comes between."""
 
 import json
+import threading
 from dataclasses import replace
 
 import pytest
 
 from wheelsmith.index import IndexEntry, ProjectState
+from wheelsmith.index.pages import project_pages
 from wheelsmith.index.state import add_entries, dump_state, load_state
 from wheelsmith.index.storage import Conflict, Listed, Stored
 from wheelsmith.index.writer import Index
@@ -16,23 +18,26 @@ PAGE = "cpu/k/index.json"
 
 
 class Memory:
-    """A storage in a dict, which tells somebody before each reading and writing."""
+    """A storage in a dict, which tells somebody before each reading and writing, while others wait."""
 
     name = "memory"
 
     def __init__(self, **content: bytes) -> None:
         self.content, self.tags = dict(content), dict.fromkeys(content, 0)
         self.before = lambda verb, key: None
+        self.lock = threading.Lock()
 
     def read(self, key):
-        self.before("read", key)
+        with self.lock:
+            self.before("read", key)
         return Stored(self.content[key], str(self.tags[key])) if key in self.content else None
 
     def look(self, key):
         return Listed(key, len(self.content[key]), float("inf")) if key in self.content else None
 
     def swap(self, key, data, tag):
-        self.before("swap", key)
+        with self.lock:
+            self.before("swap", key)
         if tag != (str(self.tags[key]) if key in self.tags else None):
             raise Conflict(key)
         self.write(key, data)
@@ -67,15 +72,16 @@ def files(storage: Memory) -> list[str]:
     return [file["filename"].split("-")[1] for file in json.loads(storage.content[PAGE])["files"]]
 
 
-@pytest.mark.parametrize("moment", [("read", PAGE), ("swap", PAGE)])
+@pytest.mark.parametrize("moment", [("read", PAGE), ("swap", PAGE), ("read", "_state/k.json")])
 def test_a_wheel_that_comes_while_a_page_is_made_is_on_it(moment):
     storage = Memory(**{"_state/k.json": state("1")})
 
     def somebody_else(verb, key):
         if (verb, key) == moment:
             storage.before = lambda verb, key: None
-            storage.write("_state/k.json", state("1", "2"))
-            Index(storage).repair()
+            data = state("1", "2")
+            for page, content in {"_state/k.json": data, **project_pages(load_state(data, "state"))}.items():
+                storage.write(page, content)
 
     storage.before = somebody_else
     Index(storage).repair()
