@@ -66,7 +66,8 @@ def page(found: dict[str, Any]) -> str:
     parts += [_size(figures, wheels) for wheels in settings["wheels"]]
     parts.append(_growth(figures, settings["wheels"]))
     machine = settings["machine"] | {"memory": settings["machine"]["memory"] / (1 << 30)}
-    parts.append(_FOOT.format(**machine, date=found["date"], commit=settings["commit"], minutes=settings["minutes"]))
+    minutes = max(1, round(found["figures"]["everything"]["minutes"]))
+    parts.append(_FOOT.format(**machine, date=found["date"], commit=settings["commit"], minutes=minutes))
     return "\n".join(parts)
 
 
