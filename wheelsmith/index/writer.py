@@ -18,7 +18,7 @@ from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.entry import Answer, IndexEntry, ProjectState
-from wheelsmith.index.listing import dump_listing, listing_of, load_listing
+from wheelsmith.index.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.pages import project_pages, root_pages
 from wheelsmith.index.state import add_entries, check_project, dump_state, load_state, project_of
 from wheelsmith.index.storage import Conflict, Storage, Stored, T
@@ -152,23 +152,31 @@ def _advance(storage: Storage, project: str, transition: Callable[[ProjectState]
 
 def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
     """Render some projects and the lists of projects; gives the keys that were not as they should be."""
-    with ThreadPoolExecutor(_AT_ONCE) as rendering, ThreadPoolExecutor(_AT_ONCE) as files:
-        written = list(rendering.map(partial(_render_project, storage, files), projects))
-        return (*chain.from_iterable(written), *_publish_listing(storage, files, projects))
+    # Project → the tag of the state that its pages were made from, and what the lists say of it.
+    listed: dict[str, tuple[str, Listing]] = {}
 
+    def render(project: str) -> list[str]:
+        def pages(stored: Stored | None) -> dict[str, bytes]:
+            state = _parse(storage, project, stored)
+            listed[project] = (stored.tag if stored else "", listing_of(state))
+            return project_pages(state)
 
-def _render_project(storage: Storage, files: Executor, project: str) -> list[str]:
-    return _render(storage, files, _state_key(project), lambda stored: project_pages(_parse(storage, project, stored)))
+        return _render(storage, files, _state_key(project), pages)
 
+    def listing_now(project: str) -> Listing:
+        stored, (tag, listing) = storage.read(_state_key(project)), listed[project]
+        return listing if stored and stored.tag == tag else listing_of(_parse(storage, project, stored))
 
-def _publish_listing(storage: Storage, files: Executor, projects: Sequence[str]) -> list[str]:
-    def attempt() -> None:
+    def publish_listing() -> None:
         stored = storage.read(LISTING)
-        new = files.map(lambda name: listing_of(_load(storage, name)[0]), projects)
-        _replace(storage, LISTING, stored, dump_listing(load_listing(stored) | dict(zip(projects, new, strict=True))))
+        now = dict(zip(projects, files.map(listing_now, projects), strict=True))
+        _replace(storage, LISTING, stored, dump_listing(load_listing(stored) | now))
 
-    _persist(attempt)
-    return _render(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
+    with ThreadPoolExecutor(_AT_ONCE) as rendering, ThreadPoolExecutor(_AT_ONCE) as files:
+        written = list(rendering.map(render, projects))
+        _persist(publish_listing)
+        roots = _render(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
+    return (*chain.from_iterable(written), *roots)
 
 
 def _render(
