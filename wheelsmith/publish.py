@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from packaging.utils import parse_wheel_filename
+from packaging.metadata import parse_email
+from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
 from wheelsmith import __version__
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.errors import PackageIndexError, Place, WheelError
 from wheelsmith.index import (
     Answer,
     Folder,
@@ -137,9 +138,31 @@ def release_of(folder: Path) -> Release:
 def foreign_wheel(path: Path) -> Offer:
     """Give a wheel that wheelsmith need not have made; which cells it serves is read from its local version.
 
-    :raises WheelError: it cannot be read as a wheel.
+    :raises WheelError: it cannot be read as a wheel, or is not what its file name says.
     """
-    return _offer(path, wheel_file(path), _cells_of(path.name), None)
+    offer = _offer(path, wheel_file(path), _cells_of(path.name), None)
+    _check_names(offer)
+    return offer
+
+
+def _check_names(offer: Offer) -> None:
+    """Refuse what installers would disagree on, or would put beside another torch than it was built for."""
+    filename, (said, _) = offer.entry.filename, parse_email(offer.metadata)
+    name, version, _, _ = parse_wheel_filename(filename)
+    # pip finds no wheel where METADATA has another version; uv installs it.
+    if (canonicalize_name(said.get("name", "")), said.get("version")) != (name, str(version)):
+        raise WheelError(
+            f"METADATA says {said.get('name')} {said.get('version')}",
+            where=Place(file=filename),
+            remedy="build it with that version: to rename the file is not enough",
+        )
+    local, torch = _LOCAL.fullmatch(version.local or ""), offer.entry.requires_torch
+    if local and local["torch"] and torch not in {None, f"=={local['torch']}.*"}:
+        raise WheelError(
+            f"the version says torch {local['torch']}, Requires-Dist says torch{torch}",
+            where=Place(file=filename),
+            remedy=f"build it with Requires-Dist: torch=={local['torch']}.*",
+        )
 
 
 def _offer(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> Offer:

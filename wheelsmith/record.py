@@ -7,9 +7,13 @@ import hashlib
 import json
 import types
 import typing
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Any, Self
+
+# json.dumps would make one a call, and with an indent leave the one that is written in C.
+_ENCODER = json.JSONEncoder(sort_keys=True)
 
 
 class Record:
@@ -19,7 +23,7 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Give plain data: dicts, lists, strings, numbers, booleans and None."""
-        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # every Record is a dataclass
+        return {name: _plain(getattr(self, name)) for name in _readers(type(self))}
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
@@ -30,11 +34,11 @@ class Record:
         if not isinstance(data, dict):
             # Callers treat a record of another shape as a wrong value, not as a mistake in their code.
             raise ValueError(f"expected {cls.__name__}, not {data!r}")  # noqa: TRY004
-        hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]  # classes are hashable; mypy doubts it of Self
-        if unknown := data.keys() - hints.keys():
+        readers = _readers(cls)  # type: ignore[arg-type]  # classes are hashable; mypy doubts it of Self
+        if unknown := data.keys() - readers.keys():
             raise ValueError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
         try:
-            return cls(**{name: _typed(hints[name], value) for name, value in data.items()})
+            return cls(**{name: readers[name](value) for name, value in data.items()})
         except TypeError as error:
             raise ValueError(f"{cls.__name__}: {error}") from error
 
@@ -45,12 +49,25 @@ def canonical_digest(data: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def by_lines(data: Mapping[str, Any]) -> bytes:
+    """Write JSON that can be compared by eye: each key, and each item of a list, on a line of its own."""
+    encode, lines = _ENCODER.encode, []
+    for key in sorted(data):
+        value = data[key]
+        text = "[\n" + ",\n".join(map(encode, value)) + "]" if value and isinstance(value, list) else encode(value)
+        lines.append(f"{encode(key)}: {text}")
+    return ("{" + ",\n".join(lines) + "}\n").encode()
+
+
 @cache
-def _hints(cls: Any) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+def _readers(cls: Any) -> dict[str, Callable[[Any], Any]]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(cls)}
 
 
 def _plain(value: object) -> Any:
+    if value is None or isinstance(value, (str, int)):
+        return value
     if isinstance(value, Record):
         return value.to_json()
     if isinstance(value, (tuple, list)):
@@ -60,24 +77,48 @@ def _plain(value: object) -> Any:
     return value
 
 
-def _typed(hint: Any, value: Any) -> Any:
+@cache
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """Give what reads a value of this type: made once a type, for there are indexes of a hundred thousand records."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
-        if value is None:
-            return None
-        return _typed(next(arg for arg in args if arg is not type(None)), value)
+        return _optional(_reader(next(arg for arg in args if arg is not type(None))))
+    if origin is tuple and args[1:] == (...,):
+        return _list(_reader(args[0]))
     if origin is tuple:
-        if not isinstance(value, list):
-            raise ValueError(f"expected a list, not {value!r}")
-        if args[1:] != (...,):
-            return tuple(_typed(arg, item) for arg, item in zip(args, value, strict=True))
-        return tuple(_typed(args[0], item) for item in value)
+        return _row(tuple(_reader(arg) for arg in args))
     if origin is dict:
-        return {key: _typed(args[1], item) for key, item in value.items()}
+        read = _reader(args[1])
+        return lambda value: {key: read(item) for key, item in value.items()}
     if isinstance(hint, type) and issubclass(hint, Record):
-        return hint.from_json(value)
+        return hint.from_json
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint(value)
-    if isinstance(hint, type) and not isinstance(value, (int, float) if hint is float else hint):
-        raise ValueError(f"expected {hint.__name__}, not {value!r}")  # noqa: TRY004  # as above
+        return hint
+    return _scalar(hint) if isinstance(hint, type) else lambda value: value
+
+
+def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+def _list(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda value: tuple(map(read, _expect(list, "a list", value)))
+
+
+def _row(readers: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], tuple[Any, ...]]:
+    def read(value: Any) -> tuple[Any, ...]:
+        items = _expect(list, "a list", value)
+        return tuple(each(item) for each, item in zip(readers, items, strict=True))
+
+    return read
+
+
+def _scalar(hint: type) -> Callable[[Any], Any]:
+    kinds = (int, float) if hint is float else hint
+    return lambda value: _expect(kinds, hint.__name__, value)
+
+
+def _expect(kinds: Any, name: str, value: Any) -> Any:
+    if not isinstance(value, kinds):
+        raise ValueError(f"expected {name}, not {value!r}")  # noqa: TRY004  # as above
     return value

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.state import version_of
 from wheelsmith.index.storage import Stored
-from wheelsmith.record import Record
+from wheelsmith.record import Record, by_lines
 
 EVERYTHING = "simple"
 
@@ -62,9 +62,8 @@ def load_listing(stored: Stored | None) -> dict[str, Listing]:
 
 
 def dump_listing(listing: Mapping[str, Listing]) -> bytes:
-    """Write the lists, one field a line."""
-    plain = {name: listing[name].to_json() for name in sorted(listing)}
-    return json.dumps(plain, indent=1, sort_keys=True).encode() + b"\n"
+    """Write the lists, one project a line."""
+    return by_lines({name: item.to_json() for name, item in listing.items()})
 
 
 def _numbers(release: str) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ Standards: PEP 503, 629, 658, 691, 700, 714 and 792, which together are version 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -16,6 +16,7 @@ from packaging.version import Version
 from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.state import version_of
+from wheelsmith.record import by_lines
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -25,12 +26,16 @@ API_VERSION = "1.4"
 
 def simple_pages(state: ProjectState) -> dict[str, bytes]:
     """Give every page that installers read of one project: key → bytes."""
-    ordered = sorted(state.entries, key=lambda entry: (version_of(entry), entry.filename))
+    ordered = sorted(((version_of(entry), entry.filename, entry) for entry in state.entries), key=itemgetter(0, 1))
+    offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
+    for version, _, entry in ordered:
+        file = _file(entry)
+        for root in roots(entry):
+            offered.setdefault(root, []).append((version, file))
     pages = {}
-    for root in sorted({root for entry in ordered for root in roots(entry)}):
-        listed = [entry for entry in ordered if root in roots(entry)]
-        detail = _detail(state, listed)
-        pages[f"{root}/{state.project}/index.json"] = _json(detail)
+    for root in sorted(offered):
+        detail = _detail(state, offered[root])
+        pages[f"{root}/{state.project}/index.json"] = by_lines(detail)
         pages[f"{root}/{state.project}/index.html"] = (
             _template("project.html").render(detail, project_status=detail["project-status"]).encode()
         )
@@ -43,21 +48,21 @@ def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
     for root in sorted({EVERYTHING, *(root for item in listing.values() for root in item.roots)}):
         names = sorted(name for name, item in listing.items() if root in item.roots)
         data = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in names]}
-        pages[f"{root}/index.json"] = _json(data)
+        pages[f"{root}/index.json"] = by_lines(data)
         pages[f"{root}/index.html"] = _template("root.html").render(projects=names).encode()
     return pages
 
 
-def _detail(state: ProjectState, entries: list[IndexEntry]) -> dict[str, Any]:
+def _detail(state: ProjectState, files: Sequence[tuple[Version, dict[str, Any]]]) -> dict[str, Any]:
     reason = {"reason": state.status_reason} if state.status_reason else {}
     # A quarantined project must offer nothing (PEP 792).
-    offered = [] if state.status is ProjectStatus.QUARANTINED else entries
+    offered = [] if state.status is ProjectStatus.QUARANTINED else files
     return {
         "meta": {"api-version": API_VERSION},
         "name": state.project,
         "project-status": {"status": state.status, **reason},
-        "versions": sorted({str(version_of(entry)) for entry in offered}, key=Version),
-        "files": [_file(entry) for entry in offered],
+        "versions": [str(version) for version in sorted({version for version, _ in offered})],
+        "files": [file for _, file in offered],
     }
 
 
@@ -79,10 +84,6 @@ def _file(entry: IndexEntry) -> dict[str, Any]:
         # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.
         "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells)},
     }
-
-
-def _json(data: dict[str, Any]) -> bytes:
-    return json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"
 
 
 @cache

@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.record import by_lines
 
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
@@ -41,14 +43,20 @@ def check_project(name: str) -> str:
 
 def version_of(entry: IndexEntry) -> Version:
     """Give the version that an entry's file name has, with its local part."""
-    return parse_wheel_filename(entry.filename)[1]
+    return _version_in(entry.filename)
+
+
+@lru_cache(maxsize=4096)  # one change of a project asks several times for the version of each of its wheels
+def _version_in(filename: str) -> Version:
+    return parse_wheel_filename(filename)[1]
 
 
 def dump_state(state: ProjectState) -> bytes:
-    """Write a state, one field a line, so that two of them can be compared by eye."""
-    return json.dumps(state.to_json(), indent=1, sort_keys=True).encode() + b"\n"
+    """Write a state, one wheel a line, so that two of them can be compared by eye."""
+    return by_lines(state.to_json())
 
 
+@lru_cache(maxsize=8)  # one change reads the same state several times, to see that nobody came between
 def load_state(data: bytes, place: str) -> ProjectState:
     """Read a state.
 
@@ -125,6 +133,8 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
 def _answers(entries: Sequence[IndexEntry], answers: Iterable[Answer]) -> tuple[Answer, ...]:
     """Keep the last answer of each cell, for the newest version, where no wheel of that version serves the cell."""
     latest = {answer.cell.id: answer for answer in answers}
+    if not latest:
+        return ()
     versions = [Version(version_of(entry).public) for entry in entries]
     newest = max([*versions, *(Version(answer.version) for answer in latest.values())], default=None)
     served = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,8 @@ class Staged:
         content = self._writes[key].content
         if content is None:
             return None
-        return Stored(content.read_bytes() if isinstance(content, Path) else content, "staged")
+        data = content.read_bytes() if isinstance(content, Path) else content
+        return Stored(data, hashlib.sha256(data).hexdigest())
 
     def look(self, key: str) -> Listed | None:
         """Give a file's size as it would be; what is staged is new."""

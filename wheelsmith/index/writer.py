@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.entry import Answer, IndexEntry, ProjectState
-from wheelsmith.index.listing import dump_listing, listing_of, load_listing
+from wheelsmith.index.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.pages import project_pages, root_pages
 from wheelsmith.index.state import add_entries, check_project, dump_state, load_state, project_of
 from wheelsmith.index.storage import Conflict, Storage, Stored, T
@@ -121,11 +121,11 @@ def _add(
         # Refused before anything is written, where it is to be refused.
         add(project)(_load(storage, project)[0])
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda offer: _put_wheel(storage, offer), offers))
+        list(pool.map(partial(_put_wheel, storage), offers))
     states = {project: _advance(storage, project, add(project)) for project in projects}
-    for offer in offers:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
         # Somebody collecting at this moment may have taken an old file of the same content.
-        _put_wheel(storage, offer)
+        list(pool.map(partial(_put_wheel, storage), offers))
     _publish_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
@@ -156,37 +156,50 @@ def _advance(storage: Storage, project: str, transition: Callable[[ProjectState]
 
 def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
     """Render some projects and the lists of projects; gives the keys that were not as they should be."""
-    written = []
-    for project in projects:
-        written += _render(storage, partial(_project_pages, storage, project))
-    return (*written, *_publish_listing(storage, projects))
+    # Project → the tag of the state that its pages were made from, and what the lists say of it.
+    listed: dict[str, tuple[str, Listing]] = {}
 
+    def render(project: str) -> list[str]:
+        def pages(stored: Stored | None) -> dict[str, bytes]:
+            state = _parse(storage, project, stored)
+            listed[project] = (stored.tag if stored else "", listing_of(state))
+            return project_pages(state)
 
-def _project_pages(storage: Storage, project: str) -> dict[str, bytes]:
-    return project_pages(_load(storage, project)[0])
+        return _render(storage, files, _state_key(project), pages)
 
+    def listing_now(project: str) -> Listing:
+        stored, (tag, listing) = storage.read(_state_key(project)), listed[project]
+        return listing if stored and stored.tag == tag else listing_of(_parse(storage, project, stored))
 
-def _publish_listing(storage: Storage, projects: Iterable[str]) -> tuple[str, ...]:
-    def attempt() -> None:
+    def publish_listing() -> None:
         stored = storage.read(LISTING)
-        new = {name: listing_of(_load(storage, name)[0]) for name in projects}
-        _replace(storage, LISTING, stored, dump_listing({**load_listing(stored), **new}))
+        now = dict(zip(projects, files.map(listing_now, projects), strict=True))
+        _replace(storage, LISTING, stored, dump_listing(load_listing(stored) | now))
 
-    _persist(attempt)
-    return tuple(_render(storage, lambda: root_pages(load_listing(storage.read(LISTING)))))
+    with ThreadPoolExecutor(_AT_ONCE) as rendering, ThreadPoolExecutor(_AT_ONCE) as files:
+        written = list(rendering.map(render, projects))
+        _persist(publish_listing)
+        roots = _render(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
+    return (*chain.from_iterable(written), *roots)
 
 
-def _render(storage: Storage, render: Callable[[], dict[str, bytes]]) -> list[str]:
-    """Bring pages to what ``render`` gives; gives the keys of those that were not so."""
-    keys = tuple(render())
+def _render(
+    storage: Storage, files: Executor, source: str, render: Callable[[Stored | None], dict[str, bytes]]
+) -> list[str]:
+    """Bring pages to what ``render`` makes of ``source``; gives the keys of those that were not so."""
 
     def attempt() -> list[str]:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            stored = dict(zip(keys, pool.map(storage.read, keys), strict=True))
-            # Rendered after the tags were read, so a slow writer cannot put an older page over a newer one.
-            pages = render()
-            written = pool.map(lambda key: _replace(storage, key, stored[key], pages[key]), keys)
-            return [key for key, new in zip(keys, written, strict=True) if new]
+        first = storage.read(source)
+        pages = render(first)
+        keys = list(pages)
+        stored = dict(zip(keys, files.map(storage.read, keys), strict=True))
+        # What the pages are made of is read after their tags: a slow writer cannot put an older page over a newer one.
+        if (now := storage.read(source)) != first:
+            pages |= render(now)
+        written = {key: files.submit(_replace, storage, key, stored[key], pages[key]) for key in keys}
+        # None may still be writing when another attempt begins.
+        wait(written.values())
+        return [key for key, new in written.items() if new.result()]
 
     return _persist(attempt)
 
@@ -211,7 +224,7 @@ def _persist(attempt: Callable[[], T]) -> T:
 
 
 def _repair(storage: Storage) -> tuple[str, ...]:
-    return _publish_pages(storage, sorted(_states(storage)))
+    return _publish_pages(storage, _names(storage))
 
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
@@ -231,17 +244,23 @@ def _is_left(key: str, used: set[str]) -> bool:
 
 
 def _states(storage: Storage) -> dict[str, ProjectState]:
+    return {name: _load(storage, name)[0] for name in _names(storage)}
+
+
+def _names(storage: Storage) -> list[str]:
     keys = sorted(item.key for item in storage.listing(STATE))
-    names = [key.removeprefix(STATE).removesuffix(".json") for key in keys if not key.startswith(f"{STATE}.")]
-    return {name: _load(storage, name)[0] for name in names}
+    return [key.removeprefix(STATE).removesuffix(".json") for key in keys if not key.startswith(f"{STATE}.")]
 
 
 def _load(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
-    key = _state_key(project)
-    stored = storage.read(key)
+    stored = storage.read(_state_key(project))
+    return _parse(storage, project, stored), stored
+
+
+def _parse(storage: Storage, project: str, stored: Stored | None) -> ProjectState:
     if stored is None:
-        return ProjectState(project=project), None
-    return load_state(stored.data, f"{storage.name}/{key}"), stored
+        return ProjectState(project=project)
+    return load_state(stored.data, f"{storage.name}/{_state_key(project)}")
 
 
 def _existing(storage: Storage, project: str) -> ProjectState:

@@ -1,0 +1,160 @@
+"""Write what bench/index measured as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from bench.index_programme import FIGURES
+from bench.results import read_results
+from bench.words import size, times
+from bench.workshop import ROOT
+from wheelsmith.errors import WheelsmithError
+from wheelsmith.files import atomic_write
+
+_PAGE = ROOT / "bench" / "index.md"
+_TOOLS = ("wheelsmith", "dumb-pypi", "dumb-pypi as it is", "pypiserver")
+_HEAD = """\
+<!-- Written by bench/index report; do not edit. -->
+
+# The index at scale
+
+500 projects with the same number of wheels each: kernels for 4 torches, 4 compute platforms and 2 CPU architectures,
+offered by wheelsmith, by dumb-pypi {dumb-pypi} and by pypiserver {pypiserver}, in turns, in one run. pip {pip} asks.
+
+- **Full render**: every page, from what the tool keeps: our states, dumb-pypi's list. dumb-pypi runs with
+  `--no-per-release-json`, and once more *as it is*. We write HTML and JSON, and each wheel into two roots: the one of
+  its compute platform and the one for all; dumb-pypi one HTML page and one JSON file a project. Ours are flushed to
+  the disk before they are renamed into place. pypiserver keeps no pages.
+- **One wheel more**: a whole process, from the command to its end. We hash the wheel, copy it, check it, and change
+  state and pages; dumb-pypi is given the lists before and after, hashes in them, and does not copy. With pypiserver it
+  is the time from the copy to the first page that shows the wheel.
+- **pip resolves**: `pip install --dry-run --no-deps` of one package, without a cache, as a whole process. Ours is
+  served by `wheelsmith serve`, dumb-pypi's by `python -m http.server`. The page is that of the same package.
+- Wheels are real ones of a kilobyte with no code in them. pypiserver has all of them in its folder; the other two need
+  only those that pip fetches, so only these are laid out.
+
+Medians of {rounds} rounds (renderings: {renderings}), all in the disk's cache. Memory is the peak of one process.
+"""
+_FOOT = """\
+{processor}, {cores} cores, {memory:.0f} GiB of memory, Linux {kernel}, Python {python}. Measured {date} at {commit}.
+Every figure: [index.json](index.json).
+
+```console
+$ bench/index           # about {minutes} minutes; --help says how to do less
+$ bench/index report
+```
+"""
+
+
+def write_page() -> None:
+    """Write bench/index.md from bench/index.json."""
+    found = read_results(FIGURES)
+    if not found or "index" not in found:
+        raise WheelsmithError(f"{FIGURES} holds nothing to report", remedy="run bench/index first")
+    atomic_write(_PAGE, page(found["index"]).encode())
+    print(f"wrote {_PAGE.relative_to(ROOT)}")
+
+
+def page(found: dict[str, Any]) -> str:
+    """Give the page, as Markdown."""
+    settings = found["settings"]
+    figures = Figures(found["figures"])
+    renderings = max(int(name.rsplit("/", 1)[1]) for name in found["figures"] if "/render/" in name) + 1
+    parts = [_HEAD.format(**settings["versions"], rounds=settings["rounds"], renderings=renderings)]
+    parts += [_size(figures, wheels) for wheels in settings["wheels"]]
+    parts.append(_growth(figures, settings["wheels"]))
+    machine = settings["machine"] | {"memory": settings["machine"]["memory"] / (1 << 30)}
+    minutes = max(1, round(found["figures"]["everything"]["minutes"]))
+    parts.append(_FOOT.format(**machine, date=found["date"], commit=settings["commit"], minutes=minutes))
+    return "\n".join(parts)
+
+
+class Figures:
+    """Medians of what was measured, by ``size/what/who``."""
+
+    def __init__(self, figures: dict[str, dict[str, Any]]) -> None:
+        self._figures = figures
+
+    def __call__(self, wheels: int, what: str, who: str, field: str = "wall") -> float | None:
+        """Give a median, or None of what was not measured."""
+        start = f"{wheels}/{what}/{who}/"
+        found = [each[field] for name, each in self._figures.items() if name.startswith(start) and field in each]
+        return median(found) if found else None
+
+
+def _size(figures: Figures, wheels: int) -> str:
+    lines = [
+        f"## {wheels:,} wheels\n",
+        "| | full render | memory | files | bytes | one wheel more | memory | bytes | pip resolves | page |",
+        "| --- |" + " ---: |" * 9,
+    ]
+    for who in _TOOLS:
+        cells = [
+            _seconds(figures(wheels, "render", who)),
+            _size_of(figures(wheels, "render", who, "peak_memory")),
+            _count(figures(wheels, "render", who, "files")),
+            _size_of(figures(wheels, "render", who, "bytes")),
+            _seconds(figures(wheels, "add/average", who)),
+            _size_of(
+                figures(wheels, "add/average", who, "peak_memory") or figures(wheels, "memory", who, "peak_memory")
+            ),
+            _size_of(figures(wheels, "add/average", who, "bytes")),
+            _seconds(figures(wheels, "resolve", who)),
+            _size_of(figures(wheels, "page", who, "bytes")),
+        ]
+        lines.append(f"| {who} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *_ratios(figures, wheels), ""])
+
+
+def _ratios(figures: Figures, wheels: int) -> list[str]:
+    def ratio(what: str, who: str, field: str = "wall") -> str:
+        return times(figures(wheels, what, who, field), figures(wheels, what, "wheelsmith", field))
+
+    return [
+        (
+            f"dumb-pypi ÷ wheelsmith: full render {ratio('render', 'dumb-pypi')} the time "
+            f"({ratio('render', 'dumb-pypi as it is')} as it is) and {ratio('render', 'dumb-pypi', 'peak_memory')} the "
+            f"memory; one wheel more {ratio('add/average', 'dumb-pypi')} the time and "
+            f"{ratio('add/average', 'dumb-pypi', 'peak_memory')} the memory; pip {ratio('resolve', 'dumb-pypi')}."
+        ),
+        (
+            f"pypiserver ÷ wheelsmith: one wheel more {ratio('add/average', 'pypiserver')}, pip "
+            f"{ratio('resolve', 'pypiserver')}."
+        ),
+    ]
+
+
+def _growth(figures: Figures, sizes: list[int]) -> str:
+    """Tell what one wheel more costs us as the index grows, in a project that grows too and in one that does not."""
+    lines = [
+        "## One wheel more, as our index grows\n",
+        "| wheels in the index | wheels in the project | whole process | of which the change itself | files | bytes |",
+        "| ---: |" + " ---: |" * 5,
+    ]
+    for kind, count in (("average", None), ("steady", 20)):
+        for wheels in sizes:
+            cells = [
+                f"{wheels:,}",
+                str(count or wheels // 500),
+                _seconds(figures(wheels, f"add/{kind}", "wheelsmith")),
+                _seconds(figures(wheels, f"add/{kind}", "wheelsmith", "inner")),
+                _count(figures(wheels, f"add/{kind}", "wheelsmith", "files")),
+                _size_of(figures(wheels, f"add/{kind}", "wheelsmith", "bytes")),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _written(write: Callable[[float], str]) -> Callable[[float | None], str]:
+    return lambda value: "–" if value is None else write(value)
+
+
+def _exact(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+_seconds = _written(_exact)
+_size_of = _written(size)
+_count = _written(lambda value: f"{value:,.0f}")

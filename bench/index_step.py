@@ -1,0 +1,28 @@
+"""One change of an index, in a process of its own: ``render FOLDER``, or ``add FOLDER WHEEL``.
+
+Prints the seconds that the change itself took, without Python's start and imports.
+"""
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from wheelsmith.index import Folder, Index
+
+
+def main() -> None:
+    """Do it."""
+    verb, index = sys.argv[1], Index(Folder(Path(sys.argv[2])))
+    if verb == "add":
+        from wheelsmith.publish import foreign_wheel
+    start = time.monotonic()
+    if verb == "add":
+        index.add([foreign_wheel(Path(sys.argv[3]))], upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    else:
+        index.repair()
+    print(time.monotonic() - start)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What one command took, and what it wrote."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.errors import WheelsmithError
+from wheelsmith.record import Record
+
+# A process's peak counts what it was before it became another program, so a small one starts it. The clock stands in
+# there too: what that costs is not the command's.
+_START = """
+import json, os, sys, time
+start = time.monotonic()
+pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+wall = time.monotonic() - start
+took = {"wall": wall, "cpu": usage.ru_utime + usage.ru_stime, "peak_memory": usage.ru_maxrss * 1024}
+with open(sys.argv[1], "w") as file:
+    json.dump(took, file)
+sys.exit(os.waitstatus_to_exitcode(status) & 0xFF)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took(Record):
+    """What a command took.
+
+    :param wall: seconds.
+    :param cpu: seconds of user and system time.
+    :param peak_memory: the most bytes that any one of its processes held, program text included.
+    """
+
+    wall: float
+    cpu: float
+    peak_memory: int
+
+
+@dataclass(slots=True)
+class Written:
+    """The files of a folder that were made or replaced."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+def timed(argv: Sequence[str | Path], environment: Mapping[str, str], *, prints: list[str] | None = None) -> Took:
+    """Run a command to its end.
+
+    :param prints: takes what it printed.
+    :raises WheelsmithError: it failed.
+    """
+    with tempfile.NamedTemporaryFile(prefix="took-", suffix=".json") as out:
+        starter = (sys.executable, "-SE", "-c", _START, out.name)
+        answer = subprocess.run(
+            [*starter, *map(str, argv)], env=dict(environment), capture_output=True, text=True, check=False
+        )
+        if answer.returncode:
+            raise WheelsmithError(f"{' '.join(map(str, argv))} gave {answer.returncode}\n{answer.stderr[-2000:]}")
+        if prints is not None:
+            prints.append(answer.stdout)
+        return Took.from_json(json.loads(Path(out.name).read_text()))
+
+
+@contextmanager
+def written(folder: Path) -> Iterator[Written]:
+    """Count what is made or replaced under a folder meanwhile; the block's time is not for measuring."""
+    before, found = _files(folder), Written()
+    yield found
+    for path, (identity, size) in _files(folder).items():
+        if before.get(path, (None, 0))[0] != identity:
+            found.files += 1
+            found.bytes += size
+
+
+def _files(folder: Path) -> dict[Path, tuple[tuple[int, int], int]]:
+    found = {}
+    for path in folder.rglob("*"):
+        stat = path.lstat()
+        if not path.is_dir():
+            found[path] = ((stat.st_ino, stat.st_mtime_ns), stat.st_size)
+    return found
