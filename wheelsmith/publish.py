@@ -28,7 +28,7 @@ from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, Whe
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store, StoredWheel
 from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import Variant, variant_for, variant_version
+from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
 from wheelsmith.wheel import make_variant, read_variant, wheel_file
 
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{2,3}\d)(\.torch(?P<torch>\d+\.\d+))?")
@@ -72,7 +72,7 @@ def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[O
     for offer in offers:
         name = read_wheel_name(offer.entry.filename)
         version = variant_version(str(name.version))
-        if version is None or name.label is not None:
+        if version is None:
             continue
         variant = variant_for(str(name.version.local).partition(".")[0], offer.entry.gpu_archs)
         kept = _variant_wheel(offer, variant, version, store, work)
@@ -84,8 +84,8 @@ def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[O
 
 
 def _variant_wheel(offer: Offer, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
-    parts = {"recipe": _VARIANT_RECIPE, "wheel": offer.entry.sha256, "variant": variant.to_json(), "version": version}
-    digest = canonical_digest(parts)
+    metadata = dump_variants([variant]).decode()
+    digest = canonical_digest([_VARIANT_RECIPE, offer.entry.sha256, version, metadata])
     if kept := store.find(digest):
         return kept
     with tempfile.TemporaryDirectory(dir=work) as folder:

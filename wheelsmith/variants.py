@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,8 @@ _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(\.(?P<torch>torch\d+\.\d+))?")
 # The newest major in the plugin's catalogue. A GPU offers the PTX of its own major alone, 120_virtual, although it
 # compiles that of older majors too: so PTX is offered to every major that can compile it.
 _NEWEST_MAJOR = 12
+
+_LONGEST = 200  # characters of what somebody else's file is quoted with
 
 # Namespace → feature → values.
 Properties = dict[str, dict[str, tuple[str, ...]]]
@@ -102,7 +104,7 @@ def load_variant(data: bytes, label: str) -> Variant:
     if not wrong and list(plain["variants"]) != [label]:
         wrong = [f"the file name says {label!r}, it says {', '.join(map(repr, plain['variants'])) or 'nothing'}"]
     if wrong:
-        raise WheelError(f"variant.json cannot be used: {wrong[0]}")
+        raise WheelError(f"variant.json cannot be used: {wrong[0][:_LONGEST]}")
     return Variant.from_json({"label": label, "properties": plain["variants"][label]})
 
 
@@ -110,7 +112,9 @@ def variant_mistakes(data: Any) -> list[str]:
     """Compare variant.json, or what an index offers, with the rules of the format; give what is wrong."""
     if not isinstance(data, dict) or not isinstance(data.get("variants"), dict):
         return ["it has no variants"]
-    wrong = [f"{key} is {json.dumps(data.get(key))}, not {json.dumps(_HEADER[key])}" for key in _differing(data)]
+    # One version has one answer to who provides what, so that the variants of two wheels can be put together.
+    wrong = [f"{key} is not {json.dumps(_HEADER[key])}" for key in _HEADER if data.get(key) != _HEADER[key]]
+    wrong += [f"there is no key {key!r}" for key in data if key not in {*_HEADER, "variants"}]
     for label, namespaces in data["variants"].items():
         wrong += [f"variant {label!r}: {reason}" for reason in _variant_mistakes(label, namespaces)]
     return wrong
@@ -131,11 +135,6 @@ def label_conflicts(variants: Iterable[Variant]) -> list[str]:
 
 
 # --- the rules ----------------------------------------------------------------------------------------------
-
-
-def _differing(data: Mapping[str, Any]) -> list[str]:
-    """Give the keys besides the variants that are not ours: one version has one answer to who provides what."""
-    return [key for key in sorted({*_HEADER, *data} - {"variants"}) if data.get(key) != _HEADER.get(key)]
 
 
 def _variant_mistakes(label: str, namespaces: Any) -> list[str]:
