@@ -64,13 +64,26 @@ def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
     """
     if compute == "cpu":
         return Variant(label=NULL)
-    architectures = {value for text in gpu_archs for value in _sm_values(text)}
+    archs = tuple(gpu_archs)
+    architectures = sm_values(archs, [text for text in archs if text.endswith("+PTX")])
     features: dict[str, tuple[str, ...]] = {"cuda_version_lower_bound": (f"{compute[2:-1]}.{compute[-1]}",)}
     if architectures:
         features["sm_arch"] = tuple(sorted(architectures))
     # The label spells the properties, so that wheels which two machines make never contradict each other.
     short = (_short(value) for value in sorted(architectures, key=_ascending))
     return Variant(label="_".join([compute, *short]), properties={"nvidia": features})
+
+
+def sm_values(machine_code: Iterable[str], ptx: Iterable[str]) -> frozenset[str]:
+    """Give the values of ``nvidia :: sm_arch`` for which a wheel has code that runs.
+
+    A GPU of 8.6 offers 86_real to 80_real, and 80_virtual.
+
+    :param machine_code: capabilities, e.g. ``9.0a``; ``+PTX`` is passed over.
+    :param ptx: capabilities, with ``+PTX`` or without.
+    """
+    values = {_machine_code(text) for text in machine_code}
+    return frozenset(values.union(*map(_ptx, ptx)))
 
 
 def variant_version(version: str) -> str | None:
@@ -163,21 +176,18 @@ def _unfit(values: Any) -> list[str]:
 # --- what GPU code runs on ----------------------------------------------------------------------------------
 
 
-def _sm_values(text: str) -> set[str]:
-    """Give the values of ``sm_arch`` for the code of one capability.
-
-    A GPU of 8.6 offers 86_real to 80_real and 80_virtual: machine code of its major up to its own minor, and PTX.
-    """
-    major, minor, suffix, ptx = parse_capability(text)
+def _machine_code(text: str) -> str:
+    major, minor, suffix, _ = parse_capability(text)
     # 9.0a runs on 9.0 alone, which is all that there is of its major; a GPU of 12.1 would take 12.0a for its own.
     # Code for a family (f) runs on what comes later in its major, as plain code does.
     literal = "a" if suffix == "a" and (major, minor) != (9, 0) else ""
-    values = {f"{major}{minor}{literal}_real"}
-    if ptx:
-        values.add(f"{major}{minor}{suffix}_virtual")
-        if not suffix:
-            values |= {f"{later}0_virtual" for later in range(major + 1, _NEWEST_MAJOR + 1)}
-    return values
+    return f"{major}{minor}{literal}_real"
+
+
+def _ptx(text: str) -> set[str]:
+    major, minor, suffix, _ = parse_capability(text)
+    later = () if suffix else range(major + 1, _NEWEST_MAJOR + 1)
+    return {f"{major}{minor}{suffix}_virtual", *(f"{number}0_virtual" for number in later)}
 
 
 def _short(value: str) -> str:
@@ -188,5 +198,5 @@ def _short(value: str) -> str:
 
 def _ascending(value: str) -> tuple[int, str, str]:
     match = _SM.fullmatch(value)
-    assert match is not None  # noqa: S101  # _sm_values makes no other
+    assert match is not None  # noqa: S101  # sm_values makes no other
     return int(match["number"]), match["suffix"], match["kind"]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.errors import Place, WheelError
 from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import Variant, dump_variants, load_variant
+from wheelsmith.variants import Variant, dump_variants, load_variant, sm_values
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
+from wheelsmith.wheel.fatbin import GpuCode
 from wheelsmith.wheel.relabel import renamed
 from wheelsmith.wheel.repair import pack
+from wheelsmith.wheel.report import Finding, finding
 
 _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
 
@@ -46,10 +49,14 @@ def read_variant(path: Path) -> Variant | None:
     :raises WheelError: it says nothing, or does not keep the format.
     """
     label = read_wheel_name(path.name).label
-    return _variant(open_wheel(path), label) if label else None
+    return variant_of(open_wheel(path), label) if label else None
 
 
-def _variant(contents: WheelContents, label: str) -> Variant:
+def variant_of(contents: WheelContents, label: str) -> Variant:
+    """Give what a wheel with this label says of itself.
+
+    :raises WheelError: it says nothing, or does not keep the format.
+    """
     where = Place(file=contents.filename)
     data = contents.files.get(f"{contents.info}/variant.json")
     if data is None:
@@ -60,10 +67,27 @@ def _variant(contents: WheelContents, label: str) -> Variant:
         raise WheelError(error.message, where=where) from None
 
 
+def variant_finding(contents: WheelContents, label: str, codes: Iterable[GpuCode]) -> Finding:
+    """Compare the GPUs that a variant wheel names with the code that it holds."""
+    try:
+        variant = variant_of(contents, label)
+    except WheelError as error:
+        return finding("variant", [error.message], "")
+    codes = list(codes)
+    machine = frozenset[str]().union(*(code.machine_code for code in codes))
+    ptx = frozenset[str]().union(*(code.ptx for code in codes))
+    claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
+    runs = sm_values(machine, ptx)
+    wrong = [f"it says sm_arch {value}, and has no code for that" for value in claimed if value not in runs]
+    if not variant.properties and runs:
+        wrong = ["the null variant is for every machine, and it has GPU code"]
+    return finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
+
+
 def _check(wheel: Path, files: dict[str, bytes], variant: Variant) -> None:
     """Read back what was made: tools that make variants have been seen to write what others refuse."""
     contents = open_wheel(wheel)
     record = f"{contents.info}/RECORD"
     same = {**contents.files, record: b""} == {**files, record: b""}
-    if not same or record_mistakes(contents) or _variant(contents, variant.label) != variant:
+    if not same or record_mistakes(contents) or variant_of(contents, variant.label) != variant:
         raise WheelError("the variant wheel is not what was to be made", where=Place(file=wheel.name))

@@ -24,6 +24,9 @@ from wheelsmith.variants import (
     variant_mistakes,
     variant_version,
 )
+from wheelsmith.wheel.archive import WheelContents
+from wheelsmith.wheel.fatbin import GpuCode
+from wheelsmith.wheel.variant import variant_finding
 
 CU126 = variant_for("cu126", ["8.0", "9.0+PTX"])
 CU130 = variant_for("cu130", ["8.0", "9.0", "12.0+PTX"])
@@ -111,22 +114,15 @@ def test_names_of_wheels_with_and_without_a_label(filename, project, version, la
     assert name.plain == (filename.replace(f"-{label}.whl", ".whl") if label else filename)
 
 
+TAGS = "py3-none-any"
+
+
 @pytest.mark.parametrize(
     "filename",
     [
-        *(
-            "k-1-py3-none-any-CU130.whl",
-            "k-1-py3-none-any-cu 130.whl",
-            "k-1-py3-none-any-.whl",
-            "k-1-py3-none-any-é.whl",
-        ),
-        *(
-            "k-1-py3-none-any-cu130",
-            "k-1-py3-none-any-cu130.zip",
-            "k-1-x-py3-none-any-cu130.whl",
-            "k-x-py3-none-any-a.whl",
-        ),
-        *("k-1-py3-none-any-../a.whl", "k-1-1-py3-none-any-a-b.whl", "-.whl", ".whl", ""),
+        *(f"k-1-{TAGS}-{label}.whl" for label in ("CU130", "cu 130", "", "é", "../a", "a-b")),
+        *(f"k-1-{TAGS}-cu130", f"k-1-{TAGS}-cu130.zip", f"k-1-x-{TAGS}-cu130.whl", f"k-x-{TAGS}-cu130.whl"),
+        *(f"k-1-1-{TAGS}-a-b.whl", "-.whl", ".whl", ""),
     ],
 )
 def test_other_names_are_refused(filename):
@@ -157,7 +153,7 @@ def test_the_header_is_what_uv_reads():
     [
         ([], "no variants"),
         ({"variants": []}, "no variants"),
-        (metadata(**{"CU130": SM}), "a label has"),
+        (metadata(CU130=SM), "a label has"),
         (metadata(**{"": SM}), "a label has"),
         (metadata(null=SM), "without properties"),
         (metadata(a={}), "without properties"),
@@ -194,9 +190,31 @@ def test_what_breaks_the_format_is_named(data, said):
     ],
 )
 def test_a_wheel_has_the_one_variant_of_its_name(data, said):
-    with pytest.raises(WheelError, match="variant.json cannot be used") as error:
+    with pytest.raises(WheelError, match=r"variant\.json cannot be used") as error:
         load_variant(data, CU130.label)
     assert said in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("variant", "machine_code", "ptx", "said"),
+    [
+        (CU126, {"8.0", "9.0"}, {"9.0"}, None),
+        (CU126, {"8.0", "8.6", "9.0", "10.0"}, {"8.0", "9.0"}, None),
+        (CU126, {"8.0", "9.0"}, {"12.0"}, "it says sm_arch 100_virtual, and has no code for that"),
+        (CU126, {"8.0"}, {"9.0"}, "it says sm_arch 90_real, and has no code for that"),
+        (NOTHING, set(), set(), None),
+        (NOTHING, {"8.0"}, set(), "the null variant is for every machine, and it has GPU code"),
+    ],
+)
+def test_a_check_compares_the_gpus_with_the_code(variant, machine_code, ptx, said):
+    files = {"k-1.dist-info/variant.json": dump_variants([variant])}
+    contents = WheelContents(filename=f"k-1-py3-none-any-{variant.label}.whl", info="k-1.dist-info", files=files)
+    code = GpuCode(
+        machine_code=frozenset(machine_code), ptx=frozenset(ptx), assemblers=frozenset(), ptx_versions=frozenset()
+    )
+    found = variant_finding(contents, variant.label, [code])
+    assert (found.ok, said is None or said in found.message) == (said is None, True)
+    assert not variant_finding(contents, "other", [code]).ok
 
 
 # --- in an index --------------------------------------------------------------------------------------------
