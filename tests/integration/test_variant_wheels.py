@@ -76,13 +76,14 @@ class QuietFiles(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """Three kernels: one with a wheel a torch, one in torch's stable ABI, and one in it on CUDA alone."""
+    """Kernels: with a wheel a torch, in torch's stable ABI, in it on CUDA alone, without a CPU wheel, and without code."""
     root = tmp_path_factory.mktemp("variants")
     made = root / "plain"
     offers = [plain(made, "kernel", compute, torch) for torch in TORCHES for compute in COMPUTES]
     offers += [plain(made, "stable", compute) for compute in COMPUTES]
     offers += [plain(made, "mixed", compute) for compute in ("cu126", "cu130")]
     offers += [plain(made, "mixed", "cpu", torch) for torch in TORCHES]
+    offers += [plain(made, "cudaonly", compute, "2.9") for compute in ("cu126", "cu130")]
     offers += [offer(make_wheel(made, "pure", "1"))]
     for torch in TORCHES:
         make_wheel(root / "torches", "torch", f"{torch}.0")
@@ -151,6 +152,12 @@ def test_uv_chooses_also_where_no_version_names_a_torch(driver, capability, comp
     expected = ("1+torchstable", LABEL[compute])
     mixed = null if compute == "cpu" else expected
     assert found == {"stable": expected, "mixed": mixed, "pure": "1", "torch": "2.9.0"}
+
+
+@pytest.mark.parametrize(("driver", "compute"), [("12.8", "cu126"), ("12.4", None), (None, None)])
+def test_uv_takes_the_plain_wheel_where_there_is_no_null_variant(driver, compute, index, tmp_path):
+    found = uv(index, tmp_path, "cudaonly", "torch==2.9.0", driver=driver, capability=driver and "9.0")
+    assert found["cudaonly"] == (("1+torch2.9", LABEL[compute]) if compute else "1+cu130.torch2.9")
 
 
 def test_uv_takes_the_plain_wheel_when_it_is_not_asked_for_variants(index, tmp_path):
@@ -306,7 +313,7 @@ def test_variantlib_chooses_as_uv_does(driver, capability, compute, index):
 def test_variantlib_reads_every_file_as_it_was_meant(index, tmp_path):
     root, _ = index
     wheels = [path for path in (root / "index" / "files").rglob("*.whl") if read_variant(path)]
-    assert len(wheels) == 13
+    assert len(wheels) == 15
     for wheel in wheels:
         contents, label = open_wheel(wheel), VALIDATION_WHEEL_NAME_REGEX.fullmatch(wheel.name)["variant_label"]
         read = VariantDistInfo(contents.files[f"{contents.info}/variant.json"], expected_label=label)
