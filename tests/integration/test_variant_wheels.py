@@ -76,7 +76,7 @@ class QuietFiles(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """Kernels: with a wheel a torch, in torch's stable ABI, in it on CUDA alone, without a CPU wheel, and without code."""
+    """Kernels: a wheel a torch; torch's stable ABI; that on CUDA alone; no CPU wheel; nothing compiled."""
     root = tmp_path_factory.mktemp("variants")
     made = root / "plain"
     offers = [plain(made, "kernel", compute, torch) for torch in TORCHES for compute in COMPUTES]
