@@ -72,10 +72,14 @@ def _table(definition: dict[str, Any], schema: dict[str, Any]) -> str:
             if needed
             else ""
             if value.get("default") in (None, [], "") or isinstance(value["default"], dict)
-            else f"`{value['default']}`"
+            else f"`{_yaml(value['default'])}`"
         )
         rows.append(f"| `{key}` | {what.splitlines()[0] if what else ''} | {default} |")
     return "\n".join(rows)
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _described(value: dict[str, Any], schema: dict[str, Any]) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from packaging.metadata import parse_email
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith import __version__
@@ -29,11 +30,16 @@ from wheelsmith.index import (
     requires_torch,
 )
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
-from wheelsmith.store import Store
-from wheelsmith.wheel import wheel_file
+from wheelsmith.record import canonical_digest
+from wheelsmith.store import Store, StoredWheel
+from wheelsmith.tags import read_wheel_name
+from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
+from wheelsmith.wheel import make_variant, read_variant, wheel_file
 
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{2,3}\d)(\.torch(?P<torch>\d+\.\d+))?")
 _ARCHS = ("x86_64", "aarch64")
+# Raised when the same wheel gives a variant wheel of other bytes than before.
+_VARIANT_RECIPE = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,37 @@ def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], sto
         if stored := store.find(digest):
             offers.append(_offer(stored.path, stored.wheel, tuple(cells), made[digest]))
     return tuple(offers)
+
+
+def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[Offer, ...]:
+    """Give the variant wheel beside each plain one that is for a compute platform; the store keeps them, too.
+
+    :param work: a folder for this.
+    :raises WheelError: a plain wheel cannot be read.
+    """
+    made = []
+    for offer in offers:
+        name = read_wheel_name(offer.entry.filename)
+        version = variant_version(str(name.version))
+        if version is None:
+            continue
+        variant = variant_for(str(name.version.local).partition(".")[0], offer.entry.gpu_archs)
+        kept = _variant_wheel(offer, variant, version, store, work)
+        known = offer.entry
+        beside = _offer(kept.path, kept.wheel, known.cells, None)
+        entry = replace(beside.entry, gpu_archs=known.gpu_archs, provenance=known.provenance, variant_of=known.filename)
+        made.append(replace(beside, entry=entry))
+    return tuple(made)
+
+
+def _variant_wheel(offer: Offer, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
+    metadata = dump_variants([variant]).decode()
+    digest = canonical_digest([_VARIANT_RECIPE, offer.entry.sha256, version, metadata])
+    if kept := store.find(digest):
+        return kept
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        wheel = make_variant(offer.wheel, variant, version, Path(folder))
+        return store.put(digest, wheel, wheel_file(wheel))
 
 
 def unserved_cells(
@@ -148,15 +185,15 @@ def foreign_wheel(path: Path) -> Offer:
 def _check_names(offer: Offer) -> None:
     """Refuse what installers would disagree on, or would put beside another torch than it was built for."""
     filename, (said, _) = offer.entry.filename, parse_email(offer.metadata)
-    name, version, _, _ = parse_wheel_filename(filename)
+    name = read_wheel_name(filename)
     # pip finds no wheel where METADATA has another version; uv installs it.
-    if (canonicalize_name(said.get("name", "")), said.get("version")) != (name, str(version)):
+    if (canonicalize_name(said.get("name", "")), said.get("version")) != (name.project, str(name.version)):
         raise WheelError(
             f"METADATA says {said.get('name')} {said.get('version')}",
             where=Place(file=filename),
             remedy="build it with that version: to rename the file is not enough",
         )
-    local, torch = _LOCAL.fullmatch(version.local or ""), offer.entry.requires_torch
+    local, torch = _LOCAL.fullmatch(name.version.local or ""), offer.entry.requires_torch
     if local and local["torch"] and torch not in {None, f"=={local['torch']}.*"}:
         raise WheelError(
             f"the version says torch {local['torch']}, Requires-Dist says torch{torch}",
@@ -179,6 +216,7 @@ def _offer(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan
         cells=cells,
         requires_torch=requires_torch(metadata),
         gpu_archs=plan.wheel.gpu_archs if plan else (),
+        variant=read_variant(path),
         provenance=_provenance(plan) if plan else None,
     )
     return Offer(entry=entry, wheel=path, metadata=metadata)
@@ -198,12 +236,12 @@ def _provenance(plan: BuildPlan) -> Provenance:
 
 def _cells_of(filename: str) -> tuple[Cell, ...]:
     """Read ``+cu130.torch2.11`` as the cells that it names; other local versions name none."""
-    _, version, _, tags = parse_wheel_filename(filename)
-    match = _LOCAL.fullmatch(version.local or "")
+    name = read_wheel_name(filename)
+    match = _LOCAL.fullmatch(name.version.local or "")
     if not match or not match["torch"]:
         return ()
     compute = match["compute"]
     cuda = None if compute == "cpu" else f"{compute[2:-1]}.{compute[-1]}"
-    platforms = {tag.platform for tag in tags}
+    platforms = {tag.platform for tag in name.tags}
     archs = [arch for arch in _ARCHS if "any" in platforms or any(p.endswith(f"_{arch}") for p in platforms)]
     return tuple(Cell(torch=match["torch"], cuda=cuda, arch=arch) for arch in archs)

@@ -21,7 +21,7 @@ from wheelsmith.index import Folder, IndexEntry
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.publish import Release, built_wheels, publish, unserved_cells
+from wheelsmith.publish import Release, built_wheels, publish, unserved_cells, variant_wheels
 from wheelsmith.recipe import PhaseKind
 from wheelsmith.schedule import Build, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
@@ -60,7 +60,8 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
                 _build_all(prepared, request, folder, tally, results, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
-            entries = _publish(prepared, results, Store(request.cache / "store"))
+            with scratch(request.cache / "work") as folder:
+                entries = _publish(prepared, results, Store(request.cache / "store"), folder)
         _keep_small(request, results, listen, cancel)
     finally:
         listen(
@@ -229,13 +230,14 @@ def _free_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
-def _publish(prepared: Prepared, results: list[BuildResult], store: Store) -> tuple[IndexEntry, ...]:
-    """Put every wheel of the run into the index at once, and beside it for people who want files."""
+def _publish(prepared: Prepared, results: list[BuildResult], store: Store, folder: Path) -> tuple[IndexEntry, ...]:
+    """Put every wheel of the run into the index at once, and the plain ones beside it for people who want files."""
     offers = built_wheels(prepared.plans, results, store)
+    variants = variant_wheels(offers, store, folder) if prepared.matrix.output.variants else ()
     answers = unserved_cells(prepared.plans, results, prepared.excluded)
     if not offers:
         return ()
-    published = publish(Folder(prepared.out / "index"), Release(offers=offers, answers=answers))
+    published = publish(Folder(prepared.out / "index"), Release(offers=(*offers, *variants), answers=answers))
     for offer in offers:
         copy = prepared.out / "wheels" / offer.entry.filename
         if not copy.is_file() or copy.stat().st_size != offer.entry.size:

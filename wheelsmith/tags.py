@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from packaging.utils import canonicalize_name
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 from wheelsmith.model import Cell
 
+VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
 
 
@@ -18,6 +22,39 @@ def local_version(cell: Cell, *, stable_abi: str | None) -> str:
     dots: local segments compare numerically only when they are whole numbers (PEP 440).
     """
     return cell.compute if stable_abi else f"{cell.compute}.torch{cell.torch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelName:
+    """What a wheel's file name says.
+
+    :param project: the normalized name.
+    :param plain: the file name without the variant label, which is all that most tools can read.
+    :param label: of a variant wheel (PEP 825); None for any other.
+    """
+
+    project: str
+    version: Version
+    tags: frozenset[Tag]
+    plain: str
+    label: str | None
+
+
+def read_wheel_name(filename: str) -> WheelName:
+    """Take a wheel's file name apart; packaging 26.3 refuses those of variant wheels.
+
+    :raises ValueError: it is not the name of a wheel.
+    """
+    parts = filename.removesuffix(".whl").split("-")
+    label = None
+    # A build tag begins with a digit; a Python tag must not.
+    if len(parts) == 7 or (len(parts) == 6 and not parts[2][:1].isdigit()):  # noqa: PLR2004  # with label, with build tag
+        label = parts.pop()
+        if not VARIANT_LABEL.fullmatch(label) or not filename.endswith(".whl"):
+            raise InvalidWheelFilename(f"{label!r} is no variant label: 0-9, a-z, '_' and '.'")
+    plain = filename if label is None else "-".join(parts) + ".whl"
+    project, version, _, tags = parse_wheel_filename(plain)
+    return WheelName(project=str(project), version=version, tags=tags, plain=plain, label=label)
 
 
 def wheel_stem(distribution: str) -> str:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from wheelsmith.model import Cell, SourceId
 from wheelsmith.record import Record
+from wheelsmith.variants import Variant
 
 SCHEMA_VERSION = 2
 
@@ -55,6 +56,8 @@ class IndexEntry(Record):
         was not made by wheelsmith may name none, and is then in the root for everything alone.
     :param requires_torch: the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none.
     :param gpu_archs: compute capabilities that are in the binary, e.g. ``8.0``, ``9.0+PTX``.
+    :param variant: what a variant wheel needs of a machine; None for a plain wheel, which is all that pip reads.
+    :param variant_of: the file name of the plain wheel that has the same content, for a variant wheel that has one.
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
     """
 
@@ -68,6 +71,8 @@ class IndexEntry(Record):
     requires_torch: str | None = None
     gpu_archs: tuple[str, ...] = ()
     provenance: Provenance | None = None
+    variant: Variant | None = None
+    variant_of: str | None = None
     yanked: str | None = None
 
     @property

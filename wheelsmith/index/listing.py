@@ -34,10 +34,13 @@ class Listing(Record):
 def roots(entry: IndexEntry) -> tuple[str, ...]:
     """Give the roots whose pages list a wheel: the one for all, and one for each compute platform it serves.
 
-    A wheel whose every cell is kept back (``advertise: false``) is listed nowhere.
+    A wheel whose every cell is kept back (``advertise: false``) is listed nowhere. A variant wheel is in the root for
+    all alone: it is what lets an installer choose the platform, and in the others that is done.
     """
     computes = {cell.compute for cell in entry.cells if cell.settings.advertise}
-    return (EVERYTHING, *sorted(computes)) if computes or not entry.cells else ()
+    if not computes and entry.cells:
+        return ()
+    return (EVERYTHING,) if entry.variant else (EVERYTHING, *sorted(computes))
 
 
 def listing_of(state: ProjectState) -> Listing:

@@ -16,6 +16,7 @@ from packaging.version import Version
 from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.state import version_of
+from wheelsmith.index.variants import VariantsFile, variants_files
 from wheelsmith.record import by_lines
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
     pages = {}
     for root in sorted(offered):
         detail = _detail(state, offered[root])
+        if root == EVERYTHING and detail["files"]:
+            # What an installer reads before it chooses a variant (PEP 825); the variant wheels are on this page alone.
+            detail["files"] += [_variants_file(file) for file in variants_files(state)]
         pages[f"{root}/{state.project}/index.json"] = by_lines(detail)
         pages[f"{root}/{state.project}/index.html"] = (
             _template("project.html").render(detail, project_status=detail["project-status"]).encode()
@@ -67,12 +71,10 @@ def _detail(state: ProjectState, files: Sequence[tuple[Version, dict[str, Any]]]
 
 
 def _file(entry: IndexEntry) -> dict[str, Any]:
-    # Some hosts read + in a path as a space.
-    url = "../../" + quote(entry.path, safe="/")
     metadata = {"sha256": entry.metadata_sha256}
     return {
         "filename": entry.filename,
-        "url": url,
+        "url": _url(entry.path),
         "hashes": {"sha256": entry.sha256},
         "size": entry.size,
         "upload-time": entry.upload_time,
@@ -84,6 +86,22 @@ def _file(entry: IndexEntry) -> dict[str, Any]:
         # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.
         "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells)},
     }
+
+
+def _variants_file(file: VariantsFile) -> dict[str, Any]:
+    return {
+        "filename": file.filename,
+        "url": _url(file.path),
+        "hashes": {"sha256": file.sha256},
+        "size": len(file.data),
+        "upload-time": file.upload_time,
+        "yanked": False,
+    }
+
+
+def _url(path: str) -> str:
+    # Some hosts read + in a path as a space.
+    return "../../" + quote(path, safe="/")
 
 
 @cache

@@ -105,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"Content-Type": kind, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
         if path.is_relative_to(self.root / "files"):
             headers["Cache-Control"] = "max-age=365000000, immutable"
+            # What lies there as JSON is of other kinds than the pages are.
+            headers["Content-Type"] = "application/json" if path.suffix == ".json" else "application/octet-stream"
         span = self._span(size)
         if span is None:
             self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}"})

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.record import by_lines
+from wheelsmith.tags import read_wheel_name
+from wheelsmith.variants import label_conflicts
 
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
@@ -24,8 +26,8 @@ def project_of(filename: str) -> str:
     :raises PackageIndexError: it is not the name of a wheel, or of a project that an index can hold.
     """
     try:
-        project = str(parse_wheel_filename(filename)[0])
-    except InvalidWheelFilename as error:
+        project = read_wheel_name(filename).project
+    except ValueError as error:
         raise PackageIndexError(f"{filename!r} is not the name of a wheel: {error}") from None
     return check_project(project)
 
@@ -48,7 +50,16 @@ def version_of(entry: IndexEntry) -> Version:
 
 @lru_cache(maxsize=4096)  # one change of a project asks several times for the version of each of its wheels
 def _version_in(filename: str) -> Version:
-    return parse_wheel_filename(filename)[1]
+    return read_wheel_name(filename).version
+
+
+def by_version(entries: Iterable[IndexEntry]) -> dict[Version, list[IndexEntry]]:
+    """Give the variant wheels among some wheels by their version, oldest first."""
+    variants = sorted((version_of(entry), entry.filename, entry) for entry in entries if entry.variant)
+    found: dict[Version, list[IndexEntry]] = {}
+    for version, _, entry in variants:
+        found.setdefault(version, []).append(entry)
+    return found
 
 
 def dump_state(state: ProjectState) -> bytes:
@@ -88,6 +99,7 @@ def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Ite
             remedy=f"wheelsmith index status INDEX {state.project} active",
         )
     kept = tuple(merged[name] for name in sorted(merged))
+    _check_variants(kept)
     return replace(state, entries=kept, answers=_answers(kept, [*state.answers, *answers]))
 
 
@@ -130,6 +142,16 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
     )
 
 
+def _check_variants(entries: Iterable[IndexEntry]) -> None:
+    """Refuse labels that an installer could not tell apart: each stands for one set of properties of a version."""
+    for version, group in by_version(entries).items():
+        if wrong := label_conflicts(entry.variant for entry in group if entry.variant):
+            raise PackageIndexError(
+                f"version {version} would have variants that contradict each other: {wrong[0]}",
+                remedy="give the kernel a new version, in matrix.yaml or build.toml",
+            )
+
+
 def _answers(entries: Sequence[IndexEntry], answers: Iterable[Answer]) -> tuple[Answer, ...]:
     """Keep the last answer of each cell, for the newest version, where no wheel of that version serves the cell."""
     latest = {answer.cell.id: answer for answer in answers}
@@ -157,11 +179,12 @@ def _change(state: ProjectState, chosen: str, change: Callable[[IndexEntry], Ind
 
 
 def _is(entry: IndexEntry, chosen: str) -> bool:
-    if entry.filename == chosen:
+    if chosen in {entry.filename, entry.variant_of}:
         return True
     try:
         version = Version(chosen)
     except InvalidVersion:
         return False
-    own = version_of(entry)
-    return own == version or (version.local is None and Version(own.public) == version)
+    # What is said of a wheel is said of the variant wheel with the same content.
+    named = {version_of(entry), read_wheel_name(entry.variant_of or entry.filename).version}
+    return version in named or (version.local is None and Version(version_of(entry).public) == version)

@@ -11,6 +11,7 @@ from wheelsmith.index.listing import dump_listing, listing_of
 from wheelsmith.index.metadata import read_metadata
 from wheelsmith.index.pages import project_pages, root_pages
 from wheelsmith.index.storage import Storage
+from wheelsmith.index.variants import variants_files
 from wheelsmith.index.writer import LISTING, Index
 
 
@@ -28,7 +29,7 @@ def verify(storage: Storage) -> tuple[str, ...]:
     if states:
         expected[LISTING] = dump_listing(listing)
     for state in states.values():
-        expected |= project_pages(state)
+        expected |= project_pages(state) | {file.path: file.data for file in variants_files(state)}
     for key, data in sorted(expected.items()):
         stored = storage.read(key)
         if stored is None or stored.data != data:

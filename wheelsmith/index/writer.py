@@ -22,6 +22,7 @@ from wheelsmith.index.listing import Listing, dump_listing, listing_of, load_lis
 from wheelsmith.index.pages import project_pages, root_pages
 from wheelsmith.index.state import add_entries, check_project, dump_state, load_state, project_of
 from wheelsmith.index.storage import Conflict, Storage, Stored, T
+from wheelsmith.index.variants import variants_files
 
 STATE = "_state/"
 LISTING = "_state/.listing.json"
@@ -133,13 +134,15 @@ def _add(
 
 def _put_wheel(storage: Storage, offer: Offer) -> None:
     path = offer.entry.path
-    for key, content, size in (
-        (f"{path}.metadata", offer.metadata, len(offer.metadata)),
-        (path, offer.wheel, offer.entry.size),
-    ):
-        found = storage.look(key)
-        if found is None or found.size != size or found.modified < time.time() - GRACE / 2:
-            storage.put(key, content)
+    _put(storage, f"{path}.metadata", offer.metadata, len(offer.metadata))
+    _put(storage, path, offer.wheel, offer.entry.size)
+
+
+def _put(storage: Storage, key: str, content: Path | bytes, size: int) -> None:
+    """Write a file under the hash of its content, unless it is there, and will be for a while."""
+    found = storage.look(key)
+    if found is None or found.size != size or found.modified < time.time() - GRACE / 2:
+        storage.put(key, content)
 
 
 def _advance(storage: Storage, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
@@ -163,6 +166,9 @@ def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]
         def pages(stored: Stored | None) -> dict[str, bytes]:
             state = _parse(storage, project, stored)
             listed[project] = (stored.tag if stored else "", listing_of(state))
+            for file in variants_files(state):
+                # No page may be ahead of what it names by its hash.
+                _put(storage, file.path, file.data, len(file.data))
             return project_pages(state)
 
         return _render(storage, files, _state_key(project), pages)
@@ -230,7 +236,9 @@ def _repair(storage: Storage) -> tuple[str, ...]:
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
     old = [item.key for item in storage.listing("") if item.modified < older_than and item.key not in _KEPT]
     # After the listing: what was published meanwhile is then known to be in use.
-    used = {entry.path for state in _states(storage).values() for entry in state.entries}
+    states = _states(storage).values()
+    used = {entry.path for state in states for entry in state.entries}
+    used |= {file.path for state in states for file in variants_files(state)}
     gone = [key for key in old if _is_left(key, used)]
     for key in gone:
         storage.delete(key)

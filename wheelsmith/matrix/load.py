@@ -192,7 +192,7 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
             disk=model.engine.disk,
             seconds=model.engine.timeout,
         ),
-        output=OutputSettings(path=model.output.path),
+        output=OutputSettings(path=model.output.path, variants=model.output.variants),
     )
 
 

@@ -256,6 +256,11 @@ class OutputModel(_Model):
     """Where the wheels, the index and the logs go."""
 
     path: str = Field("dist", description="A folder, relative to this file", min_length=1)
+    variants: Boolean = Field(
+        False,  # pydantic's default comes first
+        description="true: offer beside each CUDA and CPU wheel a wheel variant, among which installers choose by the "
+        "GPU and its driver; a draft standard, which uv reads when it is asked to",
+    )
 
 
 class MatrixModel(_Model):

@@ -108,9 +108,13 @@ class EngineChoice(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSettings(Record):
-    """Where a run leaves its wheels, index and logs; relative to matrix.yaml."""
+    """Where a run leaves its wheels, index and logs; relative to matrix.yaml.
+
+    :param variants: offer a variant wheel (PEP 825) beside each wheel for a compute platform.
+    """
 
     path: str = "dist"
+    variants: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

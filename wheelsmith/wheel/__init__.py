@@ -4,5 +4,6 @@ from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.repair import repair
 from wheelsmith.wheel.report import CheckReport, Finding
+from wheelsmith.wheel.variant import make_variant, read_variant
 
-__all__ = ["CheckReport", "Finding", "check_wheel", "repair", "wheel_file"]
+__all__ = ["CheckReport", "Finding", "check_wheel", "make_variant", "read_variant", "repair", "wheel_file"]

@@ -17,9 +17,8 @@ from email.message import EmailMessage
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
 from wheelsmith.errors import Place, WheelError
+from wheelsmith.tags import read_wheel_name
 
 MOST_MEMBERS = 20_000
 MOST_BYTES = 8 * 2**30
@@ -65,8 +64,8 @@ def open_wheel(path: Path) -> WheelContents:
     :raises WheelError: it is no wheel, or holds what a wheel must not hold.
     """
     try:
-        parse_wheel_filename(path.name)
-    except InvalidWheelFilename as error:
+        read_wheel_name(path.name)
+    except ValueError as error:
         raise _bad(path, str(error)) from None
     try:
         with zipfile.ZipFile(path) as archive:

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from wheelsmith import layout
 from wheelsmith.errors import WheelError
+from wheelsmith.tags import read_wheel_name
 
 # What torch and the CUDA wheels that it requires bring along. Grafting a second copy into the wheel would give a
 # process two of each.
@@ -57,7 +59,11 @@ def repair(raw: Path, target: Path) -> Path:
 def show(wheel: Path) -> dict[str, Any]:
     """Give auditwheel's analysis, as its JSON schema has it."""
     # No library outside the wheel is looked at: which CUDA this machine has must not change the answer.
-    answer = _run("show", "--json", "--ldpaths", os.devnull, str(wheel))
+    with tempfile.TemporaryDirectory() as folder:
+        # It cannot read the name of a variant wheel.
+        named = Path(folder) / read_wheel_name(wheel.name).plain
+        named.symlink_to(wheel.resolve())
+        answer = _run("show", "--json", "--ldpaths", os.devnull, str(named))
     if answer.returncode:
         raise WheelError(f"auditwheel cannot read {wheel.name}: {_last_words(answer)}")
     result: dict[str, Any] = json.loads(answer.stdout)

@@ -10,9 +10,10 @@ from pathlib import Path
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from wheelsmith.model import WheelSpec
+from wheelsmith.tags import read_wheel_name
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.abi3 import outside_abi3
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
@@ -21,8 +22,12 @@ from wheelsmith.wheel.fatbin import read_fatbins
 from wheelsmith.wheel.gpu_code import gpu_findings, planned_code
 from wheelsmith.wheel.report import CheckReport, Finding, finding
 from wheelsmith.wheel.symbols import symbol_table
+from wheelsmith.wheel.variant import variant_finding
 
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
+# Of a variant wheel: the label says for which compute platform it is.
+_VARIANT_LOCAL = re.compile(r"torch(?:stable|(?P<torch>\d+\.\d+))")
+_COMPUTE = re.compile(r"(cu\d{3})(_.*)?")
 # PEP 600's names for the platforms of PEP 513, 571 and 599.
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
@@ -41,11 +46,13 @@ def check_wheel(path: Path, expected: WheelSpec | None = None) -> CheckReport:
     if extensions:
         findings += _platform(path, contents)
     codes = {name: read_fatbins(extension.fatbins) for name, extension in extensions.items()}
-    local = _LOCAL.fullmatch(_local_part(contents) or "")
+    compute = _compute_platform(contents)
     for name, extension in extensions.items():
         findings += _extension(name, extension, contents)
-        findings += gpu_findings(name, extension, codes[name], local["compute"] if local else None)
+        findings += gpu_findings(name, extension, codes[name], compute)
         findings.append(_symbols(name, extension, contents))
+    if label := read_wheel_name(contents.filename).label:
+        findings.append(variant_finding(contents, label, codes.values()))
     if expected:
         findings += _promises(contents, expected)
         findings.append(planned_code(codes.values(), expected))
@@ -60,7 +67,8 @@ def _archive(contents: WheelContents) -> Iterator[Finding]:
 
 
 def _names(contents: WheelContents) -> Iterator[Finding]:
-    name, version, _, tags = parse_wheel_filename(contents.filename)
+    named = read_wheel_name(contents.filename)
+    name, version, tags = named.project, named.version, named.tags
     metadata = contents.metadata
     wrong = []
     if canonicalize_name(metadata.get("Name", "")) != name:
@@ -82,7 +90,8 @@ def _requirements(contents: WheelContents) -> Iterator[Finding]:
     except ExceptionGroup as group:
         wrong = [str(error) for error in group.exceptions]
     yield finding("metadata", wrong, "METADATA keeps the core metadata specification")
-    local = _LOCAL.fullmatch(_local_part(contents) or "")
+    local_part = _local_part(contents) or ""
+    local = _LOCAL.fullmatch(local_part) or _VARIANT_LOCAL.fullmatch(local_part)
     torch = _torch_specifier(contents)
     if local is None or torch is None:
         return
@@ -96,7 +105,15 @@ def _requirements(contents: WheelContents) -> Iterator[Finding]:
 
 
 def _local_part(contents: WheelContents) -> str | None:
-    return parse_wheel_filename(contents.filename)[1].local
+    return read_wheel_name(contents.filename).version.local
+
+
+def _compute_platform(contents: WheelContents) -> str | None:
+    """Give what the version says, or the label of a variant wheel; None where neither says it."""
+    if local := _LOCAL.fullmatch(_local_part(contents) or ""):
+        return local["compute"]
+    label = _COMPUTE.fullmatch(read_wheel_name(contents.filename).label or "")
+    return label[1] if label else None
 
 
 def _torch_specifier(contents: WheelContents) -> SpecifierSet | None:
@@ -111,7 +128,7 @@ def _torch_specifier(contents: WheelContents) -> SpecifierSet | None:
 
 
 def _purity(contents: WheelContents, extensions: dict[str, Extension]) -> Iterator[Finding]:
-    platforms = {tag.platform for tag in parse_wheel_filename(contents.filename)[3]}
+    platforms = {tag.platform for tag in read_wheel_name(contents.filename).tags}
     wrong = []
     if platforms == {"any"} and extensions:
         wrong.append(f"a wheel for any platform holds {next(iter(extensions))}")
@@ -122,7 +139,7 @@ def _purity(contents: WheelContents, extensions: dict[str, Extension]) -> Iterat
 
 def _platform(path: Path, contents: WheelContents) -> Iterator[Finding]:
     shown = auditwheel.show(path)
-    claimed = sorted({tag.platform for tag in parse_wheel_filename(contents.filename)[3]})
+    claimed = sorted({tag.platform for tag in read_wheel_name(contents.filename).tags})
     earned = str(shown["sym_tag"])
     wrong = [f"the tag says {tag}, the symbols need {earned}" for tag in claimed if not _no_older(tag, earned)]
     yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {earned}")
@@ -149,7 +166,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _extension(name: str, extension: Extension, contents: WheelContents) -> Iterator[Finding]:
-    tags = parse_wheel_filename(contents.filename)[3]
+    tags = read_wheel_name(contents.filename).tags
     wrong = [] if all(t.platform.endswith(extension.arch) for t in tags) else [f"{name} is for {extension.arch}"]
     yield finding("architecture", wrong, f"{name} is for {extension.arch}")
     yield finding(
@@ -206,7 +223,8 @@ def _promises(contents: WheelContents, spec: WheelSpec) -> Iterator[Finding]:
     if spec.metadata is not None:
         same = contents.files[f"{contents.info}/METADATA"] == spec.metadata.encode()
         yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
-    name, version, _, tags = parse_wheel_filename(contents.filename)
+    named = read_wheel_name(contents.filename)
+    name, version, tags = named.project, named.version, named.tags
     planned = (canonicalize_name(spec.distribution), spec.version)
     wrong = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
     yield finding("plan-name", wrong, f"{name} {version} as planned")

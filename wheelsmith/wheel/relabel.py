@@ -32,11 +32,18 @@ def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
     _check_name(metadata, spec)
     metadata.replace_header("Version", spec.version)
     _pin_torch(metadata, spec)
-    stem = f"{wheel_stem(spec.distribution)}-{spec.version}"
+    return renamed(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _bytes(metadata))
+
+
+def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContents:
+    """Give the wheel with another name and version; RECORD is left as it is, to be made anew.
+
+    :param stem: name and version as they begin a file name, e.g. ``k-1+cu130``.
+    """
     tags = contents.filename.removesuffix(".whl").split("-", 2)[2]
     old = contents.info.removesuffix(".dist-info")
     files = {_moved(name, old, stem): data for name, data in contents.files.items()}
-    files[f"{stem}.dist-info/METADATA"] = _bytes(metadata)
+    files[f"{stem}.dist-info/METADATA"] = metadata
     return replace(contents, filename=f"{stem}-{tags}.whl", info=f"{stem}.dist-info", files=files)
 
 

@@ -28,7 +28,7 @@ def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | 
     work.mkdir(parents=True, exist_ok=True)
     if spec.metadata is None:
         contents = relabel(contents, spec)
-        raw = _pack(contents, work / "relabelled")
+        raw = pack(contents, work / "relabelled")
     else:
         _check_promised(contents, spec)
     if members is not None:
@@ -37,7 +37,7 @@ def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | 
         tagged = work / "tagged"
         tagged.mkdir()
         contents = open_wheel(auditwheel.repair(raw, tagged))
-    return _pack(contents, work)
+    return pack(contents, work)
 
 
 def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
@@ -69,8 +69,8 @@ def _check_wheel_file(contents: WheelContents, tag: str) -> None:
         raise WheelError(f"the build left a WHEEL file that says something else than {tag}")
 
 
-def _pack(contents: WheelContents, work: Path) -> Path:
-    """Write the files in order, with one date and plain modes, through the ``wheel`` command."""
+def pack(contents: WheelContents, work: Path) -> Path:
+    """Write the files in order, with one date and plain modes, through the ``wheel`` command; RECORD is made anew."""
     folder, target = work / "unpacked", work / "packed"
     target.mkdir(parents=True)
     for name, data in contents.files.items():

@@ -1,0 +1,304 @@
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from wheelsmith.errors import PackageIndexError, WheelError
+from wheelsmith.index import IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index.render import simple_pages
+from wheelsmith.index.state import add_entries, dump_state, load_state, yank
+from wheelsmith.index.variants import variants_files
+from wheelsmith.matrix.load import parse_matrix
+from wheelsmith.model import Cell, CellSettings
+from wheelsmith.tags import read_wheel_name
+from wheelsmith.variants import (
+    NULL,
+    SCHEMA,
+    Variant,
+    dump_variants,
+    load_variant,
+    variant_for,
+    variant_mistakes,
+    variant_version,
+)
+from wheelsmith.wheel.archive import WheelContents
+from wheelsmith.wheel.fatbin import GpuCode
+from wheelsmith.wheel.variant import variant_finding
+
+CU126 = variant_for("cu126", ["8.0", "9.0+PTX"])
+CU130 = variant_for("cu130", ["8.0", "9.0", "12.0+PTX"])
+NOTHING = variant_for("cpu", [])
+
+
+def architectures(*capabilities: str) -> tuple[str, ...]:
+    return variant_for("cu130", capabilities).properties["nvidia"].get("sm_arch", ())
+
+
+# --- what a wheel is said to run on -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("capability", "values"),
+    [
+        ("8.6", {"86_real"}),
+        ("12.0+PTX", {"120_real", "120_virtual"}),
+        # A GPU of 10.x, 11.x and 12.x compiles this PTX too, and offers no 90_virtual.
+        ("9.0+PTX", {"90_real", "90_virtual", "100_virtual", "110_virtual", "120_virtual"}),
+        # An older GPU of the same major must not take it: it would offer 80_virtual.
+        ("8.6+PTX", {"86_real", "86_virtual", "90_virtual", "100_virtual", "110_virtual", "120_virtual"}),
+        ("9.0a", {"90_real"}),
+        ("12.0a", {"120a_real"}),
+        ("10.0f", {"100_real"}),
+        ("12.0a+PTX", {"120a_real", "120a_virtual"}),
+    ],
+)
+def test_gpu_code_is_offered_to_what_can_run_it(capability, values):
+    assert set(architectures(capability)) == values
+
+
+def test_the_label_spells_the_properties():
+    assert CU130.label == "cu130_80_90_120_120v"
+    assert CU126.label == "cu126_80_90_90v_100v_110v_120v"
+    assert variant_for("cu130", ()) == Variant(
+        label="cu130", properties={"nvidia": {"cuda_version_lower_bound": ("13.0",)}}
+    )
+    assert Variant(label=NULL) == NOTHING
+
+
+CAPABILITIES = st.builds(
+    "{}.{}{}{}".format,
+    st.integers(5, 12),
+    st.integers(0, 9),
+    st.sampled_from(["", "a", "f"]),
+    st.sampled_from(["", "+PTX"]),
+)
+WHEELS = st.tuples(st.sampled_from(["cpu", "cu118", "cu126", "cu130"]), st.lists(CAPABILITIES, max_size=6))
+
+
+@given(WHEELS, WHEELS)
+def test_equal_labels_are_equal_properties_and_whatever_is_made_keeps_the_format(one, other):
+    first, second = variant_for(*one), variant_for(*other)
+    assert (first.label == second.label) == (first.properties == second.properties)
+    assert load_variant(dump_variants([first]), first.label) == first
+    assert variant_mistakes(json.loads(dump_variants([first, second]))) == []
+
+
+# --- names and versions -------------------------------------------------------------------------------------
+
+
+def test_versions_of_variants_name_torch_alone_and_sort_above_plain_ones():
+    assert variant_version("1.0+cu130.torch2.11") == variant_version("1.0+cpu.torch2.11") == "1.0+torch2.11"
+    assert variant_version("1.0+cu130") == variant_version("1.0+cpu") == "1.0+torchstable"
+    assert [variant_version(version) for version in ("1.0", "1.0+abc", "1.0+torch2.11")] == [None] * 3
+    ascending = ["1", "1+cpu", "1+cpu.torch2.13", "1+cu130", "1+cu130.torch2.13", "1+torch2.9", "1+torch2.10"]
+    # A kernel may use the stable ABI on CUDA alone: who has a GPU must then not get the null variant of its CPU wheel.
+    ascending += ["1+torchstable", "1.1"]
+    assert sorted(ascending, key=Version) == ascending
+
+
+@pytest.mark.parametrize(
+    ("filename", "project", "version", "label"),
+    [
+        ("k-1-py3-none-any.whl", "k", "1", None),
+        ("k_x-1-7-py3-none-any.whl", "k-x", "1", None),
+        ("k-1+torch2.8-cp39-abi3-manylinux_2_28_x86_64-cu130_80.whl", "k", "1+torch2.8", "cu130_80"),
+        ("k-1-7b-cp39-abi3-linux_x86_64-null.whl", "k", "1", "null"),
+    ],
+)
+def test_names_of_wheels_with_and_without_a_label(filename, project, version, label):
+    name = read_wheel_name(filename)
+    assert (name.project, str(name.version), name.label) == (project, version, label)
+    assert name.plain == (filename.replace(f"-{label}.whl", ".whl") if label else filename)
+
+
+TAGS = "py3-none-any"
+
+
+@pytest.mark.parametrize(
+    "filename",
+    [
+        *(f"k-1-{TAGS}-{label}.whl" for label in ("CU130", "cu 130", "", "é", "../a", "a-b")),
+        *(f"k-1-{TAGS}-cu130", f"k-1-{TAGS}-cu130.zip", f"k-1-x-{TAGS}-cu130.whl", f"k-x-{TAGS}-cu130.whl"),
+        *(f"k-1-1-{TAGS}-a-b.whl", "-.whl", ".whl", ""),
+    ],
+)
+def test_other_names_are_refused(filename):
+    with pytest.raises(ValueError, match=r"."):
+        read_wheel_name(filename)
+
+
+# --- the format ---------------------------------------------------------------------------------------------
+
+
+def metadata(**variants: object) -> dict[str, object]:
+    return {**json.loads(dump_variants([])), "variants": variants}
+
+
+SM = {"nvidia": {"sm_arch": ["80_real"]}}
+
+
+def test_the_header_is_what_uv_reads():
+    plain = json.loads(dump_variants([CU126]))
+    assert plain["$schema"] == SCHEMA == "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
+    assert plain["default-priorities"] == {"namespace": ["nvidia"]} == {"namespace": list(plain["providers"])}
+    assert plain["providers"]["nvidia"]["plugin-api"] == "nvidia_variant_provider.plugin:NvidiaVariantPlugin"
+    assert variant_mistakes(metadata(null={}, a=SM)) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "no variants"),
+        ({"variants": []}, "no variants"),
+        (metadata(CU130=SM), "a label has"),
+        (metadata(**{"": SM}), "a label has"),
+        (metadata(null=SM), "without properties"),
+        (metadata(a={}), "without properties"),
+        (metadata(a={"nvidia": {}}), "'nvidia' is empty"),
+        (metadata(a=[]), "no mapping"),
+        (metadata(a={"nvidia": ["80_real"]}), "no mapping"),
+        (metadata(a={"abi_dependency": {"torch": ["2.8"]}}), "nobody provides namespace 'abi_dependency'"),
+        (metadata(a={"nvidia": {"SM": ["80_real"]}}), "no name of a feature"),
+        (metadata(a={"nvidia": {"sm_arch": []}}), "there are none"),
+        (metadata(a={"nvidia": {"sm_arch": "80_real"}}), "there are none"),
+        (metadata(a={"nvidia": {"sm_arch": [80]}}), "80 has more than"),
+        (metadata(a={"nvidia": {"sm_arch": ["80-real"]}}), "'80-real' has more than"),
+        (metadata(a={"nvidia": {"sm_arch": ["90_real", "80_real"]}}), "not sorted"),
+        (metadata(a={"nvidia": {"sm_arch": ["80_real", "80_real"]}}), "stand twice"),
+        ({**metadata(a=SM), "$schema": "https://example.org"}, "$schema is not"),
+        ({**metadata(a=SM), "providers": {}}, "providers is not"),
+        ({**metadata(a=SM), "default-priorities": {"namespace": []}}, "default-priorities is not"),
+        ({**metadata(a=SM), "more": 1}, "no key 'more'"),
+    ],
+)
+def test_what_breaks_the_format_is_named(data, said):
+    assert said in " ".join(variant_mistakes(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (dump_variants([CU126]), "the file name says 'cu130_80_90_120_120v'"),
+        (dump_variants([CU126, CU130]), "the file name says"),
+        (dump_variants([]), "it says nothing"),
+    ],
+)
+def test_a_wheel_has_the_one_variant_of_its_name(data, said):
+    with pytest.raises(WheelError, match=r"variant\.json cannot be used") as error:
+        load_variant(data, CU130.label)
+    assert said in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("variant", "machine_code", "ptx", "said"),
+    [
+        (CU126, {"8.0", "9.0"}, {"9.0"}, None),
+        (CU126, {"8.0", "8.6", "9.0", "10.0"}, {"8.0", "9.0"}, None),
+        (CU126, {"8.0", "9.0"}, {"12.0"}, "it says sm_arch 100_virtual, and has no code for that"),
+        (CU126, {"8.0"}, {"9.0"}, "it says sm_arch 90_real, and has no code for that"),
+        (NOTHING, set(), set(), None),
+        (NOTHING, {"8.0"}, set(), "the null variant is for every machine, and it has GPU code"),
+    ],
+)
+def test_a_check_compares_the_gpus_with_the_code(variant, machine_code, ptx, said):
+    files = {"k-1.dist-info/variant.json": dump_variants([variant])}
+    contents = WheelContents(filename=f"k-1-py3-none-any-{variant.label}.whl", info="k-1.dist-info", files=files)
+    code = GpuCode(
+        machine_code=frozenset(machine_code), ptx=frozenset(ptx), assemblers=frozenset(), ptx_versions=frozenset()
+    )
+    found = variant_finding(contents, variant.label, [code])
+    assert (found.ok, said is None or said in found.message) == (said is None, True)
+    assert not variant_finding(contents, "other", [code]).ok
+
+
+# --- in an index --------------------------------------------------------------------------------------------
+
+X86, ARM = (Cell(torch="2.9", cuda="13.0", arch=arch) for arch in ("x86_64", "aarch64"))
+
+
+def entry(variant: Variant | None, cell: Cell = X86, *, version: str = "1+torch2.9", plain: str | None = None):
+    label = f"-{variant.label}" if variant else ""
+    return IndexEntry(
+        filename=f"k-{version}-cp39-abi3-manylinux_2_34_{cell.arch}{label}.whl",
+        sha256="ab" * 32,
+        size=7,
+        requires_python=None,
+        metadata_sha256="cd" * 32,
+        upload_time="2026-01-02T03:04:05Z",
+        cells=(cell,),
+        variant=variant,
+        variant_of=plain,
+    )
+
+
+PLAIN = entry(None, version="1+cu130.torch2.9")
+
+
+def project(*entries: IndexEntry, **said: object) -> ProjectState:
+    return add_entries(ProjectState(project="k", **said), entries)
+
+
+def files(state: ProjectState, root: str) -> list[dict[str, object]]:
+    return json.loads(simple_pages(state)[f"{root}/k/index.json"])["files"]
+
+
+def test_variants_are_listed_where_the_platform_is_still_open_with_one_file_a_version():
+    state = project(PLAIN, entry(CU130), entry(CU130, ARM), entry(NOTHING), entry(CU126, version="1+torch2.8"))
+    assert [file["filename"] for file in files(state, "cu130")] == [PLAIN.filename]
+    (older, newer) = variants_files(state)
+    assert (older.filename, newer.filename) == ("k-1+torch2.8-variants.json", "k-1+torch2.9-variants.json")
+    assert json.loads(newer.data)["variants"].keys() == {CU130.label, NULL}
+    listed = {file["filename"]: file for file in files(state, "simple")}
+    assert len(listed) == len(state.entries) + 2
+    for file in (older, newer):
+        assert listed[file.filename]["hashes"] == {"sha256": file.sha256}
+        assert listed[file.filename]["url"] == "../../" + file.path.replace("+", "%2B")
+        page = simple_pages(state)["simple/k/index.html"].decode()
+        assert f'href="../../{file.path.replace("+", "%2B")}#sha256={file.sha256}"' in page
+
+
+def test_a_file_of_variants_is_as_old_as_the_first_of_them():
+    late = replace(entry(CU126), upload_time="2026-02-01T00:00:00Z")
+    (file,) = variants_files(project(late, entry(CU130)))
+    assert file.upload_time == "2026-01-02T03:04:05Z"
+
+
+def test_nothing_of_it_is_told_of_what_is_kept_back_or_quarantined():
+    hidden = replace(X86, settings=CellSettings(advertise=False))
+    assert variants_files(project(entry(CU126, hidden))) == ()
+    state = replace(project(PLAIN, entry(CU130)), status=ProjectStatus.QUARANTINED)
+    assert files(state, "simple") == []
+
+
+def test_a_state_with_variants_is_read_as_it_was_written():
+    state = project(PLAIN, entry(CU130, plain=PLAIN.filename), entry(NOTHING))
+    assert load_state(dump_state(state), "here") == state
+
+
+def test_one_label_stands_for_one_set_of_properties_in_a_version():
+    other = Variant(label=CU130.label, properties=CU126.properties)
+    with pytest.raises(PackageIndexError, match="stands for other properties already"):
+        project(entry(CU130), entry(other, ARM))
+    again = Variant(label="other", properties=CU130.properties)
+    with pytest.raises(PackageIndexError, match="has the properties of"):
+        project(entry(CU130), entry(again))
+    assert len(project(entry(CU130), entry(other, ARM, version="2+torch2.9")).entries) == 2
+
+
+@pytest.mark.parametrize("chosen", [PLAIN.filename, "1+cu130.torch2.9", "1"])
+def test_what_is_yanked_is_yanked_as_a_variant_too(chosen):
+    state = project(PLAIN, entry(CU130, plain=PLAIN.filename), entry(NOTHING))
+    yanked = {e.filename for e in yank(state, chosen, "it is broken").entries if e.yanked is not None}
+    assert {PLAIN.filename, entry(CU130).filename} <= yanked
+    assert (entry(NOTHING).filename in yanked) == (chosen == "1")
+
+
+def test_a_matrix_asks_for_variants():
+    axes = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [13.0]}\n"
+    assert [parse_matrix(axes + more).output.variants for more in ("", "output: {variants: true}\n")] == [False, True]

@@ -1,0 +1,93 @@
+"""Variant wheels (PEP 825): the content of a plain wheel, under a name that pip passes over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from wheelsmith.errors import Place, WheelError
+from wheelsmith.tags import read_wheel_name
+from wheelsmith.variants import Variant, dump_variants, load_variant, sm_values
+from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
+from wheelsmith.wheel.fatbin import GpuCode
+from wheelsmith.wheel.relabel import renamed
+from wheelsmith.wheel.repair import pack
+from wheelsmith.wheel.report import Finding, finding
+
+_VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
+
+
+def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Path:
+    """Make the variant wheel beside a finished wheel; the same wheel gives the same bytes.
+
+    It comes after repair and check: auditwheel cannot read its name.
+
+    :param version: of the variant wheel, in the file name and in METADATA.
+    :param work: an empty folder for this.
+    :raises WheelError: the plain wheel cannot be read, or what was made of it is not right.
+    """
+    contents = open_wheel(plain)
+    if wrong := record_mistakes(contents):
+        raise WheelError(f"RECORD lies: {wrong[0]}", where=Place(file=plain.name))
+    metadata = contents.files[f"{contents.info}/METADATA"]
+    headers, blank, text = metadata.partition(b"\n\n")
+    headers = _VERSION.sub(f"Version: {version}".encode(), headers, count=1)
+    stem = f"{contents.filename.partition('-')[0]}-{version}"
+    made = renamed(contents, stem, headers + blank + text)
+    files = {**made.files, f"{made.info}/variant.json": dump_variants([variant])}
+    packed = pack(replace(made, files=files), work)
+    wheel = packed.rename(packed.with_name(f"{packed.stem}-{variant.label}.whl"))
+    _check(wheel, files, variant)
+    return wheel
+
+
+def read_variant(path: Path) -> Variant | None:
+    """Give what a variant wheel says of itself; None for any other wheel.
+
+    :raises WheelError: it says nothing, or does not keep the format.
+    """
+    label = read_wheel_name(path.name).label
+    return variant_of(open_wheel(path), label) if label else None
+
+
+def variant_of(contents: WheelContents, label: str) -> Variant:
+    """Give what a wheel with this label says of itself.
+
+    :raises WheelError: it says nothing, or does not keep the format.
+    """
+    where = Place(file=contents.filename)
+    data = contents.files.get(f"{contents.info}/variant.json")
+    if data is None:
+        raise WheelError("the name has a variant label, and there is no variant.json", where=where)
+    try:
+        return load_variant(data, label)
+    except WheelError as error:
+        raise WheelError(error.message, where=where) from None
+
+
+def variant_finding(contents: WheelContents, label: str, codes: Iterable[GpuCode]) -> Finding:
+    """Compare the GPUs that a variant wheel names with the code that it holds."""
+    try:
+        variant = variant_of(contents, label)
+    except WheelError as error:
+        return finding("variant", [error.message], "")
+    codes = list(codes)
+    machine = frozenset[str]().union(*(code.machine_code for code in codes))
+    ptx = frozenset[str]().union(*(code.ptx for code in codes))
+    claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
+    runs = sm_values(machine, ptx)
+    wrong = [f"it says sm_arch {value}, and has no code for that" for value in claimed if value not in runs]
+    if not variant.properties and runs:
+        wrong = ["the null variant is for every machine, and it has GPU code"]
+    return finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
+
+
+def _check(wheel: Path, files: dict[str, bytes], variant: Variant) -> None:
+    """Read back what was made: tools that make variants have been seen to write what others refuse."""
+    contents = open_wheel(wheel)
+    record = f"{contents.info}/RECORD"
+    same = {**contents.files, record: b""} == {**files, record: b""}
+    if not same or record_mistakes(contents) or variant_of(contents, variant.label) != variant:
+        raise WheelError("the variant wheel is not what was to be made", where=Place(file=wheel.name))
