@@ -67,8 +67,9 @@ def _detail(state: ProjectState, files: Sequence[tuple[Version, dict[str, Any]]]
 
 
 def _file(entry: IndexEntry) -> dict[str, Any]:
+    folder, _, name = entry.path.rpartition("/")
     # Some hosts read + in a path as a space.
-    url = "../../" + quote(entry.path, safe="/")
+    url = f"../../{folder}/{quote(name)}"
     metadata = {"sha256": entry.metadata_sha256}
     return {
         "filename": entry.filename,
