@@ -100,8 +100,9 @@ def _variants_file(file: VariantsFile) -> dict[str, Any]:
 
 
 def _url(path: str) -> str:
+    folder, _, name = path.rpartition("/")
     # Some hosts read + in a path as a space.
-    return "../../" + quote(path, safe="/")
+    return f"../../{folder}/{quote(name)}"
 
 
 @cache
