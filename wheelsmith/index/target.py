@@ -7,10 +7,9 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.address import BUCKETS, shown
 from wheelsmith.index.local import Folder
 from wheelsmith.index.storage import Storage
-
-_BUCKETS = ("s3", "gs", "az")
 
 
 def open_storage(target: str) -> Storage:
@@ -23,7 +22,7 @@ def open_storage(target: str) -> Storage:
         return Folder(Path(target))
     if scheme == "file":
         return Folder(Path(url2pathname(urlsplit(target).path)))
-    if scheme in _BUCKETS:
+    if scheme in BUCKETS:
         from wheelsmith.index.bucket import open_bucket
 
         return open_bucket(target)
@@ -32,6 +31,6 @@ def open_storage(target: str) -> Storage:
 
         return open_repo(target)
     raise PackageIndexError(
-        f"{target} is no place for an index",
+        f"{shown(target)} is no place for an index",
         remedy="name a folder, or a URL that begins with s3://, gs://, az:// or hf://",
     )

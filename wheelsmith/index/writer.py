@@ -7,28 +7,25 @@ left undone shows in no page, and ``repair`` finishes it.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.converge import converge, each, persist, replace_file
 from wheelsmith.index.entry import Answer, IndexEntry, ProjectState
 from wheelsmith.index.listing import dump_listing, listing_of, load_listing
 from wheelsmith.index.pages import project_pages, root_pages
 from wheelsmith.index.state import add_entries, check_project, dump_state, load_state, project_of
-from wheelsmith.index.storage import Conflict, Storage, Stored, T
+from wheelsmith.index.storage import Storage, Stored
 
 STATE = "_state/"
 LISTING = "_state/.listing.json"
-# A file that nothing refers to goes after the grace period; one that is used again before half of it is made new.
+# A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
 GRACE = 7 * 86400.0
-_ATTEMPTS = 100
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,28 +110,33 @@ def _add(
         new = [replace(offer.entry, upload_time=upload_time) for offer in wanted.get(project, [])]
         return lambda state: add_entries(state, new, answers.get(project, ()))
 
+    # Refused before anything is written, where it is to be refused.
+    known = {project: _load(storage, project)[0] for project in projects}
     for project in projects:
-        # Refused before anything is written, where it is to be refused.
-        add(project)(_load(storage, project)[0])
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda offer: _put_wheel(storage, offer), offers))
+        add(project)(known[project])
+    in_use = {entry.path for state in known.values() for entry in state.entries}
+    aging = time.time() - GRACE / 2
+    each(offers, lambda offer: _put_wheel(storage, offer, 0 if offer.entry.path in in_use else aging))
     states = {project: _advance(storage, project, add(project)) for project in projects}
-    for offer in offers:
-        # Somebody collecting at this moment may have taken an old file of the same content.
-        _put_wheel(storage, offer)
+    # Somebody collecting at this moment may have taken an old file of the same content.
+    each(offers, lambda offer: _put_wheel(storage, offer, 0))
     _publish_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
 
 
-def _put_wheel(storage: Storage, offer: Offer) -> None:
+def _put_wheel(storage: Storage, offer: Offer, oldest: float) -> None:
+    """Write a wheel and its side-car where they are not there.
+
+    :param oldest: seconds of the epoch; what was written before is written again, and so becomes new.
+    """
     path = offer.entry.path
     for key, content, size in (
         (f"{path}.metadata", offer.metadata, len(offer.metadata)),
         (path, offer.wheel, offer.entry.size),
     ):
         found = storage.look(key)
-        if found is None or found.size != size or found.modified < time.time() - GRACE / 2:
+        if found is None or found.size != size or found.modified < oldest:
             storage.put(key, content)
 
 
@@ -144,66 +146,35 @@ def _advance(storage: Storage, project: str, transition: Callable[[ProjectState]
     def attempt() -> ProjectState:
         state, stored = _load(storage, project)
         following = transition(state)
-        _replace(storage, _state_key(project), stored, dump_state(following))
+        replace_file(storage, _state_key(project), stored, dump_state(following))
         return following
 
-    return _persist(attempt)
+    return persist(attempt)
 
 
 def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
     """Render some projects and the lists of projects; gives the keys that were not as they should be."""
-    written = []
+    written: list[str] = []
     for project in projects:
-        written += _render(storage, partial(_project_pages, storage, project))
+        written += converge(storage, _state_key(project), partial(_pages_of, storage.name, project))
     return (*written, *_publish_listing(storage, projects))
 
 
-def _project_pages(storage: Storage, project: str) -> dict[str, bytes]:
-    return project_pages(_load(storage, project)[0])
+def _pages_of(place: str, project: str, stored: Stored | None) -> dict[str, bytes]:
+    return project_pages(_read_state(place, project, stored))
 
 
 def _publish_listing(storage: Storage, projects: Iterable[str]) -> tuple[str, ...]:
     def attempt() -> None:
-        stored = storage.read(LISTING)
-        new = {name: listing_of(_load(storage, name)[0]) for name in projects}
-        _replace(storage, LISTING, stored, dump_listing({**load_listing(stored), **new}))
+        # Until there is nothing to change: a state that changed meanwhile may have found the list as it wants it.
+        while True:
+            stored = storage.read(LISTING)
+            new = {name: listing_of(_load(storage, name)[0]) for name in projects}
+            if not replace_file(storage, LISTING, stored, dump_listing({**load_listing(stored), **new})):
+                return
 
-    _persist(attempt)
-    return tuple(_render(storage, lambda: root_pages(load_listing(storage.read(LISTING)))))
-
-
-def _render(storage: Storage, render: Callable[[], dict[str, bytes]]) -> list[str]:
-    """Bring pages to what ``render`` gives; gives the keys of those that were not so."""
-    keys = tuple(render())
-
-    def attempt() -> list[str]:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            stored = dict(zip(keys, pool.map(storage.read, keys), strict=True))
-            # Rendered after the tags were read, so a slow writer cannot put an older page over a newer one.
-            pages = render()
-            written = pool.map(lambda key: _replace(storage, key, stored[key], pages[key]), keys)
-            return [key for key, new in zip(keys, written, strict=True) if new]
-
-    return _persist(attempt)
-
-
-def _replace(storage: Storage, key: str, stored: Stored | None, data: bytes) -> bool:
-    if stored and stored.data == data:
-        return False
-    storage.swap(key, data, stored.tag if stored else None)
-    return True
-
-
-def _persist(attempt: Callable[[], T]) -> T:
-    """Do something again as long as others are faster, waiting longer and longer, and not in step with them."""
-    for number in range(_ATTEMPTS):
-        try:
-            return attempt()
-        except Conflict:
-            if number == _ATTEMPTS - 1:
-                raise
-            time.sleep(random.uniform(0, min(2.0, 0.01 * 2**number)))  # noqa: S311  # not a secret
-    raise AssertionError
+    persist(attempt)
+    return tuple(converge(storage, LISTING, lambda stored: root_pages(load_listing(stored))))
 
 
 def _repair(storage: Storage) -> tuple[str, ...]:
@@ -213,11 +184,24 @@ def _repair(storage: Storage) -> tuple[str, ...]:
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
     old = [item.key for item in storage.listing("files/") if item.modified < older_than]
     # After the listing: what was published meanwhile is then known to be in use.
+    unused = set(old) - _in_use(storage, old)
+    gone = []
+    for key in sorted(unused):
+        # Whoever is about to publish a file makes it new first.
+        found = storage.look(key)
+        if found and found.modified < older_than:
+            storage.delete(key)
+            gone.append(key)
+    if lost := [key for key in sorted(_in_use(storage, gone)) if storage.look(key) is None]:
+        raise PackageIndexError(
+            f"published in the moment in which they were collected: {', '.join(lost)}", remedy="publish them again"
+        )
+    return tuple(gone)
+
+
+def _in_use(storage: Storage, keys: Iterable[str]) -> set[str]:
     used = {entry.path for state in _states(storage).values() for entry in state.entries}
-    gone = [key for key in old if key.removesuffix(".metadata") not in used]
-    for key in gone:
-        storage.delete(key)
-    return tuple(sorted(gone))
+    return {key for key in keys if key.removesuffix(".metadata") in used}
 
 
 def _states(storage: Storage) -> dict[str, ProjectState]:
@@ -227,11 +211,14 @@ def _states(storage: Storage) -> dict[str, ProjectState]:
 
 
 def _load(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
-    key = _state_key(project)
-    stored = storage.read(key)
+    stored = storage.read(_state_key(project))
+    return _read_state(storage.name, project, stored), stored
+
+
+def _read_state(place: str, project: str, stored: Stored | None) -> ProjectState:
     if stored is None:
-        return ProjectState(project=project), None
-    return load_state(stored.data, f"{storage.name}/{key}"), stored
+        return ProjectState(project=project)
+    return load_state(stored.data, f"{place}/{_state_key(project)}")
 
 
 def _state_key(project: str) -> str:
