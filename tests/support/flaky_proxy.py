@@ -46,7 +46,10 @@ class Faults:
 
 
 class FlakyProxy(ThreadingHTTPServer):
-    """Forwards to ``upstream``; counts the answers that came from there."""
+    """Forwards to ``upstream``; counts the answers that came from there, and knows whose requests they were.
+
+    While it is ``blind`` it drops preconditions, as some hosts do.
+    """
 
     request_queue_size = 512
     daemon_threads = True
@@ -57,6 +60,7 @@ class FlakyProxy(ThreadingHTTPServer):
         self.faults = faults or Faults()
         self.answers: Counter[str] = Counter()
         self.keys: set[str] = set()
+        self.blind = False
         self.writing = threading.Lock()
         self.stopped = threading.Event()
 
@@ -115,10 +119,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.upstream, timeout=60)
         try:
-            connection.request(self.command, self.path, body, dict(self.headers))
+            dropped = ("if-match", "if-none-match") if self.server.blind else ()
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
+            connection.request(self.command, self.path, body, headers)
             response = connection.getresponse()
-            headers = [(name, value) for name, value in response.getheaders() if name.lower() not in _NOT_FORWARDED]
-            return response.status, headers, response.read()
+            answered = [(name, value) for name, value in response.getheaders() if name.lower() not in _NOT_FORWARDED]
+            return response.status, answered, response.read()
         finally:
             connection.close()
 

@@ -24,19 +24,35 @@ needs_s3 = pytest.mark.skipif(
 )
 
 
+CLOUDS = ("AWS_", "GOOGLE_", "AZURE_")
+
+
 def environment(endpoint: str, *, patience: float = 60.0) -> dict[str, str]:
-    """Give the variables with which an endpoint is reached, and nothing of this machine's own credentials.
+    """Give the variables with which an endpoint is reached.
 
     :param patience: seconds after which an answer is not waited for any longer.
     """
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "GOOGLE_", "AZURE_"))}
-    return kept | {
+    return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "AKIALOOPBACK",
         "AWS_SECRET_ACCESS_KEY": "not-a-secret",
         "AWS_REGION": "us-east-1",
         "AWS_TIMEOUT": f"{patience} seconds",
     }
+
+
+@contextmanager
+def only(environ: dict[str, str]) -> Iterator[None]:
+    """Let these be the clouds' variables, and nothing of this machine's own."""
+    before = dict(os.environ)
+    for name in [name for name in os.environ if name.startswith(CLOUDS)]:
+        del os.environ[name]
+    os.environ.update(environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextmanager
@@ -47,7 +63,7 @@ def loopback_s3() -> Iterator[int]:
         port = probe.getsockname()[1]
     server = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        env=environment(f"http://127.0.0.1:{port}"),
+        env={name: value for name, value in os.environ.items() if not name.startswith(CLOUDS)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from flaky_proxy import Faults, FlakyProxy
-from loopback_s3 import BUCKET, environment, loopback_s3
+from loopback_s3 import BUCKET, environment, loopback_s3, only
 from wheels import make_wheel
 
 from wheelsmith.index import Index, Storage, verify
@@ -189,9 +189,9 @@ def main() -> None:
             port = stack.enter_context(loopback_s3())
             faults = Faults({} if calm else BAD_DAY, patience=10)
             proxy = stack.enter_context(FlakyProxy(port, faults))
-            environ, target = environment(proxy.url, patience=10), f"s3://{BUCKET}/index"
-            environ["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
-            os.environ.update(environment(f"http://127.0.0.1:{port}"))
+            target = f"s3://{BUCKET}/index"
+            environ |= environment(proxy.url, patience=10)
+            stack.enter_context(only(environment(f"http://127.0.0.1:{port}")))
         weather = unleash(storm, target, open_storage(target), folder, environ)
     print(json.dumps(asdict(storm) | asdict(weather), indent=1))
     if proxy:
