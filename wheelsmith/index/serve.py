@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-_HTML = "text/html"
+from wheelsmith.index.headers import HTML, SIMPLE_JSON, Headers, headers_of
+
 _V1_HTML = "application/vnd.pypi.simple.v1+html"
-_V1_JSON = "application/vnd.pypi.simple.v1+json"
 _LATEST = {
     "application/vnd.pypi.simple.latest+html": _V1_HTML,
-    "application/vnd.pypi.simple.latest+json": _V1_JSON,
+    "application/vnd.pypi.simple.latest+json": SIMPLE_JSON,
 }
 # The first is what a client gets that has no preference.
-_OFFERED = (_HTML, _V1_HTML, _V1_JSON)
+_OFFERED = (HTML, _V1_HTML, SIMPLE_JSON)
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
@@ -35,7 +35,7 @@ def make_server(root: Path, host: str, port: int) -> ThreadingHTTPServer:
 def negotiate(accept: str) -> str | None:
     """Give the content type for an Accept header, or None when none of ours will do (RFC 9110 §12.5.1)."""
     if not accept.strip():
-        return _HTML
+        return HTML
     weights: dict[str, float] = {}
     for part in accept.split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -87,26 +87,22 @@ class _Handler(BaseHTTPRequestHandler):
         if kind is None:
             self._error(HTTPStatus.NOT_ACCEPTABLE)
             return
-        data = (folder / ("index.json" if kind == _V1_JSON else "index.html")).read_bytes()
+        page = folder / ("index.json" if kind == SIMPLE_JSON else "index.html")
+        data = page.read_bytes()
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-        # no-cache asks again each time and is answered with 304; max-age would hide a new wheel.
-        headers = {"Cache-Control": "no-cache", "ETag": etag, "Vary": "Accept"}
+        headers = {"Cache-Control": self._headers(page).cache_control, "ETag": etag, "Vary": "Accept"}
         if self.headers.get("If-None-Match") == etag:
             self._head(HTTPStatus.NOT_MODIFIED, headers)
             return
-        charset = "; charset=utf-8" if kind != _V1_JSON else ""
+        charset = "; charset=utf-8" if kind != SIMPLE_JSON else ""
         self._head(HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))})
         if self.command == "GET":
             self.wfile.write(data)
 
     def _file(self, path: Path) -> None:
         size = path.stat().st_size
-        kind = {".json": _V1_JSON, ".html": _HTML}.get(path.suffix, "application/octet-stream")
-        headers = {"Content-Type": kind, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
-        if path.is_relative_to(self.root / "files"):
-            headers["Cache-Control"] = "max-age=365000000, immutable"
-            # What lies there as JSON is of other kinds than the pages are.
-            headers["Content-Type"] = "application/json" if path.suffix == ".json" else "application/octet-stream"
+        said = self._headers(path)
+        headers = {"Content-Type": said.content_type, "Accept-Ranges": "bytes", "Cache-Control": said.cache_control}
         span = self._span(size)
         if span is None:
             self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}"})
@@ -124,6 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
                     shutil.copyfileobj(file, self.wfile)
                 else:
                     self.wfile.write(file.read(end - start))
+
+    def _headers(self, path: Path) -> Headers:
+        return headers_of(path.relative_to(self.root).as_posix())
 
     def _span(self, size: int) -> tuple[int, int] | None:
         """Give the bytes asked for, end exclusive; None when there are none such."""

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.address import BUCKETS, shown
 from wheelsmith.index.local import Folder
 from wheelsmith.index.storage import Storage
 
@@ -21,7 +22,15 @@ def open_storage(target: str) -> Storage:
         return Folder(Path(target))
     if scheme == "file":
         return Folder(Path(url2pathname(urlsplit(target).path)))
+    if scheme in BUCKETS:
+        from wheelsmith.index.bucket import open_bucket
+
+        return open_bucket(target)
+    if scheme == "hf":
+        from wheelsmith.index.hub import open_repo
+
+        return open_repo(target)
     raise PackageIndexError(
-        f"{target} is no place for an index",
+        f"{shown(target)} is no place for an index",
         remedy="name a folder, or a URL that begins with s3://, gs://, az:// or hf://",
     )

@@ -7,30 +7,28 @@ left undone shows in no page, and ``repair`` finishes it.
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.converge import AT_ONCE, converge, persist, replace_file
 from wheelsmith.index.entry import Answer, IndexEntry, ProjectState
 from wheelsmith.index.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.pages import project_pages, root_pages
 from wheelsmith.index.state import add_entries, check_project, dump_state, load_state, project_of
-from wheelsmith.index.storage import Conflict, Storage, Stored, T
+from wheelsmith.index.storage import Storage, Stored
 from wheelsmith.index.variants import variants_files
 
 STATE = "_state/"
 LISTING = "_state/.listing.json"
 _KEPT = {LISTING, "_state/.lock"}
-# A file that nothing refers to goes after the grace period; one that is used again before half of it is made new.
+# A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
 GRACE = 7 * 86400.0
-_ATTEMPTS = 100
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +95,13 @@ class Index:
 
     def repair(self) -> tuple[str, ...]:
         """Render whatever is not as the states say, as after a writer was killed; gives the keys that were mended."""
-        return self._storage.transaction(_repair)
+        return self._storage.transaction(lambda storage: _publish_pages(storage, _names(storage)))
 
     def collect(self, *, older_than: float) -> tuple[str, ...]:
         """Remove files that nothing refers to; gives their keys.
 
         :param older_than: seconds of the epoch; younger ones may be about to be published.
+        :raises PackageIndexError: something was published in the moment in which it was collected.
         """
         return self._storage.transaction(lambda storage: _collect(storage, older_than))
 
@@ -118,30 +117,35 @@ def _add(
         new = [replace(offer.entry, upload_time=upload_time) for offer in wanted.get(project, [])]
         return lambda state: add_entries(state, new, answers.get(project, ()))
 
+    # Refused before anything is written, where it is to be refused.
+    known = {project: _load(storage, project)[0] for project in projects}
     for project in projects:
-        # Refused before anything is written, where it is to be refused.
-        add(project)(_load(storage, project)[0])
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(partial(_put_wheel, storage), offers))
-    states = {project: _advance(storage, project, add(project)) for project in projects}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        add(project)(known[project])
+    in_use = {entry.path for state in known.values() for entry in state.entries}
+    aging = time.time() - GRACE / 2
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda o: _put_wheel(storage, o, 0 if o.entry.path in in_use else aging), offers))
+        states = {project: _advance(storage, project, add(project)) for project in projects}
         # Somebody collecting at this moment may have taken an old file of the same content.
-        list(pool.map(partial(_put_wheel, storage), offers))
+        list(pool.map(lambda o: _put_wheel(storage, o, 0), offers))
     _publish_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
 
 
-def _put_wheel(storage: Storage, offer: Offer) -> None:
+def _put_wheel(storage: Storage, offer: Offer, oldest: float) -> None:
     path = offer.entry.path
-    _put(storage, f"{path}.metadata", offer.metadata, len(offer.metadata))
-    _put(storage, path, offer.wheel, offer.entry.size)
+    _put(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), oldest)
+    _put(storage, path, offer.wheel, offer.entry.size, oldest)
 
 
-def _put(storage: Storage, key: str, content: Path | bytes, size: int) -> None:
-    """Write a file under the hash of its content, unless it is there, and will be for a while."""
+def _put(storage: Storage, key: str, content: Path | bytes, size: int, oldest: float) -> None:
+    """Write a file under the hash of its content where it is not there.
+
+    :param oldest: seconds of the epoch; what was written before is written again, and so becomes new.
+    """
     found = storage.look(key)
-    if found is None or found.size != size or found.modified < time.time() - GRACE / 2:
+    if found is None or found.size != size or found.modified < oldest:
         storage.put(key, content)
 
 
@@ -151,10 +155,10 @@ def _advance(storage: Storage, project: str, transition: Callable[[ProjectState]
     def attempt() -> ProjectState:
         state, stored = _load(storage, project)
         following = transition(state)
-        _replace(storage, _state_key(project), stored, dump_state(following))
+        replace_file(storage, _state_key(project), stored, dump_state(following))
         return following
 
-    return _persist(attempt)
+    return persist(attempt)
 
 
 def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
@@ -162,93 +166,64 @@ def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]
     # Project → the tag of the state that its pages were made from, and what the lists say of it.
     listed: dict[str, tuple[str, Listing]] = {}
 
-    def render(project: str) -> list[str]:
-        def pages(stored: Stored | None) -> dict[str, bytes]:
-            state = _parse(storage, project, stored)
-            listed[project] = (stored.tag if stored else "", listing_of(state))
-            for file in variants_files(state):
-                # No page may be ahead of what it names by its hash.
-                _put(storage, file.path, file.data, len(file.data))
-            return project_pages(state)
-
-        return _render(storage, files, _state_key(project), pages)
+    def pages(project: str, stored: Stored | None) -> dict[str, bytes]:
+        state = _read_state(storage.name, project, stored)
+        listed[project] = (stored.tag if stored else "", listing_of(state))
+        for file in variants_files(state):
+            # No page may be ahead of what it names by its hash.
+            _put(storage, file.path, file.data, len(file.data), time.time() - GRACE / 2)
+        return project_pages(state)
 
     def listing_now(project: str) -> Listing:
         stored, (tag, listing) = storage.read(_state_key(project)), listed[project]
-        return listing if stored and stored.tag == tag else listing_of(_parse(storage, project, stored))
+        return listing if stored and stored.tag == tag else listing_of(_read_state(storage.name, project, stored))
 
     def publish_listing() -> None:
-        stored = storage.read(LISTING)
-        now = dict(zip(projects, files.map(listing_now, projects), strict=True))
-        _replace(storage, LISTING, stored, dump_listing(load_listing(stored) | now))
+        # Until there is nothing to change: a state that changed meanwhile may have found the list as it wants it.
+        while True:
+            stored = storage.read(LISTING)
+            now = dict(zip(projects, files.map(listing_now, projects), strict=True))
+            if not replace_file(storage, LISTING, stored, dump_listing(load_listing(stored) | now)):
+                return
 
-    with ThreadPoolExecutor(_AT_ONCE) as rendering, ThreadPoolExecutor(_AT_ONCE) as files:
-        written = list(rendering.map(render, projects))
-        _persist(publish_listing)
-        roots = _render(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
+    with ThreadPoolExecutor(AT_ONCE) as rendering, ThreadPoolExecutor(AT_ONCE) as files:
+        written = list(
+            rendering.map(lambda name: converge(storage, files, _state_key(name), partial(pages, name)), projects)
+        )
+        persist(publish_listing)
+        roots = converge(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
     return (*chain.from_iterable(written), *roots)
-
-
-def _render(
-    storage: Storage, files: Executor, source: str, render: Callable[[Stored | None], dict[str, bytes]]
-) -> list[str]:
-    """Bring pages to what ``render`` makes of ``source``; gives the keys of those that were not so."""
-
-    def attempt() -> list[str]:
-        first = storage.read(source)
-        pages = render(first)
-        keys = list(pages)
-        stored = dict(zip(keys, files.map(storage.read, keys), strict=True))
-        # What the pages are made of is read after their tags: a slow writer cannot put an older page over a newer one.
-        if (now := storage.read(source)) != first:
-            pages |= render(now)
-        written = {key: files.submit(_replace, storage, key, stored[key], pages[key]) for key in keys}
-        # None may still be writing when another attempt begins.
-        wait(written.values())
-        return [key for key, new in written.items() if new.result()]
-
-    return _persist(attempt)
-
-
-def _replace(storage: Storage, key: str, stored: Stored | None, data: bytes) -> bool:
-    if stored and stored.data == data:
-        return False
-    storage.swap(key, data, stored.tag if stored else None)
-    return True
-
-
-def _persist(attempt: Callable[[], T]) -> T:
-    """Do something again as long as others are faster, waiting longer and longer, and not in step with them."""
-    for number in range(_ATTEMPTS):
-        try:
-            return attempt()
-        except Conflict:
-            if number == _ATTEMPTS - 1:
-                raise
-            time.sleep(random.uniform(0, min(2.0, 0.01 * 2**number)))  # noqa: S311  # not a secret
-    raise AssertionError
-
-
-def _repair(storage: Storage) -> tuple[str, ...]:
-    return _publish_pages(storage, _names(storage))
 
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
     old = [item.key for item in storage.listing("") if item.modified < older_than and item.key not in _KEPT]
     # After the listing: what was published meanwhile is then known to be in use.
+    unused = _left(storage, old)
+    gone = []
+    for key in sorted(unused):
+        # Whoever is about to publish a file makes it new first.
+        found = storage.look(key)
+        if found and found.modified < older_than:
+            storage.delete(key)
+            gone.append(key)
+    if lost := sorted(set(gone) - _left(storage, gone)):
+        raise PackageIndexError(
+            f"published in the moment in which they were collected: {', '.join(lost)}", remedy="publish them again"
+        )
+    return tuple(gone)
+
+
+def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
+    """Give the files that nothing refers to; a hidden one is what a killed process was writing."""
     states = _states(storage).values()
     used = {entry.path for state in states for entry in state.entries}
     used |= {file.path for state in states for file in variants_files(state)}
-    gone = [key for key in old if _is_left(key, used)]
-    for key in gone:
-        storage.delete(key)
-    return tuple(sorted(gone))
-
-
-def _is_left(key: str, used: set[str]) -> bool:
-    """Say whether nothing refers to a file; a hidden one is what a killed process was writing."""
-    hidden = key.rpartition("/")[2].startswith(".")
-    return hidden or (key.startswith("files/") and key.removesuffix(".metadata") not in used)
+    return {
+        key
+        for key in keys
+        if key.rpartition("/")[2].startswith(".")
+        or (key.startswith("files/") and key.removesuffix(".metadata") not in used)
+    }
 
 
 def _states(storage: Storage) -> dict[str, ProjectState]:
@@ -262,13 +237,13 @@ def _names(storage: Storage) -> list[str]:
 
 def _load(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
     stored = storage.read(_state_key(project))
-    return _parse(storage, project, stored), stored
+    return _read_state(storage.name, project, stored), stored
 
 
-def _parse(storage: Storage, project: str, stored: Stored | None) -> ProjectState:
+def _read_state(place: str, project: str, stored: Stored | None) -> ProjectState:
     if stored is None:
         return ProjectState(project=project)
-    return load_state(stored.data, f"{storage.name}/{_state_key(project)}")
+    return load_state(stored.data, f"{place}/{_state_key(project)}")
 
 
 def _existing(storage: Storage, project: str) -> ProjectState:

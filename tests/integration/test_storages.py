@@ -1,0 +1,306 @@
+"""What every storage of an index must hold, whatever it is made of."""
+
+import os
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import pytest
+from flaky_proxy import FlakyProxy
+from loopback_gcs import LoopbackGcs
+from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3, only
+from wheels import make_wheel, offer
+
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.index import Conflict, Folder, Index, Staged, verify
+from wheelsmith.index.target import open_storage
+from wheelsmith.model import Cell
+
+NOW = "2026-01-02T03:04:05Z"
+WHEEL = f"files/ab/{'ab' * 32}/k-1!2+cu130.torch2.9-cp39-abi3-manylinux_2_28_x86_64.whl"
+CPU = Cell(torch="2.9", cuda=None, arch="x86_64")
+
+
+@pytest.fixture(scope="module")
+def moto():
+    """A loopback S3 behind a proxy that fails in nothing."""
+    with loopback_s3() as port, FlakyProxy(port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def s3(moto):
+    with only(environment(moto.url)):
+        yield moto
+
+
+@pytest.fixture
+def gcs():
+    with LoopbackGcs() as server, only(server.environ):
+        yield server
+
+
+# Each makes a storage that is empty, for a test of this name.
+def in_folder(request, name, tmp_path):
+    return Folder(tmp_path / "index")
+
+
+def staged(request, name, tmp_path):
+    return Staged(Folder(tmp_path / "index"))
+
+
+def in_s3(request, name, tmp_path):
+    request.getfixturevalue("s3")
+    return open_storage(f"s3://{BUCKET}/{name}")
+
+
+def in_gcs(request, name, tmp_path):
+    request.getfixturevalue("gcs")
+    return open_storage(f"gs://{BUCKET}/{name}")
+
+
+# A transaction of these is seen whole or not at all, so it is the transaction that conflicts and not the file.
+AT_ONCE = [pytest.param(staged, id="staged")]
+FILE_BY_FILE = [
+    pytest.param(in_folder, id="folder"),
+    pytest.param(in_s3, id="s3", marks=needs_s3),
+    pytest.param(in_gcs, id="gcs", marks=needs_s3),
+]
+
+
+@pytest.fixture
+def storage(request, tmp_path):
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return request.param(request, name, tmp_path)
+
+
+every_storage = pytest.mark.parametrize("storage", [*FILE_BY_FILE, *AT_ONCE], indirect=True)
+where_files_conflict = pytest.mark.parametrize("storage", FILE_BY_FILE, indirect=True)
+
+
+@every_storage
+def test_what_is_not_there(storage):
+    assert storage.read("cpu/k/index.html") is None
+    assert storage.look("cpu/k/index.html") is None
+    assert list(storage.listing("files/")) == []
+    storage.delete("cpu/k/index.html")
+
+
+@every_storage
+@pytest.mark.parametrize("content", [b"", b"some\0bytes", b"x" * (11 << 20)], ids=["empty", "small", "in-parts"])
+def test_what_was_put_is_there(content, storage, tmp_path):
+    (tmp_path / "wheel").write_bytes(content)
+    storage.put(WHEEL, tmp_path / "wheel")
+    storage.put(f"{WHEEL}.metadata", content[:100])
+    assert storage.read(WHEEL).data == content
+    assert storage.look(WHEEL).size == len(content)
+    assert {(item.key, item.size) for item in storage.listing("files/")} == {
+        (WHEEL, len(content)),
+        (f"{WHEEL}.metadata", len(content[:100])),
+    }
+    storage.delete(WHEEL)
+    assert storage.read(WHEEL) is None
+    assert [item.key for item in storage.listing("files/")] == [f"{WHEEL}.metadata"]
+
+
+@every_storage
+def test_a_file_that_is_put_again_is_new_again(storage):
+    storage.put(WHEEL, b"wheel")
+    first = storage.look(WHEEL).modified
+    time.sleep(1.1)  # HTTP's dates are whole seconds
+    storage.put(WHEEL, b"wheel")
+    assert storage.look(WHEEL).modified > first or first == float("inf")
+
+
+@every_storage
+def test_a_listing_is_of_all_keys_that_begin_so(storage):
+    keys = ["_state/k.json", "_state/k-more.json", "_state/other.json", "_states/k.json", "cpu/index.html"]
+    for key in keys:
+        storage.swap(key, key.encode(), None)
+    for prefix in ("_state/", "_state/k", "_state/k.json", "_st", "", "nothing/", "cpu/index.html/"):
+        found = {item.key: item.size for item in storage.listing(prefix)}
+        assert found == {key: len(key) for key in keys if key.startswith(prefix)}
+
+
+@every_storage
+def test_a_change_gives_another_tag(storage):
+    storage.swap("_state/k.json", b"1", None)
+    one = storage.read("_state/k.json")
+    storage.swap("_state/k.json", b"2", one.tag)
+    two = storage.read("_state/k.json")
+    assert (one.data, two.data) == (b"1", b"2")
+    assert two.tag != one.tag or isinstance(storage, Staged)
+
+
+@where_files_conflict
+def test_only_one_of_two_changes_is_made(storage):
+    storage.swap("_state/k.json", b"1", None)
+    one = storage.read("_state/k.json")
+    with pytest.raises(Conflict):
+        storage.swap("_state/k.json", b"made again", None)
+    storage.swap("_state/k.json", b"2", one.tag)
+    with pytest.raises(Conflict):
+        storage.swap("_state/k.json", b"too late", one.tag)
+    assert storage.read("_state/k.json").data == b"2"
+    two = storage.read("_state/k.json")
+    storage.delete("_state/k.json")
+    with pytest.raises(Conflict):
+        storage.swap("_state/k.json", b"of what is gone", two.tag)
+    assert storage.read("_state/k.json") is None
+
+
+@where_files_conflict
+def test_counting_together_loses_no_count(storage):
+    threads, each = 4, 4
+    storage.swap("_state/count.json", b"0", None)
+
+    def count(_):
+        for _ in range(each):
+            while True:
+                now = storage.read("_state/count.json")
+                more = ("_state/count.json", b"%d" % (int(now.data) + 1), now.tag)
+                try:
+                    storage.transaction(lambda inner, more=more: inner.swap(*more))
+                    break
+                except Conflict:
+                    continue
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(count, range(threads)))
+    assert storage.read("_state/count.json").data == str(threads * each).encode()
+
+
+@every_storage
+def test_a_transaction_gives_what_its_work_gives(storage):
+    def work(inner):
+        inner.swap("_state/k.json", b"1", None)
+        return inner.read("_state/k.json").data
+
+    assert storage.transaction(work) == b"1"
+    assert storage.read("_state/k.json").data == b"1"
+
+
+@every_storage
+def test_an_index_can_live_there(storage, tmp_path):
+    index = Index(storage)
+    wheels = [offer(make_wheel(tmp_path, name, "1+cpu.torch2.9"), CPU) for name in ("a", "b")]
+    index.add(wheels[:1], upload_time=NOW)
+    index.add(wheels, upload_time=NOW)
+    assert verify(storage) == ()
+    assert index.repair() == ()
+    storage.delete("cpu/a/index.html")
+    assert index.repair() == ("cpu/a/index.html",)
+    storage.put(WHEEL, b"nobody's")
+    gone = index.collect(older_than=time.time() + 3600)
+    assert gone == () if isinstance(storage, Staged) else (WHEEL,)
+    assert verify(storage) == ()
+
+
+@where_files_conflict
+def test_staging_changes_nothing_beneath(storage, tmp_path):
+    wheels = [offer(make_wheel(tmp_path, name, "1+cpu.torch2.9"), CPU) for name in ("a", "b")]
+    Index(storage).add(wheels[:1], upload_time=NOW)
+    before = {item.key for item in storage.listing("")}
+    above = Staged(storage)
+    Index(above).add(wheels[1:], upload_time=NOW)
+    assert verify(above) == ()
+    assert {item.key for item in storage.listing("")} == before
+    assert {write.key for write in above.writes} - before
+
+
+BUCKETS = [pytest.param(in_s3, id="s3"), pytest.param(in_gcs, id="gcs")]
+in_every_bucket = pytest.mark.parametrize("storage", BUCKETS, indirect=True)
+
+
+def headers(request, storage, key):
+    if storage.name.startswith("s3"):
+        port = request.getfixturevalue("s3").upstream
+    else:
+        port = request.getfixturevalue("gcs").server_address[1]
+    url = f"http://127.0.0.1:{port}/{storage.name.partition('://')[2]}/{quote(key)}"
+    # moto wants to see a name, and believes it.
+    signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=AKIALOOPBACK/20260102/us-east-1/s3/aws4_request"}
+    request = urllib.request.Request(url, headers=signed)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+        return answer.headers["Content-Type"], answer.headers["Cache-Control"]
+
+
+@needs_s3
+@in_every_bucket
+def test_a_bucket_serves_what_installers_need(request, storage, tmp_path):
+    Index(storage).add([offer(make_wheel(tmp_path, "k", "1+cpu.torch2.9"), CPU)], upload_time=NOW)
+    entry = Index(storage).state("k").entries[0]
+    page = "cpu/k/index.json"
+    # Every write has to say it again.
+    storage.swap(page, storage.read(page).data + b"\n", storage.read(page).tag)
+    forever = "max-age=365000000, immutable"
+    for key, expected in {
+        "cpu/k/index.html": ("text/html; charset=utf-8", "no-cache"),
+        page: ("application/vnd.pypi.simple.v1+json", "no-cache"),
+        "_state/k.json": ("application/json", "no-cache"),
+        entry.path: ("application/octet-stream", forever),
+        f"{entry.path}.metadata": ("text/plain; charset=utf-8", forever),
+    }.items():
+        assert headers(request, storage, key) == expected
+    (tmp_path / "big").write_bytes(b"x" * (6 << 20))
+    storage.put(WHEEL, tmp_path / "big")
+    assert headers(request, storage, WHEEL) == ("application/octet-stream", forever)
+
+
+@needs_s3
+@pytest.mark.parametrize("target", ["s3://nosuch-bucket/x", "gs://nosuch-bucket/x"])
+def test_a_bucket_that_is_not_there_is_no_empty_index(request, target):
+    request.getfixturevalue("s3" if target.startswith("s3") else "gcs")
+    storage = open_storage(target)
+    for work in (
+        lambda: storage.read("simple/index.html"),
+        lambda: list(storage.listing("_state/")),
+        lambda: storage.put("files/x", b"x"),
+        lambda: storage.swap("_state/x.json", b"x", None),
+        lambda: Index(storage).states(),
+    ):
+        with pytest.raises(PackageIndexError, match="there is no such bucket") as caught:
+            work()
+        assert "nosuch-bucket" in caught.value.remedy
+
+
+@needs_s3
+def test_a_host_that_ignores_preconditions_is_refused(s3, tmp_path):
+    s3.blind = True
+    try:
+        storage = open_storage(f"s3://{BUCKET}/blind")
+        with pytest.raises(PackageIndexError, match="ignores If-Match or If-None-Match"):
+            Index(storage).add([offer(make_wheel(tmp_path, "k", "1"), CPU)], upload_time=NOW)
+        assert Index(storage).states() == {}
+    finally:
+        s3.blind = False
+
+
+@needs_s3
+def test_a_profile_is_read_where_boto3_is_there(s3, tmp_path):
+    pytest.importorskip("boto3")
+    (tmp_path / "credentials").write_text("[ada]\naws_access_key_id = AKIAOFADA\naws_secret_access_key = hunter2\n")
+    kept = {k: v for k, v in os.environ.items() if k in {"AWS_ENDPOINT_URL", "AWS_REGION"}}
+    profile = {"AWS_PROFILE": "ada", "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")}
+    with only(kept | profile):
+        open_storage(f"s3://{BUCKET}/profile").put("files/x", b"x")
+    assert "AKIAOFADA" in s3.keys
+    with only(kept | profile | {"AWS_PROFILE": "nobody"}), pytest.raises(PackageIndexError, match="nobody") as caught:
+        open_storage(f"s3://{BUCKET}/profile")
+    assert "hunter2" not in f"{caught.value}{caught.value.remedy}"
+
+
+@needs_s3
+def test_a_network_that_is_down_is_one_error(s3):
+    with only(environment("http://127.0.0.1:9") | {"AWS_SECRET_ACCESS_KEY": "hunter2"}):
+        storage = open_storage(f"s3://{BUCKET}/down")
+        with pytest.raises(PackageIndexError, match="does not answer") as caught:
+            storage.read("simple/index.html")
+    assert "hunter2" not in f"{caught.value}{caught.value.remedy}"
+
+
+@needs_s3
+def test_a_wheel_that_went_away_is_one_error(s3, tmp_path):
+    with pytest.raises(PackageIndexError, match="not there any more"):
+        open_storage(f"s3://{BUCKET}/gone").put(WHEEL, tmp_path / "gone.whl")

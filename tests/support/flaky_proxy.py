@@ -1,0 +1,151 @@
+"""A reverse proxy before a loopback S3 that answers as a bad day would: 409, 412, 500, 503, silence and lost answers.
+
+It also lets one write through at a time, since moto compares and then swaps without keeping others out between.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+_NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
+_CODES = {409: "ConditionalRequestConflict", 412: "PreconditionFailed", 500: "InternalError", 503: "SlowDown"}
+
+
+@dataclass
+class Faults:
+    """Which request goes wrong: of every kind, each so-many-th of those that it can happen to.
+
+    :param every: kind → period. The kinds are statuses (``409``, ``412``, ``500``, ``503``), answered without doing
+        anything; and ``silence``, ``500-done``, ``silence-done`` and ``cut-done``, of which the last three have done
+        what was asked. 409 and 412 befall conditional writes only.
+    :param patience: seconds after which the client gives up waiting; silence lasts longer.
+    """
+
+    every: dict[str, int] = field(default_factory=dict)
+    patience: float = 0.0
+    seen: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next(self, *, conditional: bool) -> str | None:
+        """Give what is to befall a request."""
+        with self.lock:
+            for kind, period in self.every.items():
+                if kind in {"409", "412"} and not conditional:
+                    continue
+                self.seen[kind] += 1
+                if self.seen[kind] % period == 0:
+                    self.done[kind] += 1
+                    return kind
+        return None
+
+
+class FlakyProxy(ThreadingHTTPServer):
+    """Forwards to ``upstream``; counts the answers that came from there, and knows whose requests they were.
+
+    While it is ``blind`` it drops preconditions, as some hosts do.
+    """
+
+    request_queue_size = 512
+    daemon_threads = True
+
+    def __init__(self, upstream: int, faults: Faults | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.upstream = upstream
+        self.faults = faults or Faults()
+        self.answers: Counter[str] = Counter()
+        self.keys: set[str] = set()
+        self.blind = False
+        self.writing = threading.Lock()
+        self.stopped = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client that was killed hangs up in the middle."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FlakyProxy
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        conditional = self.command == "PUT" and ("If-Match" in self.headers or "If-None-Match" in self.headers)
+        fault = self.server.faults.next(conditional=conditional) or ""
+        key = (self.headers.get("Authorization") or "").partition("Credential=")[2].partition("/")[0]
+        self.server.keys.add(key)
+        if fault in {"409", "412", "500", "503"}:
+            self._fail(int(fault))
+            return
+        if fault == "silence":
+            self._hang_up(self.server.faults.patience * 1.5)
+            return
+        status, headers, data = self._forward(body)
+        self.server.answers[f"{self.command} {status}"] += 1
+        if fault == "500-done":
+            self._fail(500)
+        elif fault == "silence-done":
+            self._hang_up(self.server.faults.patience * 1.5)
+        elif fault == "cut-done":
+            self._hang_up(0)
+        else:
+            self._answer(status, headers, data)
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  # http.server's names
+
+    def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        if self.command in {"GET", "HEAD"}:
+            return self._ask(body)
+        with self.server.writing:
+            return self._ask(body)
+
+    def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.upstream, timeout=60)
+        try:
+            dropped = ("if-match", "if-none-match") if self.server.blind else ()
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
+            connection.request(self.command, self.path, body, headers)
+            response = connection.getresponse()
+            answered = [(name, value) for name, value in response.getheaders() if name.lower() not in _NOT_FORWARDED]
+            return response.status, answered, response.read()
+        finally:
+            connection.close()
+
+    def _fail(self, status: int) -> None:
+        data = f"<?xml version='1.0'?><Error><Code>{_CODES[status]}</Code><Message>injected</Message></Error>".encode()
+        self._answer(status, [("Content-Type", "application/xml")], b"" if self.command == "HEAD" else data)
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            if name.lower() != "content-length":
+                self.send_header(name, value)
+        # The answer to HEAD has a length, but no content.
+        length = {name.lower(): value for name, value in headers}.get("content-length") if not data else len(data)
+        self.send_header("Content-Length", str(length or 0))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _hang_up(self, after: float) -> None:
+        self.server.stopped.wait(after)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's name
+        """Say nothing."""

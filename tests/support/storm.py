@@ -1,0 +1,204 @@
+"""Many publishers at once, some of them killed, over a connection that fails: nothing may be lost.
+
+    python tests/support/storm.py --to folder|s3 --publishers 32 --wheels 20 [--projects 4] [--kills 24]
+
+prints what happened, and fails where a promise was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from flaky_proxy import Faults, FlakyProxy
+from loopback_s3 import BUCKET, environment, loopback_s3, only
+from wheels import make_wheel
+
+from wheelsmith.index import Index, Storage, verify
+
+SUPPORT = Path(__file__).parent
+# On average one request in a dozen goes wrong.
+BAD_DAY = {
+    "409": 11,
+    "412": 7,
+    "500": 53,
+    "503": 61,
+    "500-done": 47,
+    "silence": 211,
+    "silence-done": 197,
+    "cut-done": 67,
+}
+
+
+@dataclass
+class Storm:
+    """What is to happen.
+
+    :param batch: how many wheels a publisher adds at a time.
+    :param projects: over how many projects the wheels are spread.
+    :param kills: how many publishers are killed; every other one of them is run again.
+    """
+
+    publishers: int
+    wheels: int
+    batch: int
+    projects: int
+    kills: int
+    seed: int = 1
+
+
+@dataclass
+class Weather:
+    """What happened."""
+
+    seconds: float = 0.0
+    killed: int = 0
+    run_again: int = 0
+    abandoned: int = 0
+    reported: int = 0
+    lost: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    mended: int = 0
+    wrong: tuple[str, ...] = ()
+    mended_again: tuple[str, ...] = ()
+    found: int = 0
+
+
+def make_wheels(folder: Path, storm: Storm) -> None:
+    """Make each publisher's wheels; the last is the same for all."""
+    for number in range(storm.publishers):
+        for piece in range(storm.wheels - 1):
+            compute = "cu130" if piece % 2 else "cpu"
+            make_wheel(folder / f"{number}", f"k{piece % storm.projects}", f"{number}.{piece}+{compute}.torch2.9")
+    shared = make_wheel(folder / "shared", "k0", "1!1+cpu.torch2.9")
+    for number in range(storm.publishers):
+        (folder / f"{number}").mkdir(exist_ok=True)
+        os.link(shared, folder / f"{number}" / shared.name)
+
+
+def unleash(storm: Storm, target: str, storage: Storage, folder: Path, environ: dict[str, str]) -> Weather:
+    """Run the publishers, kill some, repair, and see what is there."""
+    weather = Weather()
+    make_wheels(folder, storm)
+    publish_all(storm, target, folder, environ, weather)
+    index = Index(storage)
+    weather.mended = len(index.repair())
+    weather.wrong = verify(storage)
+    weather.mended_again = index.repair()
+    there = {entry.filename for state in index.states().values() for entry in state.entries}
+    reported = {line for path in folder.glob("*.journal") for line in path.read_text().split() if line.endswith(".whl")}
+    weather.found, weather.reported, weather.lost = len(there), len(reported), sorted(reported - there)
+    return weather
+
+
+class Crowd:
+    """The publishers of a storm, each a process."""
+
+    def __init__(self, storm: Storm, target: str, folder: Path, environ: dict[str, str]) -> None:
+        self.storm, self.target, self.folder = storm, target, folder
+        path = os.pathsep.join([str(SUPPORT), *filter(None, [environ.get("PYTHONPATH")])])
+        self.environ = {**environ, "PYTHONPATH": path}
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, number: int) -> None:
+        arguments = [self.target, self.folder / f"{number}", self.folder / f"{number}.journal", str(self.storm.batch)]
+        with (self.folder / f"{number}.log").open("w") as log:
+            self.running[number] = subprocess.Popen(
+                [sys.executable, SUPPORT / "publisher.py", *arguments], env=self.environ, stderr=log
+            )
+
+    def has(self, number: int, word: str) -> bool:
+        journal = self.folder / f"{number}.journal"
+        return journal.exists() and word in journal.read_text().split()
+
+    def gather(self) -> None:
+        """Wait until all are ready, and let them go."""
+        for number in range(self.storm.publishers):
+            self.start(number)
+        while not all(self.has(number, "ready") or process.poll() for number, process in self.running.items()):
+            time.sleep(0.05)
+        (self.folder / "go").touch()
+
+    def bury(self, weather: Weather) -> None:
+        """Forget those who ended, and keep what those said who failed."""
+        for number, process in list(self.running.items()):
+            if process.poll() is not None:
+                del self.running[number]
+                if process.returncode:
+                    weather.failed.append((self.folder / f"{number}.log").read_text())
+
+    def strike(self, chance: random.Random, weather: Weather) -> None:
+        """Kill one that is at work; every other one is run again."""
+        victims = [number for number in self.running if self.has(number, "begun") and not self.has(number, "end")]
+        if not victims:
+            return
+        time.sleep(chance.uniform(0, 0.3))
+        number = chance.choice(victims)
+        self.running[number].kill()
+        if self.running[number].wait() == 0:
+            return
+        weather.killed += 1
+        del self.running[number]
+        if weather.killed % 2:
+            self.start(number)
+            weather.run_again += 1
+        else:
+            weather.abandoned += 1
+
+
+def publish_all(storm: Storm, target: str, folder: Path, environ: dict[str, str], weather: Weather) -> None:
+    crowd, chance = Crowd(storm, target, folder, environ), random.Random(storm.seed)
+    crowd.gather()
+    begin = time.monotonic()
+    while crowd.running:
+        crowd.bury(weather)
+        if weather.killed < storm.kills:
+            crowd.strike(chance, weather)
+        time.sleep(0.02)
+    weather.seconds = round(time.monotonic() - begin, 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--to", choices=("folder", "s3"), required=True)
+    parser.add_argument("--publishers", type=int, default=32)
+    parser.add_argument("--wheels", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=20)
+    parser.add_argument("--projects", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--calm", action="store_true", help="inject nothing")
+    asked = vars(parser.parse_args())
+    to, calm = asked.pop("to"), asked.pop("calm")
+    storm = Storm(**asked)
+    from wheelsmith.index.target import open_storage
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="storm-")))
+        environ, target, proxy = dict(os.environ), str(folder / "index"), None
+        if to == "s3":
+            port = stack.enter_context(loopback_s3())
+            faults = Faults({} if calm else BAD_DAY, patience=10)
+            proxy = stack.enter_context(FlakyProxy(port, faults))
+            target = f"s3://{BUCKET}/index"
+            environ |= environment(proxy.url, patience=10)
+            stack.enter_context(only(environment(f"http://127.0.0.1:{port}")))
+        weather = unleash(storm, target, open_storage(target), folder, environ)
+    print(json.dumps(asdict(storm) | asdict(weather), indent=1))
+    if proxy:
+        print(json.dumps({"injected": proxy.faults.done, "answers": proxy.answers}, indent=1, sort_keys=True))
+    if weather.lost or weather.failed or weather.wrong or weather.mended_again:
+        sys.exit("promises were broken")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Bring files to what they should be, while others do the same: nobody waits for anybody, and the newest state wins."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, wait
+from itertools import count
+
+from wheelsmith.index.storage import Conflict, Storage, Stored, T
+
+# Somebody wins every race, so a writer gives up only where it loses for absurdly long.
+_PATIENCE = 900.0
+_LONGEST_PAUSE = 2.0
+AT_ONCE = 8
+
+
+class _Pages:
+    """The pages that a file asks for; they are rendered again when it is another."""
+
+    def __init__(self, storage: Storage, source: str, render: Callable[[Stored | None], dict[str, bytes]]) -> None:
+        self._storage, self._source, self._render = storage, source, render
+        self._stored = storage.read(source)
+        self.pages = render(self._stored)
+
+    def follow(self) -> bool:
+        """Look at the file again; says whether it is another."""
+        before, self._stored = self._stored, self._storage.read(self._source)
+        if self._stored == before:
+            return False
+        self.pages = self._render(self._stored)
+        return True
+
+
+def converge(
+    storage: Storage, files: Executor, source: str, render: Callable[[Stored | None], dict[str, bytes]]
+) -> list[str]:
+    """Bring pages to what ``render`` makes of the file ``source``; gives the keys of those that were not so.
+
+    :param files: reads and writes several pages at once.
+    """
+    wanted = _Pages(storage, source, render)
+    written: set[str] = set()
+
+    def write(key: str, found: Stored | None) -> None:
+        if key in wanted.pages and replace_file(storage, key, found, wanted.pages[key]):
+            written.add(key)
+
+    def attempt() -> None:
+        while True:
+            keys = sorted(wanted.pages)
+            found = dict(zip(keys, files.map(storage.read, keys), strict=True))
+            # Rendered after the tags were read, so a slow writer cannot put an older page over a newer one.
+            wanted.follow()
+            writing = [files.submit(write, key, found[key]) for key in keys]
+            # None may still be writing when another attempt begins.
+            wait(writing)
+            for one in writing:
+                one.result()
+            # Whoever changed the source meanwhile may have found the pages as they should be, before ours came.
+            if not wanted.follow():
+                return
+
+    persist(attempt)
+    return sorted(written)
+
+
+def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes) -> bool:
+    """Give a file its next content, if that is another; says whether it is.
+
+    :param stored: what it was when the next content was made from it.
+    :raises Conflict: it is something else by now.
+    """
+    if stored and stored.data == data:
+        return False
+    storage.swap(key, data, stored.tag if stored else None)
+    return True
+
+
+def persist(attempt: Callable[[], T]) -> T:
+    """Do something again as long as others are faster, waiting longer and longer, and not in step with them."""
+    give_up = time.monotonic() + _PATIENCE
+    for number in count():
+        try:
+            return attempt()
+        except Conflict:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.01 * 2 ** min(number, 10))))  # noqa: S311  # not a secret
+    raise AssertionError
