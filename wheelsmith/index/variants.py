@@ -45,7 +45,7 @@ class VariantsFile:
 def variants_files(state: ProjectState) -> tuple[VariantsFile, ...]:
     """Give the file of every version that has variant wheels on a page."""
     found = []
-    for version, entries in by_version(entry for entry in state.entries if roots(entry)).items():
+    for version, entries in by_version(entry for entry in state.entries if entry.variant and roots(entry)).items():
         name, written, _ = entries[0].filename.split("-", 2)
         file = VariantsFile(
             version=version,
