@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
@@ -15,18 +17,24 @@ from wheelsmith import __version__
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import (
     Answer,
+    Build,
     Folder,
     Index,
     IndexEntry,
+    NoBuild,
     NoWheel,
     Offer,
     Provenance,
+    build_layout,
+    kernel_branch,
+    kernel_version,
     read_metadata,
     requires_torch,
 )
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file
+from wheelsmith.wheel.archive import open_wheel
 
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{2,3}\d)(\.torch(?P<torch>\d+\.\d+))?")
 _ARCHS = ("x86_64", "aarch64")
@@ -41,6 +49,51 @@ class Release:
 
     offers: tuple[Offer, ...]
     answers: dict[str, tuple[Answer, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubBuilds:
+    """What the ``kernels`` library is to find beside the wheels.
+
+    :param left_out: wheel → why it has no build.
+    """
+
+    builds: tuple[Build, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def hub_builds(offers: Sequence[Offer], target: str) -> Iterator[HubBuilds]:
+    """Lay wheels out for the ``kernels`` library, as files that are there as long as the block runs.
+
+    :param target: where they will be published; only a kernel repo of the Hub takes builds, others get none.
+    :raises WheelError: a wheel cannot be read.
+    """
+    branch = kernel_branch(target)
+    if branch is None:
+        yield HubBuilds()
+        return
+    builds, left_out = [], {}
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
+        for number, offer in enumerate(offers):
+            try:
+                builds += _unpack(offer, branch, Path(scratch) / str(number))
+            except NoBuild as reason:
+                left_out[offer.entry.filename] = str(reason)
+        yield HubBuilds(builds=tuple(builds), left_out=left_out)
+
+
+def _unpack(offer: Offer, branch: str, folder: Path) -> list[Build]:
+    if branch[:1] == "v" and branch[1:].isdigit() and int(branch[1:]) != kernel_version(offer.entry):
+        raise NoBuild(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
+    variants: dict[str, dict[str, Path]] = {}
+    for key, data in build_layout(open_wheel(offer.wheel).files, offer.entry).items():
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        _, variant, inside = key.split("/", 2)
+        variants.setdefault(variant, {})[inside] = path
+    return [Build(variant=name, filename=offer.entry.filename, files=files) for name, files in variants.items()]
 
 
 def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[Offer, ...]:
