@@ -20,6 +20,7 @@ from wheelsmith.index.hub_client import (
     ask,
     ask_once,
     no_branch,
+    not_writable,
     parse_target,
     pause,
     unreachable,
@@ -173,33 +174,41 @@ class HubRepo:
         return True
 
     def _commit_writes(self, writes: Sequence[Write], parent: str | None) -> None:
-        from huggingface_hub import CommitOperationAdd
+        from huggingface_hub.errors import RepositoryNotFoundError
 
         operations = [_operation(self._place.folder, write) for write in writes]
-        additions = [operation for operation in operations if isinstance(operation, CommitOperationAdd)]
-        repo, kind, branch = self._place.repo, self._place.kind, self._place.branch
         title, body = _message(writes)
 
         def commit() -> None:
-            self._api.preupload_lfs_files(
-                repo,
-                additions,
-                repo_type=kind,
-                revision=branch,
-                free_memory=False,
-                gitignore_content=_IGNORE_NOTHING,
-            )
-            self._api.create_commit(
-                repo,
-                operations,
-                commit_message=title,
-                commit_description=body,
-                repo_type=kind,
-                revision=branch,
-                parent_commit=parent,
-            )
+            try:
+                self._upload(operations)
+                self._api.create_commit(
+                    self._place.repo,
+                    operations,
+                    commit_message=title,
+                    commit_description=body,
+                    repo_type=self._place.kind,
+                    revision=self._place.branch,
+                    parent_commit=parent,
+                )
+            except RepositoryNotFoundError:
+                # It was there a moment ago; to writers without a token the Hub says that it is not.
+                raise not_writable(self._place) from None
 
         ask_once(self._place, commit)
+
+    def _upload(self, operations: Sequence[CommitOperationAdd | CommitOperationDelete]) -> None:
+        """Send what git does not hold itself, before the commit that refers to it."""
+        from huggingface_hub import CommitOperationAdd
+
+        self._api.preupload_lfs_files(
+            self._place.repo,
+            [operation for operation in operations if isinstance(operation, CommitOperationAdd)],
+            repo_type=self._place.kind,
+            revision=self._place.branch,
+            free_memory=False,
+            gitignore_content=_IGNORE_NOTHING,
+        )
 
     def _fetch(self, key: str) -> Stored | None:
         from huggingface_hub import get_session, hf_hub_url
@@ -215,7 +224,8 @@ class HubRepo:
         )
 
         def fetch() -> Stored | None:
-            response = get_session().get(url, headers=build_hf_headers(library_name="wheelsmith"))
+            headers = build_hf_headers(token=self._api.token, library_name="wheelsmith")
+            response = get_session().get(url, headers=headers)
             try:
                 hf_raise_for_status(response)
             except EntryNotFoundError:
@@ -279,7 +289,7 @@ def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperatio
 
 def _message(writes: Sequence[Write]) -> tuple[str, str]:
     """Give the title and the body of a commit: the wheels in it, for whoever reads the history."""
-    wheels = [write.key.rpartition("/")[2] for write in writes if write.key.endswith(".whl") and write.content]
+    wheels = sorted(write.key.rpartition("/")[2] for write in writes if write.key.endswith(".whl") and write.content)
     more = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""
     title = f"Add {wheels[0]}{more}" if wheels else "Update the index"
     return title, "\n".join(wheels)

@@ -126,7 +126,9 @@ def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
     except (PackageIndexError, Passing):
         raise
     except Exception as error:  # noqa: BLE001  # which HTTP library the client uses, and so what it raises, is its affair
-        raise _judged(place, error) from None
+        # Of a file that could not be sent, the client tells only that; why is beneath.
+        wrapped = isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception)
+        raise _judged(place, error.__cause__ if wrapped else error) from None
 
 
 def pause(number: int) -> float:
@@ -176,6 +178,14 @@ def no_branch(place: HubPlace) -> PackageIndexError:
     )
 
 
+def not_writable(place: HubPlace, said: str = "") -> PackageIndexError:
+    """Give the error of an account without rights."""
+    return PackageIndexError(
+        f"this account may not write to {place.name}{said}",
+        remedy="hf auth login with a token that may write, or set HF_TOKEN",
+    )
+
+
 def _judged_status(place: HubPlace, status: int, message: str | None) -> Exception:
     said = _harmless(message)
     if status == HTTPStatus.PRECONDITION_FAILED:
@@ -185,10 +195,7 @@ def _judged_status(place: HubPlace, status: int, message: str | None) -> Excepti
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Passing(f"the Hub answered {status}{said}")
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return PackageIndexError(
-            f"this account may not write to {place.name}{said}",
-            remedy="hf auth login with a token that may write, or set HF_TOKEN",
-        )
+        return not_writable(place, said)
     return PackageIndexError(f"the Hub refused with {status} for {place.name}{said}", remedy="see what it says")
 
 
