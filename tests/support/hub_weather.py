@@ -20,6 +20,7 @@ class Weather:
     :param lagging: of all questions for a branch's head, those answered with the head before it.
     :param unread: of all files that are asked for, those answered with 503.
     :param planned: what happens to the first commits, before chance takes over.
+    :param late: how many of the first questions for a head are answered with the one before it.
     """
 
     seed: int = 0
@@ -31,6 +32,7 @@ class Weather:
     lagging: float = 0
     unread: float = 0
     planned: list[str] = field(default_factory=list)
+    late: int = 0
     happened: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,6 +53,10 @@ class Weather:
         return ""
 
     def lags(self) -> bool:
+        with self._lock:
+            if self.late:
+                self.late -= 1
+                return True
         return self._falls("lagging")
 
     def unreadable(self) -> bool:

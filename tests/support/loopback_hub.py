@@ -159,9 +159,10 @@ class Handler(BaseHTTPRequestHandler):
         )
 
     def _refs(self, repo: Repo):
+        late = self.hub.weather.lags()
+
         def seen(oid: str) -> str:
-            parent = repo.commits[oid].parent
-            return parent if parent and self.hub.weather.lags() else oid
+            return (late and repo.commits[oid].parent) or oid
 
         branches = [
             {"name": name, "ref": f"refs/heads/{name}", "targetCommit": seen(oid)}
