@@ -37,6 +37,13 @@ found["variants"] = {
 json.dump(found, sys.stdout)
 """
 
+# huggingface_hub takes a snapshot for whole only when every file of the repo is there; load_kernel asks for all of it.
+WHOLE = """
+import sys
+from huggingface_hub import snapshot_download
+snapshot_download("org/affine", repo_type="kernel", revision=sys.argv[1])
+"""
+
 LOCKED = """
 import sys, torch
 from pathlib import Path
@@ -137,7 +144,9 @@ def test_the_library_loads_what_was_published(hub, kernels_python, torch_python,
         kernels_python, torch_python, hub, tmp_path, kernels_python.with_name("kernels"), "lock", ".", cwd=project
     )
     assert locked.returncode == 0, locked.stderr
-    assert hub.repos["org/affine"].branches["v1"] in (project / "kernels.lock").read_text()
+    commit = hub.repos["org/affine"].branches["v1"]
+    assert commit in (project / "kernels.lock").read_text()
+    run(kernels_python, torch_python, hub, tmp_path, "-c", WHOLE, commit).check_returncode()
     offline = run(kernels_python, torch_python, hub, tmp_path, "-c", LOCKED, cwd=project, HF_HUB_OFFLINE="1")
     assert (offline.stdout, offline.returncode) == ("OK\n", 0), offline.stderr
 

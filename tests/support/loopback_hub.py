@@ -61,7 +61,6 @@ class Hub:
             "HF_ENDPOINT": self.endpoint,
             "HF_HOME": str(home),
             "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
             **more,
         }
 
