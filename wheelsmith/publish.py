@@ -1,56 +1,29 @@
-"""What goes into an index: the wheels of a run, another index's wheels, or wheels that somebody else made."""
+"""Put a release into an index, and into a kernel repo of the Hub what the ``kernels`` library loads besides."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from packaging.metadata import parse_email
-from packaging.utils import canonicalize_name
-from packaging.version import Version
-
-from wheelsmith import __version__
-from wheelsmith.errors import PackageIndexError, Place, WheelError
 from wheelsmith.index import (
-    Answer,
-    Folder,
+    Build,
     Index,
     IndexEntry,
-    NoWheel,
+    NoBuild,
     Offer,
-    Provenance,
     Storage,
+    add_release,
+    build_layout,
+    kernel_branch,
+    kernel_version,
     project_of,
-    read_metadata,
-    requires_torch,
 )
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
-from wheelsmith.record import canonical_digest
-from wheelsmith.store import Store, StoredWheel
-from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
-from wheelsmith.wheel import make_variant, read_variant, wheel_file
-
-_LOCAL = re.compile(r"(?P<compute>cpu|cu\d{2,3}\d)(\.torch(?P<torch>\d+\.\d+))?")
-_ARCHS = ("x86_64", "aarch64")
-# Raised when the same wheel gives a variant wheel of other bytes than before.
-_VARIANT_RECIPE = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """What is to be published together.
-
-    :param answers: project → what became of the cells that have no wheel.
-    """
-
-    offers: tuple[Offer, ...]
-    answers: dict[str, tuple[Answer, ...]]
+from wheelsmith.release import Release
+from wheelsmith.wheel.archive import open_wheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,187 +34,67 @@ class Published:
     known: tuple[IndexEntry, ...]
 
 
-def publish(storage: Storage, release: Release) -> Published:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubBuilds:
+    """What the ``kernels`` library is to find beside the wheels.
+
+    :param left_out: wheel → why it has no build.
+    """
+
+    builds: tuple[Build, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def publish(storage: Storage, release: Release, builds: Sequence[Build] = ()) -> Published:
     """Add a release to an index, as of now.
 
+    :param builds: what the ``kernels`` library is to find beside the wheels.
     :raises PackageIndexError: a file name is there with other bytes, or the index cannot be written.
     """
     index = Index(storage)
     before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    entries = index.add(release.offers, answers=release.answers, upload_time=now)
+    entries = add_release(storage, release.offers, builds, answers=release.answers, upload_time=now)
     return Published(
         new=tuple(entry for entry in entries if entry.filename not in before),
         known=tuple(entry for entry in entries if entry.filename in before),
     )
 
 
+@contextmanager
+def hub_builds(offers: Sequence[Offer], target: str) -> Iterator[HubBuilds]:
+    """Lay wheels out for the ``kernels`` library, as files that are there as long as the block runs.
+
+    :param target: where they will be published; only a kernel repo of the Hub takes builds, others get none.
+    :raises WheelError: a wheel cannot be read.
+    """
+    branch = kernel_branch(target)
+    if branch is None:
+        yield HubBuilds()
+        return
+    builds, left_out = [], {}
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
+        # A variant wheel has the content of the plain one beside it.
+        for number, offer in enumerate(offer for offer in offers if offer.entry.variant is None):
+            try:
+                builds += _unpack(offer, branch, Path(scratch) / str(number))
+            except NoBuild as reason:
+                left_out[offer.entry.filename] = str(reason)
+        yield HubBuilds(builds=tuple(builds), left_out=left_out)
+
+
+def _unpack(offer: Offer, branch: str, folder: Path) -> list[Build]:
+    if branch[:1] == "v" and branch[1:].isdigit() and int(branch[1:]) != kernel_version(offer.entry):
+        raise NoBuild(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
+    variants: dict[str, dict[str, Path]] = {}
+    for key, data in build_layout(open_wheel(offer.wheel).files, offer.entry).items():
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        _, variant, inside = key.split("/", 2)
+        variants.setdefault(variant, {})[inside] = path
+    return [Build(variant=name, filename=offer.entry.filename, files=files) for name, files in variants.items()]
+
+
 def _projects(release: Release) -> set[str]:
     return {project_of(offer.entry.filename) for offer in release.offers}
-
-
-def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[Offer, ...]:
-    """Give each wheel of a run once, with every cell that it serves."""
-    served: dict[str, list[Cell]] = {}
-    for result in results:
-        if result.wheel:
-            served.setdefault(result.plan_digest, []).append(result.cell)
-    made = {plan.build_digest: plan for plan in reversed(plans)}
-    offers = []
-    for digest, cells in served.items():
-        if stored := store.find(digest):
-            offers.append(_offer(stored.path, stored.wheel, tuple(cells), made[digest]))
-    return tuple(offers)
-
-
-def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[Offer, ...]:
-    """Give the variant wheel beside each plain one that is for a compute platform; the store keeps them, too.
-
-    :param work: a folder for this.
-    :raises WheelError: a plain wheel cannot be read.
-    """
-    made = []
-    for offer in offers:
-        name = read_wheel_name(offer.entry.filename)
-        version = variant_version(str(name.version))
-        if version is None:
-            continue
-        variant = variant_for(str(name.version.local).partition(".")[0], offer.entry.gpu_archs)
-        kept = _variant_wheel(offer, variant, version, store, work)
-        known = offer.entry
-        beside = _offer(kept.path, kept.wheel, known.cells, None)
-        entry = replace(beside.entry, gpu_archs=known.gpu_archs, provenance=known.provenance, variant_of=known.filename)
-        made.append(replace(beside, entry=entry))
-    return tuple(made)
-
-
-def _variant_wheel(offer: Offer, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
-    metadata = dump_variants([variant]).decode()
-    digest = canonical_digest([_VARIANT_RECIPE, offer.entry.sha256, version, metadata])
-    if kept := store.find(digest):
-        return kept
-    with tempfile.TemporaryDirectory(dir=work) as folder:
-        wheel = make_variant(offer.wheel, variant, version, Path(folder))
-        return store.put(digest, wheel, wheel_file(wheel))
-
-
-def unserved_cells(
-    plans: Sequence[BuildPlan], results: Sequence[BuildResult], excluded: Sequence[Excluded]
-) -> dict[str, tuple[Answer, ...]]:
-    """Give why the other cells of a run have no wheel, by project; a run without any plan has no project."""
-    if not plans:
-        return {}
-    version = Version(plans[0].wheel.version).public
-    failed = [
-        Answer(
-            cell=result.cell,
-            version=version,
-            status=NoWheel.FAILED,
-            reason=f"{result.failure.stage}: {result.failure.message}",
-            tail=result.failure.tail,
-        )
-        for result in results
-        if result.status is Status.FAILED and result.failure
-    ]
-    left_out = [
-        Answer(cell=item.cell, version=version, status=NoWheel.EXCLUDED, reason=item.reason) for item in excluded
-    ]
-    return {plans[0].wheel.distribution: (*failed, *left_out)}
-
-
-def release_of(folder: Path) -> Release:
-    """Give all that an index in a folder holds.
-
-    :raises PackageIndexError: there is no index, or it is broken.
-    """
-    states = Index(Folder(folder)).states()
-    if not states:
-        raise PackageIndexError(f"there is no index in {folder}", remedy="build one: wheelsmith build-matrix")
-    offers = []
-    for entry in (entry for state in states.values() for entry in state.entries):
-        wheel = folder / entry.path
-        try:
-            metadata = wheel.with_name(f"{wheel.name}.metadata").read_bytes()
-        except OSError as error:
-            raise PackageIndexError(
-                f"{entry.filename}.metadata cannot be read: {error.strerror}",
-                remedy=f"see what else is missing: wheelsmith index verify {folder}",
-            ) from None
-        offers.append(Offer(entry=entry, wheel=wheel, metadata=metadata))
-    answers = {name: state.answers for name, state in states.items() if state.answers}
-    return Release(offers=tuple(offers), answers=answers)
-
-
-def foreign_wheel(path: Path) -> Offer:
-    """Give a wheel that wheelsmith need not have made; which cells it serves is read from its local version.
-
-    :raises WheelError: it cannot be read as a wheel, or is not what its file name says.
-    """
-    offer = _offer(path, wheel_file(path), _cells_of(path.name), None)
-    _check_names(offer)
-    return offer
-
-
-def _check_names(offer: Offer) -> None:
-    """Refuse what installers would disagree on, or would put beside another torch than it was built for."""
-    filename, (said, _) = offer.entry.filename, parse_email(offer.metadata)
-    name = read_wheel_name(filename)
-    # pip finds no wheel where METADATA has another version; uv installs it.
-    if (canonicalize_name(said.get("name", "")), said.get("version")) != (name.project, str(name.version)):
-        raise WheelError(
-            f"METADATA says {said.get('name')} {said.get('version')}",
-            where=Place(file=filename),
-            remedy="build it with that version: to rename the file is not enough",
-        )
-    local, torch = _LOCAL.fullmatch(name.version.local or ""), offer.entry.requires_torch
-    if local and local["torch"] and torch not in {None, f"=={local['torch']}.*"}:
-        raise WheelError(
-            f"the version says torch {local['torch']}, Requires-Dist says torch{torch}",
-            where=Place(file=filename),
-            remedy=f"build it with Requires-Dist: torch=={local['torch']}.*",
-        )
-
-
-def _offer(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> Offer:
-    metadata = read_metadata(path, file.filename)
-    if hashlib.sha256(metadata).hexdigest() != file.metadata_sha256:
-        raise PackageIndexError(f"{path} changed while it was being read")
-    entry = IndexEntry(
-        filename=file.filename,
-        sha256=file.sha256,
-        size=file.size,
-        requires_python=file.requires_python,
-        metadata_sha256=file.metadata_sha256,
-        upload_time="",
-        cells=cells,
-        requires_torch=requires_torch(metadata),
-        gpu_archs=plan.wheel.gpu_archs if plan else (),
-        variant=read_variant(path),
-        provenance=_provenance(plan) if plan else None,
-    )
-    return Offer(entry=entry, wheel=path, metadata=metadata)
-
-
-def _provenance(plan: BuildPlan) -> Provenance:
-    return Provenance(
-        cell=plan.cell.id,
-        source=plan.source,
-        toolkit=plan.cuda.version if plan.cuda else None,
-        compiler=plan.toolset.version if plan.toolset else None,
-        image=plan.image.digest if plan.image else None,
-        plan_digest=plan.build_digest,
-        wheelsmith=__version__,
-    )
-
-
-def _cells_of(filename: str) -> tuple[Cell, ...]:
-    """Read ``+cu130.torch2.11`` as the cells that it names; other local versions name none."""
-    name = read_wheel_name(filename)
-    match = _LOCAL.fullmatch(name.version.local or "")
-    if not match or not match["torch"]:
-        return ()
-    compute = match["compute"]
-    cuda = None if compute == "cpu" else f"{compute[2:-1]}.{compute[-1]}"
-    platforms = {tag.platform for tag in name.tags}
-    archs = [arch for arch in _ARCHS if "any" in platforms or any(p.endswith(f"_{arch}") for p in platforms)]
-    return tuple(Cell(torch=match["torch"], cuda=cuda, arch=arch) for arch in archs)

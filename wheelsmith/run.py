@@ -21,8 +21,9 @@ from wheelsmith.index import Folder, IndexEntry
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.publish import Release, built_wheels, publish, unserved_cells, variant_wheels
+from wheelsmith.publish import publish
 from wheelsmith.recipe import PhaseKind
+from wheelsmith.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.schedule import Build, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.tasks import Demand, Task

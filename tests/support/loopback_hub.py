@@ -1,52 +1,47 @@
-"""A Hub on this machine, as much of it as huggingface_hub asks for when it fetches a kernel.
+"""A Hub on this machine, as much of it as huggingface_hub asks for when it fetches from a repo or commits to one.
 
-Each folder under the root is a repo, ``org/name``. ``python loopback_hub.py FOLDER --port 8090`` serves it by hand.
+Each folder under the root is a kernel repo, ``org/name``. ``python loopback_hub.py FOLDER --port 8090`` serves it by
+hand. Large files travel as LFS: clients must run with ``HF_HUB_DISABLE_XET=1``.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-_API = re.compile(r"/api/(?P<kind>kernels|models)/(?P<repo>[^/]+/[^/]+)(?P<rest>/.*)?")
-_FILE = re.compile(r"(?:/kernels)?/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+import hub_writes
+from hub_repos import Commit, Refused, Repo, folders, git_hash, is_large, sha256, written_date
+from hub_weather import Weather
 
-
-@dataclass
-class Repo:
-    """One repo: what its files hold, and the names of its one commit."""
-
-    files: dict[str, bytes]
-    branches: tuple[str, ...] = ("main", "v1")
-    kind: str = "kernels"
-    token: str | None = None
-    # Path → what is sent in its place, or a status.
-    faults: dict[str, bytes | int] = field(default_factory=dict)
-
-    @property
-    def commit(self) -> str:
-        content = json.dumps(sorted((name, hashlib.sha256(data).hexdigest()) for name, data in self.files.items()))
-        return hashlib.sha1(content.encode()).hexdigest()  # as git's commits look
+KINDS = ("models", "datasets", "spaces", "kernels")
 
 
 @dataclass
 class Hub:
-    """Repos by name, and every request that came."""
+    """Repos by name, and every request that came.
+
+    :param trusted: organizations whose kernels are loaded without a question.
+    :param silent: set, and commits are taken and never answered.
+    :param page: entries in one answer to a listing.
+    """
 
     repos: dict[str, Repo] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
+    trusted: set[str] = field(default_factory=set)
+    weather: Weather = field(default_factory=Weather)
     down: bool = False
+    silent: bool = False
+    page: int = 1000
     endpoint: str = ""
+    closing: threading.Event = field(default_factory=threading.Event)
 
     def add_folder(self, name: str, folder: Path) -> Repo:
         files = {
@@ -54,12 +49,25 @@ class Hub:
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         }
-        self.repos[name] = Repo(files=files)
+        return self.add(name, files=files)
+
+    def add(self, name: str, *, kind: str = "kernels", files: dict[str, bytes] | None = None, **more) -> Repo:
+        self.repos[name] = Repo(first=files or {}, kind=kind, **more)
         return self.repos[name]
 
+    def environment(self, home: Path, **more: str) -> dict[str, str]:
+        """Give what a client needs in its environment: the client reads it when it is imported."""
+        return {
+            "HF_ENDPOINT": self.endpoint,
+            "HF_HOME": str(home),
+            "HF_HUB_DISABLE_XET": "1",
+            **more,
+        }
 
-class _Handler(BaseHTTPRequestHandler):
+
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     hub: Hub
 
     def do_HEAD(self):
@@ -68,95 +76,193 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self._answer()
 
-    def _answer(self):
-        path = unquote(urlsplit(self.path).path)
-        self.hub.requests.append(f"{self.command} {path}")
-        self.hub.tokens.append(self.headers.get("Authorization", ""))
-        if self.hub.down:
-            return self._send(503, b"down")
-        if match := _API.fullmatch(path):
-            return self._api(match["kind"], match["repo"], match["rest"] or "")
-        if match := _FILE.fullmatch(path):
-            return self._file(match["repo"], match["revision"], match["path"])
-        return self._send(404, b"")
+    def do_POST(self):
+        self._answer()
 
-    def _repo(self, name: str, kind: str | None) -> Repo | None:
+    def do_PUT(self):
+        self._answer()
+
+    def _answer(self):
+        url = urlsplit(self.path)
+        self.hub.requests.append(f"{self.command} {unquote(url.path)}")
+        self.hub.tokens.append(self.headers.get("Authorization", ""))
+        self.query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        self.body = self._read_body()
+        if self.body is None:
+            self.close_connection = True  # the client was killed while it sent
+            return
+        try:
+            self._dispatch([unquote(part) for part in url.path.split("/")[1:]])
+        except Refused as refused:
+            headers = {"X-Error-Code": refused.code} if refused.code else {}
+            self.send(refused.status, json.dumps({"error": refused.message}).encode(), headers)
+
+    def _dispatch(self, parts: list[str]):
+        if self.hub.down:
+            raise Refused(503, "down")
+        if parts[:3] == ["api", "repos", "create"]:
+            return hub_writes.create_repo(self)
+        if parts[:2] == ["api", "organizations"]:
+            return self.say(
+                {"name": parts[2], "fullname": parts[2], "trustedKernelPublisher": parts[2] in self.hub.trusted}
+            )
+        if parts[0] == "lfs":
+            return hub_writes.store_large(self, "/".join(parts[1:3]), parts[3], verify=parts[4:] == ["verify"])
+        if parts[0] == "api" and len(parts) > 3 and parts[1] in KINDS:
+            repo = self._repo("/".join(parts[2:4]), parts[1])
+            return self._api(repo, "/".join(parts[2:4]), parts[4] if parts[4:] else "", parts[5:])
+        kind = parts.pop(0) if parts[0] in KINDS else "models"
+        if parts[2:5] == ["info", "lfs", "objects"] and parts[1].endswith(".git"):
+            name = f"{parts[0]}/{parts[1].removesuffix('.git')}"
+            return hub_writes.offer_uploads(self, name, self._repo(name, kind))
+        if parts[2:3] == ["resolve"]:
+            return self._file(self._repo("/".join(parts[:2]), kind), parts[3], "/".join(parts[4:]))
+        raise Refused(404)
+
+    def _repo(self, name: str, kind: str) -> Repo:
         repo = self.hub.repos.get(name)
-        if repo is None or (kind and repo.kind != kind):
-            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-            return None
+        if repo is None or repo.kind != kind:
+            raise Refused(404, "Repository not found", "RepoNotFound")
         if repo.token and self.headers.get("Authorization") != f"Bearer {repo.token}":
-            self._send(401, b"{}", {"X-Error-Code": "RepoNotFound"})
-            return None
+            raise Refused(401, "Invalid username or password.", "RepoNotFound")
         return repo
 
-    def _revision(self, repo: Repo, revision: str) -> bool:
-        if revision in {*repo.branches, repo.commit}:
-            return True
-        self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
-        return False
-
-    def _api(self, kind: str, name: str, rest: str):
-        repo = self._repo(name, kind)
-        if repo is None:
-            return
-        action, _, revision = rest.strip("/").partition("/")
-        revision = revision.split("/")[0] or "main"
-        if not self._revision(repo, revision):
-            return
+    def _api(self, repo: Repo, name: str, action: str, rest: list[str]):
+        if self.command == "POST" and action != "paths-info":
+            return hub_writes.change(self, repo, name, action, rest)
+        if action == "refs":
+            return self._refs(repo)
+        commit = repo.at(rest[0] if rest else "main")
         if action == "tree":
-            answer = [
-                {"type": "file", "path": path, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
-                for path, data in repo.files.items()
-            ]
-        else:
-            siblings = [{"rfilename": path} for path in repo.files]
-            answer = {"id": name, "sha": repo.commit, "private": False, "tags": [], "downloads": 0, "likes": 0}
-            answer["siblings"] = siblings
-        self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
+            return self._tree(repo, commit, "/".join(rest[1:]))
+        if action == "paths-info":
+            paths = parse_qs(self.body.decode()).get("paths", [])
+            return self.say([repo.described(commit, path) for path in paths if path in commit.files])
+        if action == "commits":
+            return self.say(
+                [
+                    {"id": c.oid, "title": c.title, "date": written_date(c.when), "authors": [], "message": ""}
+                    for c in repo.history(rest[0])
+                ]
+            )
+        return self.say(
+            {
+                "id": name,
+                "sha": commit.oid,
+                "private": False,
+                "tags": [],
+                "downloads": 0,
+                "likes": 0,
+                "siblings": [{"rfilename": path} for path in commit.files],
+            }
+        )
 
-    def _file(self, name: str, revision: str, path: str):
-        repo = self._repo(name, None)
-        if repo is None or not self._revision(repo, revision):
-            return None
+    def _refs(self, repo: Repo):
+        late = self.hub.weather.lags()
+
+        def seen(oid: str) -> str:
+            return (late and repo.commits[oid].parent) or oid
+
+        branches = [
+            {"name": name, "ref": f"refs/heads/{name}", "targetCommit": seen(oid)}
+            for name, oid in repo.branches.items()
+        ]
+        self.say({"branches": branches, "tags": [], "converts": []})
+
+    def _tree(self, repo: Repo, commit: Commit, folder: str):
+        start = f"{folder}/" if folder else ""
+        paths = sorted(path for path in commit.files if path.startswith(start))
+        if not paths and folder:
+            raise Refused(404, "Entry not found", "EntryNotFound")
+        inside = folders(paths) - folders([f"{start}x"])
+        if self.query.get("recursive") != "true":
+            paths = [path for path in paths if "/" not in path[len(start) :]]
+            inside = {path for path in inside if "/" not in path[len(start) :]}
+        expand = self.query.get("expand") == "true"
+        page = min(self.hub.page, 50) if expand else self.hub.page
+        first = int(self.query.get("cursor", 0))
+        entries = [*sorted(inside), *paths][first : first + page]
+        answer = [
+            {"type": "directory", "path": path, "oid": git_hash(path.encode()), "size": 0}
+            if path in inside
+            else repo.described(commit, path, expand=expand)
+            for path in entries
+        ]
+        headers = {}
+        if first + page < len(inside) + len(paths):
+            query = urlencode({**self.query, "cursor": first + page})
+            headers["Link"] = f'<{self.hub.endpoint}{urlsplit(self.path).path}?{query}>; rel="next"'
+        self.say(answer, headers)
+
+    def _file(self, repo: Repo, revision: str, path: str):
+        commit = repo.at(revision)
         fault = repo.faults.get(path)
         if isinstance(fault, int):
-            return self._send(fault, b"")
-        data = repo.files.get(path)
+            raise Refused(fault)
+        if self.hub.weather.unreadable():
+            raise Refused(503, "try again")
+        data = commit.files.get(path)
         if data is None:
-            return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
-        headers = {
-            "X-Repo-Commit": repo.commit,
-            "ETag": f'"{hashlib.sha1(data).hexdigest()}"',
-            "Accept-Ranges": "bytes",
-        }
-        self._send(200, data if fault is None else fault, headers, length=len(data))
+            raise Refused(404, "Entry not found", "EntryNotFound")
+        tag = sha256(data) if is_large(data[:512], len(data)) else git_hash(data)
+        headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{tag}"', "Accept-Ranges": "bytes"}
+        self.send(200, data if fault is None else fault, headers, length=len(data))
 
-    def _send(self, status: int, data: bytes, headers: dict[str, str] | None = None, length: int | None = None):
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data) if length is None else length))
-        for key, value in (headers or {}).items():
-            self.send_header(key, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data)
-            if length is not None and length != len(data):
-                self.close_connection = True
+    def _read_body(self) -> bytes | None:
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            chunks = []
+            while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
+                chunks.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(chunks)
+        length = int(self.headers.get("Content-Length") or 0)
+        try:
+            data = self.rfile.read(length)
+        except OSError:
+            return None
+        return data if len(data) == length else None
+
+    def say(self, answer: object, headers: dict[str, str] | None = None):
+        self.send(200, json.dumps(answer).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+    def send(self, status: int, data: bytes, headers: dict[str, str] | None = None, length: int | None = None):
+        try:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data) if length is None else length))
+            for key, value in (headers or {}).items():
+                self.send_header(key, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data)
+                if length is not None and length != len(data):
+                    self.close_connection = True
+        except OSError:
+            self.close_connection = True  # the client was killed while it waited
 
     def log_message(self, *_):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    # Many clients knock at once.
+    request_queue_size = 256
+
+    def handle_error(self, *_):
+        pass  # a client that was killed is no error of ours
+
+
 @contextmanager
 def serve(hub: Hub, port: int = 0) -> Iterator[Hub]:
     """Serve a hub for as long as the block runs."""
-    server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (_Handler,), {"hub": hub}))
+    server = Server(("127.0.0.1", port), type("Handler", (Handler,), {"hub": hub}))
     hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield hub
     finally:
+        hub.closing.set()
         server.shutdown()
         server.server_close()
 

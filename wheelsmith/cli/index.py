@@ -12,7 +12,8 @@ from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.errors import ExitCode
 from wheelsmith.index import GRACE, Index, ProjectStatus, open_storage, set_status, unyank, verify, yank
-from wheelsmith.publish import Release, foreign_wheel, publish
+from wheelsmith.publish import publish
+from wheelsmith.release import Release, foreign_wheel
 
 
 @click.group("index")

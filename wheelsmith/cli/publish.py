@@ -10,7 +10,8 @@ import click
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index import Write
-from wheelsmith.publish import Published, publish, release_of
+from wheelsmith.publish import Published, hub_builds, publish
+from wheelsmith.release import release_of
 
 
 @click.command("publish")
@@ -32,13 +33,17 @@ def command(*, target: str, folder: Path, dry_run: bool, as_json: bool) -> None:
     """
     release = release_of(folder)
     opened = open_index(target, dry_run=dry_run)
-    published = publish(opened.used, release)
+    with hub_builds(release.offers, target) as beside:
+        published = publish(opened.used, release, beside.builds)
     if as_json:
-        click.echo(json.dumps(_json(opened.name, published, opened.writes), indent=1))
+        data = _json(opened.name, published, opened.writes)
+        click.echo(json.dumps({**data, "without_hub_build": beside.left_out}, indent=1))
         return
     show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}", err=True)
+    for filename, reason in beside.left_out.items():
+        click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
     verb = "would be new" if dry_run else "new"
     click.echo(f"{len(published.new)} wheels {verb}, {len(published.known)} were there: {opened.name}", err=True)
 

@@ -1,0 +1,29 @@
+"""Publish what an index in a folder holds to a Hub repo: ``python hub_publish.py FOLDER TARGET``.
+
+A process of its own, for the client reads its environment when it is imported.
+"""
+
+import sys
+from pathlib import Path
+
+from wheelsmith.index import add_release
+from wheelsmith.index.target import open_storage
+from wheelsmith.publish import hub_builds
+from wheelsmith.release import release_of
+
+
+def main(folder: str, target: str) -> None:
+    release = release_of(Path(folder))
+    with hub_builds(release.offers, target) as builds:
+        add_release(
+            open_storage(target),
+            release.offers,
+            builds.builds,
+            upload_time="2026-01-02T03:04:05Z",
+            answers=release.answers,
+        )
+    print(*sorted(build.variant for build in builds.builds), *builds.left_out.values(), sep="\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
