@@ -139,7 +139,7 @@ def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
 
 
 def _judge_age_and_size(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
-    if page.kind == "json" and link.size is None:
+    if page.kind == "json" and link.size is None and not page.mistyped:
         message = "files have no size, which version 1.1 of the API and later must have"
         yield finding("no-size", Severity.WARNING, message, shown, (UV,))
     if link.upload_time is None:

@@ -88,14 +88,15 @@ def finding(
 
 
 def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Make one of findings that differ only in their place, and sort: the worst first, else as they came."""
-    kept: dict[tuple[object, ...], Finding] = {}
-    for item in findings:
-        key = (item.rule, item.severity, item.message, item.hurts, item.host)
-        before = kept.get(key)
-        if before is None:
-            kept[key] = item
-        elif item.places[0] not in before.places:
-            kept[key] = replace(before, places=before.places + item.places)
+    """Make one of findings that differ only in their place, and sort: the worst first, else as they came.
+
+    A fault is as bad as it is at its worst place, which stands first.
+    """
     order = list(Severity)
-    return tuple(sorted(kept.values(), key=lambda item: order.index(item.severity)))
+    worst_first = sorted(findings, key=lambda item: order.index(item.severity))
+    kept: dict[tuple[object, ...], Finding] = {}
+    for item in worst_first:
+        before = kept.setdefault((item.rule, item.message, item.host), item)
+        places = before.places + tuple(place for place in item.places if place not in before.places)
+        kept[item.rule, item.message, item.host] = replace(before, places=places)
+    return tuple(kept.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -83,6 +83,15 @@ def read_page(exchange: Exchange) -> Page:
     if exchange.media == JSON:
         return _read_json(exchange)
     return _read_html(exchange)
+
+
+def guess_page(exchange: Exchange) -> Page | None:
+    """Read a page by its looks, where its content type is wrong: the faults behind that one are worth finding too."""
+    looks = JSON if exchange.body.lstrip()[:1] == b"{" else "text/html"
+    try:
+        return read_page(replace(exchange, headers={**exchange.headers, "content-type": looks}))
+    except Unreadable:
+        return None
 
 
 def _read_json(exchange: Exchange) -> Page:

@@ -69,11 +69,11 @@ def _missing(visit: PageVisit) -> Finding:
     # Nothing is installed through the list of projects; mirrors and people read it.
     severity = Severity.ERROR if visit.project else Severity.WARNING
     what, hurts = ("the page of a project", BOTH) if visit.project else ("the list of projects", ("mirrors",))
-    if visit.inside is not None and visit.inside.ok:
-        message = f"{what} is not found at its folder, only at index.html inside"
-        return finding("folder-index", severity, message, visit.pip, hurts)
     if visit.pip.failure:
         return finding("no-answer", severity, f"{what} does not come: {visit.pip.failure}", visit.pip, hurts)
+    if visit.inside is not None and visit.inside.ok:
+        message = "a page is not found at its folder, only at index.html inside"
+        return finding("folder-index", severity, message, visit.pip, hurts)
     if visit.pip.status in _REFUSED:
         message = f"{what} is refused with {visit.pip.status}"
         return finding("refused", severity, message, visit.pip, hurts)
@@ -110,11 +110,13 @@ def _refuses(client: str, exchange: Exchange) -> bool:
 
 
 def _judge_negotiation(visit: PageVisit) -> Iterator[Finding]:
+    if visit.pip.media not in ACCEPTED:
+        return
     varies = {field.strip().lower() for field in visit.pip.headers.get("vary", "").split(",")}
     if visit.html.ok and visit.html.media == JSON:
         message = "who takes HTML alone is sent JSON"
         yield finding("only-json", Severity.WARNING, message, visit.html, ("pip before 22.2", "browsers"))
-    negotiates = visit.html.ok and visit.pip.media != visit.html.media and visit.pip.media in ACCEPTED
+    negotiates = visit.html.ok and visit.pip.media != visit.html.media
     if negotiates:
         for exchange in (visit.pip, visit.html):
             vary = {field.strip().lower() for field in exchange.headers.get("vary", "").split(",")}
@@ -124,7 +126,7 @@ def _judge_negotiation(visit: PageVisit) -> Iterator[Finding]:
                 )
                 yield finding("vary", Severity.WARNING, message, exchange, ("caches", "CDNs"))
                 break
-    elif visit.pip.media != JSON and visit.pip.media in ACCEPTED:
+    elif visit.pip.media != JSON:
         message = (
             "there is no JSON: pip cannot honour --uploaded-prior-to, and newer parts of the standard have no HTML"
         )
@@ -148,7 +150,7 @@ def _judge_slash(visit: PageVisit) -> Iterator[Finding]:
     others = ("--find-links", "browsers")
     if bare is None:
         return
-    if not bare.ok:
+    if not bare.ok and origin(bare.final) == origin(bare.url):
         message = f"without the slash at its end, a page is answered with {bare.answer.removeprefix('status ')}"
         yield finding("no-slash", Severity.ADVICE, message, bare, others)
     elif origin(bare.final) != origin(bare.url):

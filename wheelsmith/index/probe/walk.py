@@ -15,10 +15,10 @@ from wheelsmith.index.probe.caching import judge_page_caching, judge_wheel_cachi
 from wheelsmith.index.probe.contents import judge_contents
 from wheelsmith.index.probe.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEPT, Exchange, without_credentials
 from wheelsmith.index.probe.fetch import Bounds, Fetcher, Spent, fetching
-from wheelsmith.index.probe.finding import Diagnosis, Finding, Severity, finding, merged
+from wheelsmith.index.probe.finding import BOTH, Diagnosis, Finding, Severity, finding, merged
 from wheelsmith.index.probe.hosts import host_of
-from wheelsmith.index.probe.page import Link, Page, Unreadable, read_page
-from wheelsmith.index.probe.reach import judge_absent, judge_reach, judge_transport, readable
+from wheelsmith.index.probe.page import Link, Page, guess_page
+from wheelsmith.index.probe.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.probe.visit import PageVisit, WheelVisit
 from wheelsmith.index.probe.wheels import Unopened, judge_wheel, metadata_of
 
@@ -71,17 +71,21 @@ class _Walk:
         self._roots: list[str] = []
         self._seen_wheels: set[str] = set()
         self._platforms: set[str] = set()
+        self._asked_for_projects = False
         self._pages = 0
 
     def go(self) -> Diagnosis:
         first = self._fetcher.page(self._url, accept=BROWSER_ACCEPT)
-        if first.failure:
+        if first.failure and not first.hops:
             raise PackageIndexError(
                 f"{self._url} cannot be reached: {first.failure}", remedy="mend the URL or the network"
             )
         try:
             self._findings += judge_transport(self._url, first)
             self._all_roots()
+            if not self._asked_for_projects:
+                message = "no page of a project was found, so next to nothing was judged"
+                self._findings.append(finding("no-project", Severity.ERROR, message, first, BOTH))
         except Spent as spent:
             self._unexamined.append(f"the rest: {spent}")
         return Diagnosis(
@@ -131,10 +135,9 @@ class _Walk:
             self._judge(judge_absent(self._ask(f"{root}{_ABSENT}/")))
 
     def _listed(self, visit: PageVisit) -> tuple[str, ...]:
-        try:
-            names = read_page(visit.pip).names if visit.pip.ok else ()
-        except Unreadable:
-            names = ()
+        shown = visit.inside if visit.inside is not None and visit.inside.ok else visit.pip
+        page = guess_page(shown) if shown.ok else None
+        names = page.names if page else ()
         if visit.pip.truncated:
             self._unexamined.append(f"{visit.pip.url}: only the first {self._bounds.page // 2**20} MiB were read")
         strange = [name for name in names if not is_normalized_name(canonicalize_name(name))]
@@ -145,6 +148,7 @@ class _Walk:
         return tuple(dict.fromkeys(honest))[: self._scope.most_projects]
 
     def _project(self, url: str, name: str) -> bool:
+        self._asked_for_projects = True
         visit = self._visit(url, name)
         self._judge(judge_reach(visit), judge_page_caching(visit), judge_contents(visit))
         if not visit.pip.ok:
@@ -152,7 +156,7 @@ class _Walk:
         self._pages += 1
         if visit.pip.truncated:
             self._unexamined.append(f"{url}: it is larger than {self._bounds.page // 2**20} MiB")
-        page = readable(visit.pip) or readable(visit.html)
+        page = guess_page(visit.pip)
         if page is not None:
             self._platforms |= _platforms(page)
             self._wheels(page, visit.pip)

@@ -50,8 +50,9 @@ def judge_wheel(visit: WheelVisit) -> Iterator[Finding]:
         return
     yield from _judge_bytes(visit)
     yield from _judge_side_car(visit)
-    yield from _judge_metadata(visit)
-    yield from _judge_ranges(visit)
+    if not _encoding(visit.whole):
+        yield from _judge_metadata(visit)
+        yield from _judge_ranges(visit)
     yield from _judge_head(visit)
     if is_downgraded(visit.whole):
         message = "a wheel is redirected from https to http"
@@ -122,8 +123,6 @@ def _judge_side_car(visit: WheelVisit) -> Iterator[Finding]:
 
 
 def _judge_metadata(visit: WheelVisit) -> Iterator[Finding]:
-    if _encoding(visit.whole):
-        return
     try:
         metadata = metadata_of(visit)
     except Unopened as error:
