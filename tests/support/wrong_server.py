@@ -46,7 +46,7 @@ Change = Callable[[Answer], Answer]
 def serving(root: Path) -> Iterator[str]:
     """Serve a folder as ``wheelsmith serve`` does."""
     server = make_server(root, "127.0.0.1", 0)
-    with _running(server):
+    with running(server):
         yield f"http://127.0.0.1:{server.server_address[1]}"
 
 
@@ -74,12 +74,13 @@ def spoiled(root: Path, fault: Fault, host: str = "127.0.0.1", prefix: str = "")
 
         handler = type("_Spoiled", (_Handler,), {"answer": staticmethod(answer)})
         server = ThreadingHTTPServer((host, 0), handler)
-        with _running(server):
+        with running(server):
             yield f"http://{host}:{server.server_address[1]}{prefix}"
 
 
 @contextmanager
-def _running(server: ThreadingHTTPServer) -> Iterator[None]:
+def running(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Let a server answer in a thread of its own."""
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

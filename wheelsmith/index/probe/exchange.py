@@ -13,6 +13,7 @@ UV_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1
 BROWSER_ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
+Origin = tuple[str, str, int | None]
 ACCEPTED = ("text/html", HTML, JSON)
 _OK = range(200, 300)
 
@@ -78,7 +79,7 @@ def without_credentials(url: str) -> str:
         return url.rpartition("@")[2]
 
 
-def origin(url: str) -> tuple[str, str, int | None]:
+def origin(url: str) -> Origin:
     """Give scheme, host and port; a port that is the scheme's own is None."""
     parts = urlsplit(url)
     usual = {"http": 80, "https": 443}.get(parts.scheme)

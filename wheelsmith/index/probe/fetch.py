@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index.probe.exchange import Exchange, origin, without_credentials
+from wheelsmith.index.probe.exchange import Exchange, Origin, origin, without_credentials
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS = 10  # as uv; pip follows 30
 _SHOWN = ("accept", "accept-encoding", "range", "if-none-match", "if-modified-since")
-_CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +49,13 @@ class Spent(Exception):
 class Fetcher:
     """Asks each question once, and keeps the account."""
 
-    def __init__(self, client: httpx.Client, bounds: Bounds, credentials: tuple[str, str] | None, home: str) -> None:
+    def __init__(
+        self, client: httpx.Client, bounds: Bounds, credentials: tuple[str, str] | None, home: Origin
+    ) -> None:
         self._client = client
         self._bounds = bounds
         self._credentials = credentials
-        self._home = origin(home)
+        self._home = home
         self._deadline = time.monotonic() + bounds.time
         self._known: dict[tuple[object, ...], Exchange] = {}
         self._bytes = 0
@@ -120,7 +121,8 @@ class Fetcher:
                 status, headers = response.status_code, {k.lower(): v for k, v in response.headers.items()}
                 if status in _REDIRECTS and (location := headers.get("location")) is not None:
                     return replace(record, status=status, headers=headers), location
-                chunks = response.iter_bytes(_CHUNK) if decoded else response.iter_raw(_CHUNK)
+                # Without a size of its own, each chunk comes as it arrives, so that a drip is noticed.
+                chunks = response.iter_bytes() if decoded else response.iter_raw()
                 body, truncated = self._read(chunks, most)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             return replace(record, failure=_reason(error)), None
@@ -157,8 +159,8 @@ def fetching(url: str, bounds: Bounds) -> Iterator[Fetcher]:
     import httpx
 
     try:
-        parts = httpx.URL(url)
-    except httpx.InvalidURL as error:
+        parts, home = httpx.URL(url), origin(without_credentials(url))
+    except (httpx.InvalidURL, ValueError) as error:
         raise PackageIndexError(f"{without_credentials(url)} is no URL: {error}") from None
     if parts.scheme not in {"http", "https"} or not parts.host:
         raise PackageIndexError(
@@ -168,7 +170,7 @@ def fetching(url: str, bounds: Bounds) -> Iterator[Fetcher]:
     credentials = (parts.username, parts.password) if parts.username or parts.password else _netrc(parts.host)
     headers = {"user-agent": "wheelsmith-doctor", "accept": "*/*"}
     with httpx.Client(timeout=bounds.patience, follow_redirects=False, headers=headers) as client:
-        yield Fetcher(client, bounds, credentials, without_credentials(url))
+        yield Fetcher(client, bounds, credentials, home)
 
 
 def _netrc(host: str) -> tuple[str, str] | None:

@@ -75,12 +75,13 @@ class _Walk:
         self._pages = 0
 
     def go(self) -> Diagnosis:
-        first = self._fetcher.page(self._url, accept=BROWSER_ACCEPT)
-        if first.failure and not first.hops:
-            raise PackageIndexError(
-                f"{self._url} cannot be reached: {first.failure}", remedy="mend the URL or the network"
-            )
+        first = Exchange(url=self._url)
         try:
+            first = self._fetcher.page(self._url, accept=BROWSER_ACCEPT)
+            if first.failure and not first.hops:
+                raise PackageIndexError(
+                    f"{self._url} cannot be reached: {first.failure}", remedy="mend the URL or the network"
+                )
             self._findings += judge_transport(self._url, first)
             self._all_roots()
             if not self._asked_for_projects:
