@@ -1,16 +1,9 @@
 """The doctor before a right server, before servers that each do one thing wrong, and before hostile ones."""
 
 import gzip
-import hashlib
-import json
-import socket
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from click.testing import CliRunner
 from wheels import make_wheel, offer
 from wrong_server import (
     JSON,
@@ -32,10 +25,8 @@ from wrong_server import (
     with_link,
 )
 
-from wheelsmith.cli.index_doctor import doctor
-from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import Folder, Index
-from wheelsmith.index.probe import Bounds, Scope, Severity, examine
+from wheelsmith.index.probe import Scope, Severity, examine
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not silent:
             self.wfile.write(answer.body)
 
-    def log_message(self, format, *args):
+    def log_message(self, *args):
         pass
 
 

@@ -93,17 +93,19 @@ class Fetcher:
         shown = {name: value for name, value in sent.items() if name in _SHOWN}
         record = Exchange(url=without_credentials(url), method=method, sent=shown)
         hops: list[str] = []
-        here = url
+        here, headers = url, record.headers
         for _ in range(_MOST_REDIRECTS + 1):
             answer, location = self._ask(replace(record, hops=tuple(hops)), here, sent, most, decoded=decoded)
             if location is None:
-                return answer
+                # Who redirected tells the host, where nobody answers.
+                return answer if answer.headers else replace(answer, headers=headers)
+            headers = answer.headers
             try:
                 here = urljoin(here, location)
                 hops.append(without_credentials(here))
             except ValueError:
                 return replace(answer, failure="it redirects to what is no URL")
-        return replace(record, hops=tuple(hops), failure="it redirects without end")
+        return replace(record, hops=tuple(hops), headers=headers, failure="it redirects without end")
 
     def _ask(
         self, record: Exchange, url: str, sent: Mapping[str, str], most: int, *, decoded: bool
