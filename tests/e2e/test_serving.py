@@ -175,7 +175,11 @@ WRONG = {
     "wheels unkept": (FOREVER, "add_header Cache-Control no-store;", "wheel-caching"),
     "state for all": (STATE, "", "state"),
     "no side-cars": ("        gzip off;", "        location ~ [.]metadata$ { return 404; }", "side-car-missing"),
-    "its own port": (ROOTS, "    rewrite ^(/cpu|/cpu/[a-z]+)$ http://127.0.0.1:9$1/ permanent;\n" + ROOTS, "slash-redirect"),
+    "its own port": (
+        ROOTS,
+        "    rewrite ^(/cpu|/cpu/[a-z]+)$ http://127.0.0.1:9$1/ permanent;\n" + ROOTS,
+        "slash-redirect",
+    ),
 }
 
 

@@ -81,7 +81,7 @@ def spoiled(root: Path, fault: Fault, host: str = "127.0.0.1", prefix: str = "")
 @contextmanager
 def running(server: ThreadingHTTPServer) -> Iterator[None]:
     """Let a server answer in a thread of its own."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield
