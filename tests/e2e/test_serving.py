@@ -166,7 +166,7 @@ WRONG = {
     "types left to mime.types": ("default_type application/vnd.pypi.simple.v1+json;", "", "content-type"),
     "no vary": (VARY, VARY.replace("add_header Vary Accept;", ""), "vary"),
     "an hour": (KEPT, KEPT.replace("no-cache", "max-age=3600"), "stale-pages"),
-    "no tags": ("    charset utf-8;", "    charset utf-8; etag off; if_modified_since off;", "never-unchanged"),
+    "no tags": ("    charset utf-8;", "    charset utf-8; etag off;", "no-validator"),
     "no index": ("index $simple_page index.html;", "index nothing;", "folder-index"),
     "html alone": ("index $simple_page index.html;", "index index.html;", "no-json"),
     "a page for all": ("    location / {", "    error_page 404 =200 /index.html;\n    location / {", "absent-project"),

@@ -257,7 +257,7 @@ CASES = {
         lambda a, r: Answer(200, {}, b"{}") if a.path.startswith("/_state/") else r(a),
         *("state", ADVICE, {"publishers"}),
     ),
-    "front page as bytes": case(instead(200, lambda a: a.path == "/"), "front-page", WARNING, {"browsers"}),
+    "pages for people as bytes": case(instead(200, lambda a: a.path == "/"), "page-for-people", WARNING, {"browsers"}),
 }
 
 

@@ -240,7 +240,7 @@ def test_what_a_server_says_moves_no_cursor_and_runs_in_no_shell(root):
         answer = CliRunner().invoke(doctor, [url, "--root", "cpu"])
     assert "\x1b" not in answer.output
     assert "wheel-name: kernel\\x1b[2J-9-py3-none-any.whl is no wheel's name" in answer.output
-    command = next(line for line in answer.output.splitlines() if "touch" in line and "shown" in line)
+    command = next(line for line in answer.output.splitlines() if "touch" in line and "show:" in line)
     assert shlex.split(command)[-1] == f"{url}{path}"
 
 

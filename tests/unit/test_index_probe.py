@@ -190,7 +190,7 @@ def test_redirects_are_followed_and_judged():
         ({"cache_control": "max-age=-1"}, []),
         ({"cache_control": None}, []),
         ({"cache_control": None, "expires": "x"}, ["stale-pages"]),
-        ({"cache_control": None, "etag": None, "last_modified": "x"}, ["stale-pages"]),
+        ({"cache_control": None, "etag": None, "last_modified": "x"}, ["stale-pages", "no-validator"]),
         ({"etag": None}, ["no-validator"]),
     ],
 )

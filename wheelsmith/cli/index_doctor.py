@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _SIGNS = {Severity.ERROR: ("✗", "red"), Severity.WARNING: ("!", "yellow"), Severity.ADVICE: ("-", "cyan")}
-_PLACES = 2
 
 
 @click.command("doctor")
@@ -67,10 +66,11 @@ def _show_finding(finding: Finding, console: Console) -> None:
     mark, style = _SIGNS[finding.severity]
     hurts = ", ".join(finding.hurts)
     console.print(visible(f"{mark} {finding.rule}: {finding.message} ({hurts})"), style=style, soft_wrap=True)
-    more = f" and {len(finding.places) - _PLACES} more" if len(finding.places) > _PLACES else ""
-    console.print(visible(f"  at    {' '.join(finding.places[:_PLACES])}{more}"), soft_wrap=True)
-    console.print(visible(f"  shown {finding.command}"), soft_wrap=True)
     console.print(visible(f"  help: {finding.remedy}"), soft_wrap=True)
+    console.print(visible(f"  show: {finding.command}"), soft_wrap=True)
+    if others := finding.places[1:]:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        console.print(visible(f"  also: {others[0]}{more}"), soft_wrap=True)
 
 
 def _tally(diagnosis: Diagnosis) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wheelsmith.index.probe.exchange import Exchange
-from wheelsmith.index.probe.finding import BOTH, UV, Finding, Severity, finding
+from wheelsmith.index.probe.finding import BOTH, PIP, UV, Finding, Severity, finding
 from wheelsmith.index.probe.visit import PageVisit, WheelVisit
 
 _NOT_MODIFIED = 304
@@ -57,11 +57,10 @@ def _judge_freshness(page: Exchange) -> Iterator[Finding]:
 
 
 def _judge_asking_again(visit: PageVisit) -> Iterator[Finding]:
-    if not visit.pip.headers.keys() & {"etag", "last-modified"}:
-        if "no-store" not in directives(visit.pip):
-            message = "pages have neither ETag nor Last-Modified: each run fetches all of each page"
-            yield finding("no-validator", Severity.WARNING, message, visit.pip, BOTH)
-        return
+    if "etag" not in visit.pip.headers and "no-store" not in directives(visit.pip):
+        message = "pages have no ETag: each run fetches all of each page"
+        hurts = BOTH if "last-modified" not in visit.pip.headers else (PIP,)  # which asks again by ETag alone
+        yield finding("no-validator", Severity.WARNING, message, visit.pip, hurts)
     if visit.changed is not None and visit.changed.status == _NOT_MODIFIED:
         message = "a page is said to be unchanged (304) whatever the client has: a new wheel is never seen"
         yield finding("always-unchanged", Severity.ERROR, message, visit.changed, BOTH)

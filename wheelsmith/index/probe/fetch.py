@@ -49,9 +49,7 @@ class Spent(Exception):
 class Fetcher:
     """Asks each question once, and keeps the account."""
 
-    def __init__(
-        self, client: httpx.Client, bounds: Bounds, credentials: tuple[str, str] | None, home: Origin
-    ) -> None:
+    def __init__(self, client: httpx.Client, bounds: Bounds, credentials: tuple[str, str] | None, home: Origin) -> None:
         self._client = client
         self._bounds = bounds
         self._credentials = credentials

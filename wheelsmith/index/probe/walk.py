@@ -71,7 +71,7 @@ class _Walk:
         self._roots: list[str] = []
         self._seen_wheels: set[str] = set()
         self._platforms: set[str] = set()
-        self._asked_for_projects = False
+        self._names: list[str] = []
         self._pages = 0
 
     def go(self) -> Diagnosis:
@@ -84,7 +84,7 @@ class _Walk:
                 )
             self._findings += judge_transport(self._url, first)
             self._all_roots()
-            if not self._asked_for_projects:
+            if not self._names:
                 message = "no page of a project was found, so next to nothing was judged"
                 self._findings.append(finding("no-project", Severity.ERROR, message, first, BOTH))
         except Spent as spent:
@@ -149,7 +149,7 @@ class _Walk:
         return tuple(dict.fromkeys(honest))[: self._scope.most_projects]
 
     def _project(self, url: str, name: str) -> bool:
-        self._asked_for_projects = True
+        self._names.append(canonicalize_name(name))
         visit = self._visit(url, name)
         self._judge(judge_reach(visit), judge_page_caching(visit), judge_contents(visit))
         if not visit.pip.ok:
@@ -178,11 +178,12 @@ class _Walk:
                     self._unexamined.append(f"{link.filename}: its METADATA: {error}")
 
     def _site(self, site: str) -> None:
-        """Look at what is there beside the roots: the page for people, and what nobody needs to see."""
-        front = self._fetcher.page(site, accept=BROWSER_ACCEPT)
-        if front.ok and front.media != "text/html":
-            message = f"the front page is sent as {front.media[:60] or 'nothing that browsers know'}"
-            self._findings.append(finding("front-page", Severity.WARNING, message, front, ("browsers",)))
+        """Look at what is there beside the roots: the pages for people, and what nobody needs to see."""
+        for url in (site, *(f"{site}{name}/" for name in self._names[:1])):
+            page = self._fetcher.page(url, accept=BROWSER_ACCEPT)
+            if page.ok and page.media != "text/html":
+                message = f"pages for people are sent as {page.media[:60] or 'nothing that browsers know'}"
+                self._findings.append(finding("page-for-people", Severity.WARNING, message, page, ("browsers",)))
         state = self._fetcher.page(f"{site}_state/.listing.json")
         if state.ok and _is_json(state):
             message = "the index's state is public: with it wheels that are listed nowhere, and the ends of failed logs"
