@@ -199,7 +199,7 @@ CASES = {
         on_files(with_header(cache_control="max-age=60")), "wheel-caching", ADVICE, {*BOTH, "CDNs"}
     ),
     "no hashes key": case(in_files(hashes=None), "json-shape", ERROR, {"uv"}, "no-hash", "disagreement"),
-    "size as text": case(in_files(size="5"), "json-shape", ERROR, {"uv"}),
+    "size as text": case(in_files(size="5"), "json-shape", ERROR, {"uv"}, "disagreement"),
     "no hashes": case(in_files(hashes={}), "no-hash", WARNING, BOTH, "disagreement"),
     "hash of another": case(in_files(hashes={"sha256": SHA}), "wheel-hash", ERROR, BOTH, "disagreement"),
     "md5 alone": case(
@@ -210,11 +210,13 @@ CASES = {
         html_alone(lambda t: t.replace("#sha256=", "#crc=")), "hash-unknown", ERROR, {"uv"}, "no-json"
     ),
     "short hash": case(in_files(hashes={"sha256": "00"}), "hash-form", ERROR, BOTH, "wheel-hash", "disagreement"),
-    "no size": case(in_files(size=None), "no-size", WARNING, {"uv"}),
-    "wrong size": case(in_files(size=5), "wheel-size", WARNING, {"uv"}),
-    "no time": case(in_files(upload_time=None), "no-upload-time", WARNING, BOTH),
-    "time in words": case(in_files(upload_time="yesterday"), "upload-time", ERROR, BOTH),
-    "time of another form": case(in_files(upload_time="2026-01-02T03:04:05+00:00"), "upload-time", ADVICE, BOTH),
+    "no size": case(in_files(size=None), "no-size", WARNING, {"uv"}, "disagreement"),
+    "wrong size": case(in_files(size=5), "wheel-size", WARNING, {"uv"}, "disagreement"),
+    "no time": case(in_files(upload_time=None), "no-upload-time", WARNING, BOTH, "disagreement"),
+    "time in words": case(in_files(upload_time="yesterday"), "upload-time", ERROR, BOTH, "disagreement"),
+    "time of another form": case(
+        in_files(upload_time="2026-01-02T03:04:05+00:00"), "upload-time", ADVICE, BOTH, "disagreement"
+    ),
     "no versions": case(in_json(lambda d: d.pop("versions")), "versions", WARNING, {"mirrors"}),
     "other versions": case(in_json(lambda d: d.update(versions=["3"])), "versions", WARNING, {"mirrors"}),
     "api 2.0": case(in_json(lambda d: d["meta"].update({"api-version": "2.0"})), "api-version", WARNING, BOTH),

@@ -229,6 +229,25 @@ def test_credentials_go_home_and_nowhere_else(root):
     assert answer.exit_code == 1
 
 
+def test_credentials_are_taken_from_netrc_as_pip_and_uv_take_them(root, tmp_path, monkeypatch):
+    file = tmp_path / "netrc"
+    file.write_text("machine 127.0.0.1 login user password s3cret\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(file))
+    heard = set()
+
+    def remember(asked, right):
+        heard.add(asked.headers.get("authorization"))
+        return right(asked)
+
+    with spoiled(root, remember) as url:
+        examine(url, ONE)
+    assert heard == {"Basic dXNlcjpzM2NyZXQ="}
+    monkeypatch.setenv("NETRC", str(tmp_path))
+    with serving(root) as url:
+        assert examine(url, ONE).findings == ()
+
+
 def test_what_a_server_says_moves_no_cursor_and_runs_in_no_shell(root):
     name, path = "kernel\x1b[2J-9-py3-none-any.whl", "/files/$(touch x)';touch x;'/kernel-8-py3-none-any.whl"
 

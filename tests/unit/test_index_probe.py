@@ -14,7 +14,7 @@ from wheelsmith.index.probe.contents import judge_contents
 from wheelsmith.index.probe.exchange import JSON, Exchange, origin, without_credentials
 from wheelsmith.index.probe.finding import Diagnosis, finding, merged
 from wheelsmith.index.probe.hosts import host_of, remedy
-from wheelsmith.index.probe.page import Link, Unreadable, read_page
+from wheelsmith.index.probe.page import MOST_LINKS, Link, Unreadable, read_page
 from wheelsmith.index.probe.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.probe.visit import PageVisit, WheelVisit
 from wheelsmith.index.probe.wheels import Unopened, judge_wheel, metadata_of
@@ -260,6 +260,14 @@ def test_a_fault_that_many_files_have_is_told_once():
     many = "".join(f'<a href="k-{n}-py3-none-any.whl">k</a>' for n in range(50))
     told = rules(judge_contents(visit(page(many))))
     assert len(told) == len(set(told)) < 8
+
+
+def test_a_page_of_half_a_million_links_is_read_as_far_as_any_project_goes():
+    html = read_page(page("<a href=k-1-py3-none-any.whl>" * (MOST_LINKS + 1)))
+    file = '{"url": "a.whl", "filename": "a.whl", "hashes": {}}'
+    data = read_page(page(f'{{"files": [{",".join([file] * (MOST_LINKS + 1))}]}}', content_type=JSON))
+    assert (len(html.links), html.cut, len(data.links), data.cut) == (MOST_LINKS, True, MOST_LINKS, True)
+    assert not read_page(page()).cut
 
 
 def test_base_and_escapes_are_read_as_pip_reads_them():

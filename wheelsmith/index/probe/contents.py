@@ -161,7 +161,7 @@ def _judge_agreement(page: Page, html: Page, shown: Exchange) -> Iterator[Findin
         odd = min(ours.keys() ^ theirs.keys())
         message = f"HTML and JSON list other files: {odd[:100]} is on one of them only"
         yield finding("disagreement", Severity.WARNING, message, shown, ("pip before 22.2", "mirrors"))
-    fields = ("url", "hashes", "requires_python", "metadata", "yanked")
+    fields = ("url", "hashes", "requires_python", "metadata", "yanked", "size", "upload_time")
     differing = {f for name in ours.keys() & theirs.keys() for f in fields if _differ(ours[name], theirs[name], f)}
     if differing:
         message = "HTML and JSON disagree in " + ", ".join(sorted(field.replace("_", "-") for field in differing))
@@ -170,6 +170,8 @@ def _judge_agreement(page: Page, html: Page, shown: Exchange) -> Iterator[Findin
 
 def _differ(one: Link, other: Link, field: str) -> bool:
     first, second = getattr(one, field), getattr(other, field)
+    if field in {"size", "upload_time"} and second is None:
+        return False  # HTML has no standard name for these
     if field in {"hashes", "metadata"} and isinstance(first, dict) and isinstance(second, dict):
         # HTML has room for one hash.
         return any(first.get(name) != digest for name, digest in second.items()) or bool(first) != bool(second)

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from wheelsmith.index.probe.exchange import ACCEPTED, JSON, Exchange
 
 _FILES = (".whl", ".tar.gz", ".zip")
+# More than any project has; a page that was made to hurt could hold half a million.
+MOST_LINKS = 20_000
 
 
 class Unreadable(Exception):
@@ -59,6 +61,7 @@ class Page:
     :param broken: links that cannot be read as URLs.
     :param mistyped: what of JSON has another type than the standard's; uv refuses the whole page then.
     :param cells: ids of the cells that our own index says its wheels serve.
+    :param cut: there are more links, which were not read.
     """
 
     kind: str
@@ -71,6 +74,7 @@ class Page:
     broken: tuple[str, ...] = ()
     mistyped: tuple[str, ...] = ()
     cells: frozenset[str] = frozenset()
+    cut: bool = False
 
 
 def read_page(exchange: Exchange) -> Page:
@@ -104,7 +108,7 @@ def _read_json(exchange: Exchange) -> Page:
     mistyped: list[str] = []
     files = _typed(data, "files", list, mistyped) if "files" in data else []
     links, broken, cells = [], [], set()
-    for item in files or []:
+    for item in (files or [])[:MOST_LINKS]:
         if not isinstance(item, dict):
             mistyped.append("a file is not an object")
             continue
@@ -128,6 +132,7 @@ def _read_json(exchange: Exchange) -> Page:
         broken=tuple(broken),
         mistyped=tuple(dict.fromkeys(mistyped)),
         cells=frozenset(cells),
+        cut=len(files or []) > MOST_LINKS,
     )
 
 
@@ -185,6 +190,7 @@ class _Reader(HTMLParser):
         self.base: str | None = None
         self.version: str | None = None
         self.anchors: list[tuple[dict[str, str | None], list[str]]] = []
+        self.cut = False
         self._inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -194,8 +200,10 @@ class _Reader(HTMLParser):
         elif tag == "meta" and found.get("name") == "pypi:repository-version":
             self.version = found.get("content")
         elif tag == "a":
-            self.anchors.append((found, []))
-            self._inside = True
+            self.cut = len(self.anchors) >= MOST_LINKS
+            self._inside = not self.cut
+            if not self.cut:
+                self.anchors.append((found, []))
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "a":
@@ -239,6 +247,7 @@ def _read_html(exchange: Exchange) -> Page:
         names=tuple(names),
         strange=tuple(strange),
         broken=tuple(broken),
+        cut=reader.cut,
     )
 
 

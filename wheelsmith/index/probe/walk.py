@@ -17,7 +17,7 @@ from wheelsmith.index.probe.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEP
 from wheelsmith.index.probe.fetch import Bounds, Fetcher, Spent, fetching
 from wheelsmith.index.probe.finding import BOTH, Diagnosis, Finding, Severity, finding, merged
 from wheelsmith.index.probe.hosts import host_of
-from wheelsmith.index.probe.page import Link, Page, guess_page
+from wheelsmith.index.probe.page import MOST_LINKS, Link, Page, guess_page
 from wheelsmith.index.probe.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.probe.visit import PageVisit, WheelVisit
 from wheelsmith.index.probe.wheels import Unopened, judge_wheel, metadata_of
@@ -137,7 +137,8 @@ class _Walk:
 
     def _listed(self, visit: PageVisit) -> tuple[str, ...]:
         shown = visit.inside if visit.inside is not None and visit.inside.ok else visit.pip
-        page = guess_page(shown) if shown.ok else None
+        # A list may be too long to be read as JSON; HTML can be read as far as it goes.
+        page = (guess_page(shown) or guess_page(visit.html)) if shown.ok else None
         names = page.names if page else ()
         if visit.pip.truncated:
             self._unexamined.append(f"{visit.pip.url}: only the first {self._bounds.page // 2**20} MiB were read")
@@ -157,8 +158,10 @@ class _Walk:
         self._pages += 1
         if visit.pip.truncated:
             self._unexamined.append(f"{url}: it is larger than {self._bounds.page // 2**20} MiB")
-        page = guess_page(visit.pip)
+        page = guess_page(visit.pip) or guess_page(visit.html)
         if page is not None:
+            if page.cut:
+                self._unexamined.append(f"{url}: all but its first {MOST_LINKS} links")
             self._platforms |= _platforms(page)
             self._wheels(page, visit.pip)
         return True
