@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.errors import ExitCode
@@ -122,3 +123,6 @@ def verify_(ctx: click.Context, *, target: str) -> None:
         click.echo(trouble)
     click.echo(f"{storage.name}: {f'{len(wrong)} wrong' if wrong else 'all is right'}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
+
+
+command.add_command(doctor)

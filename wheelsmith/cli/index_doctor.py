@@ -1,0 +1,81 @@
+"""``wheelsmith index doctor``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from wheelsmith.cli.options import json_option
+from wheelsmith.engine import visible
+from wheelsmith.errors import ExitCode
+from wheelsmith.index.probe import Diagnosis, Finding, Scope, Severity, examine
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SIGNS = {Severity.ERROR: ("✗", "red"), Severity.WARNING: ("!", "yellow"), Severity.ADVICE: ("-", "cyan")}
+
+
+@click.command("doctor")
+@click.argument("url")
+@click.option(
+    "--root", "roots", multiple=True, help="A root beneath URL, such as cu130; default: all found. Repeatable."
+)
+@click.option(
+    "--project", "projects", multiple=True, help="A project to look at; default: the first three. Repeatable."
+)
+@click.option(
+    "--wheels",
+    type=click.IntRange(0, 100),
+    default=Scope().most_wheels,
+    show_default=True,
+    help="How many wheels of each project to look at.",
+)
+@json_option("Print every finding as JSON on stdout.")
+@click.pass_context
+def doctor(
+    ctx: click.Context, *, url: str, roots: tuple[str, ...], projects: tuple[str, ...], wheels: int, as_json: bool
+) -> None:
+    """Look at a live index as pip and uv would, and say what hurts them and what mends it."""
+    from wheelsmith.report import make_console
+
+    diagnosis = examine(url, Scope(roots=roots, projects=projects, most_wheels=wheels))
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, **diagnosis.to_json()}, indent=1))
+    else:
+        _show(diagnosis, make_console(stderr=False))
+    ctx.exit(ExitCode.OK if diagnosis.ok else ExitCode.CELLS_FAILED)
+
+
+def _show(diagnosis: Diagnosis, console: Console) -> None:
+    for finding in diagnosis.findings:
+        _show_finding(finding, console)
+    for what in diagnosis.unexamined:
+        console.print(visible(f"? not judged: {what}"), style="yellow", soft_wrap=True)
+    counts = ((len(diagnosis.roots), "root"), (diagnosis.pages, "page"), (diagnosis.wheels, "wheel"))
+    seen = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    mark, style = ("✓", "green") if diagnosis.ok else ("✗", "red")
+    verdict = "nothing to complain of" if not diagnosis.findings else _tally(diagnosis)
+    console.print(visible(f"{mark} {diagnosis.url} ({diagnosis.host}): {verdict}"), style=style, soft_wrap=True)
+    console.print(f"  {seen}; {diagnosis.requests} requests", soft_wrap=True)
+
+
+def _show_finding(finding: Finding, console: Console) -> None:
+    mark, style = _SIGNS[finding.severity]
+    hurts = ", ".join(finding.hurts)
+    console.print(visible(f"{mark} {finding.rule}: {finding.message} ({hurts})"), style=style, soft_wrap=True)
+    console.print(visible(f"  help: {finding.remedy}"), soft_wrap=True)
+    console.print(visible(f"  show: {finding.command}"), soft_wrap=True)
+    if others := finding.places[1:]:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        console.print(visible(f"  also: {others[0]}{more}"), soft_wrap=True)
+
+
+def _tally(diagnosis: Diagnosis) -> str:
+    """Count the findings of each severity."""
+    plurals = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.ADVICE: "advice"}
+    counts = {severity: sum(f.severity is severity for f in diagnosis.findings) for severity in Severity}
+    words = (f"{count} {severity if count == 1 else plurals[severity]}" for severity, count in counts.items() if count)
+    return ", ".join(words)
