@@ -2,7 +2,7 @@
 
 from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, Provenance
 from wheelsmith.index.local import Folder
-from wheelsmith.index.metadata import read_metadata, requires_torch
+from wheelsmith.index.metadata import read_metadata, requires_beside_torch, requires_torch
 from wheelsmith.index.serve import make_server
 from wheelsmith.index.storage import Conflict, Staged, Storage, Write
 from wheelsmith.index.verify import verify
@@ -25,6 +25,7 @@ __all__ = [
     "Write",
     "make_server",
     "read_metadata",
+    "requires_beside_torch",
     "requires_torch",
     "verify",
 ]

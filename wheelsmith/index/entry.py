@@ -54,6 +54,7 @@ class IndexEntry(Record):
     :param cells: every cell that the wheel serves; the compute platforms among them are its roots. A wheel that
         was not made by wheelsmith may name none, and is then in the root for everything alone.
     :param requires_torch: the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none.
+    :param requires: what else METADATA asks for, extras left out.
     :param gpu_archs: compute capabilities that are in the binary, e.g. ``8.0``, ``9.0+PTX``.
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
     """
@@ -66,6 +67,7 @@ class IndexEntry(Record):
     upload_time: str
     cells: tuple[Cell, ...] = ()
     requires_torch: str | None = None
+    requires: tuple[str, ...] = ()
     gpu_archs: tuple[str, ...] = ()
     provenance: Provenance | None = None
     yanked: str | None = None
