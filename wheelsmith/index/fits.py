@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -24,7 +24,8 @@ def glibc_of(platform: str) -> tuple[int, int] | None:
     return _OLD_NAMES.get(platform.split("_", maxsplit=1)[0])
 
 
-def platforms_for(platforms: Iterable[str], arch: str, glibc: tuple[int, int] | None) -> tuple[str, ...]:
+@cache
+def platforms_for(platforms: tuple[str, ...], arch: str, glibc: tuple[int, int] | None) -> tuple[str, ...]:
     """Give those platform tags that an architecture runs, in the order in which pip prefers them.
 
     :param glibc: None for one that is not known, which is taken to be new enough.
