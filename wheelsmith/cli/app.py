@@ -16,6 +16,7 @@ _COMMANDS = {
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
     "check": "Prove that wheels tell the truth.",
     "serve": "Serve an index to pip and uv.",
+    "pick": "Choose the wheel that this machine needs, and give the command.",
     "schema": "Print the JSON Schema of matrix.yaml.",
     "image": "Make, list and remove the images that cells are built in.",
     "cache": "Look into the cache, and keep it small.",

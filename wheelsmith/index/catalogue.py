@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from packaging.requirements import Requirement
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from wheelsmith.errors import PackageIndexError
@@ -15,8 +18,13 @@ from wheelsmith.index.listing import roots
 from wheelsmith.index.state import version_of
 from wheelsmith.model import Cell
 from wheelsmith.record import Record
+from wheelsmith.tags import parse_capability
 
 SCHEMA_VERSION = 1
+_HASH = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9_.!+-]+\.whl")
+_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_WORD = re.compile(r"[a-z0-9]{1,20}")
 R = TypeVar("R", bound=Record)
 
 
@@ -127,9 +135,32 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
             raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
         wheels = tuple(_read_wheel(item) for item in plain.pop("wheels", ()))
         unserved = tuple(_read(Unserved, _with_cell(item)) for item in plain.pop("unserved", ()))
-        return dataclasses.replace(_read(Catalogue, plain), wheels=wheels, unserved=unserved)
+        catalogue = dataclasses.replace(_read(Catalogue, plain), wheels=wheels, unserved=unserved)
+        _check(catalogue)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PackageIndexError(f"{place} is no catalogue of wheels: {error}") from None
+    return catalogue
+
+
+def _check(catalogue: Catalogue) -> None:
+    """Refuse what would make a command say something else; a catalogue is somebody else's word.
+
+    :raises ValueError: a field is not what it should be.
+    """
+    for wheel in catalogue.wheels:
+        name, version, *_ = parse_wheel_filename(wheel.filename)
+        path = f"files/{wheel.sha256[:2]}/{wheel.sha256}/{wheel.filename}".replace("+", "%2B")
+        if (name, str(version), path) != (catalogue.project, wheel.version, wheel.path):
+            raise ValueError(f"{wheel.filename!r} is listed as {wheel.version!r} at {wheel.path!r}")
+        if not _HASH.fullmatch(wheel.sha256) or not _FILE.fullmatch(wheel.filename):
+            raise ValueError(f"{wheel.filename!r} is no name of a wheel, or its hash is none")
+        for text in wheel.requires:
+            Requirement(text)
+        for text in wheel.gpu_archs:
+            parse_capability(text)
+    for cell in (*(c for wheel in catalogue.wheels for c in wheel.cells), *(u.cell for u in catalogue.unserved)):
+        if not all(map(_RELEASE.fullmatch, (cell.torch, cell.python or "3.9"))) or not _WORD.fullmatch(cell.compute):
+            raise ValueError(f"{cell.id!r} is no cell")
 
 
 def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:

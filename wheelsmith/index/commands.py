@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from packaging.utils import canonicalize_name
@@ -72,6 +72,12 @@ class Template(Record):
     before: str = ""
     note: str | None = None
 
+    def text(self, quote: Callable[[str], str] = shlex.quote) -> str:
+        """Give what is pasted."""
+        if not self.shell:
+            return "\n".join(" ".join(words) for words in self.lines)
+        return self.before + " && ".join(" ".join(map(quote, words)) for words in self.lines)
+
 
 _LABELS = {
     Installer.PIP: "pip",
@@ -114,7 +120,7 @@ _HASHED_NOTE = (
 _ADDRESSED = ("--extra-index-url {torch_index}", "{torch}", "{name} @ {base}{path}#sha256={sha256}")
 
 
-def template(installer: Installer, torch: Torch, *, others: bool) -> Template:
+def template_for(installer: Installer, torch: Torch, *, others: bool) -> Template:
     """Give what an installer is told.
 
     :param others: the wheel asks for more than torch, which the index of the wheel does not have.
@@ -136,20 +142,14 @@ def template(installer: Installer, torch: Torch, *, others: bool) -> Template:
     return Template(lines=(*first, (*program, *words)), before=before)
 
 
-def fill(template: Template, slots: Slots) -> tuple[tuple[str, ...], ...]:
-    """Give the words of every line, with the slots filled in."""
-    return tuple(tuple(filled for word in line for filled in _fill(word, slots)) for line in template.lines)
+def fill(template: Template, slots: Slots) -> Template:
+    """Give the template with its slots filled in."""
+    return replace(
+        template, lines=tuple(tuple(w for word in line for w in _fill(word, slots)) for line in template.lines)
+    )
 
 
-def render(template: Template, slots: Slots) -> str:
-    """Give what is pasted."""
-    lines = fill(template, slots)
-    if not template.shell:
-        return "\n".join(" ".join(words) for words in lines)
-    return template.before + " && ".join(" ".join(map(_quoted, words)) for words in lines)
-
-
-def slots(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[str, ...]]:
+def slots_of(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[str, ...]]:
     """Give what fills the slots but for ``base``, the index's own address with a slash at its end."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
@@ -201,8 +201,3 @@ def _fill(word: str, slots: Slots) -> tuple[str, ...]:
     if (whole := _SLOT.fullmatch(word)) and not isinstance(values := slots[whole[1]], str):
         return values
     return (_SLOT.sub(lambda match: str(slots[match[1]]), word),)
-
-
-def _quoted(word: str) -> str:
-    # A page without JavaScript does not know the index's address; there, people set a variable.
-    return f'"{word}"' if "$INDEX/" in word else shlex.quote(word)

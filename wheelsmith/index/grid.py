@@ -42,7 +42,7 @@ class GridStatus(StrEnum):
         return _MEANINGS[self]
 
 
-_SIGNS = dict(zip(GridStatus, "✓=↪↶⊘✕–·", strict=True))
+_SIGNS = dict(zip(GridStatus, "✓=↪↶⊘✕-·", strict=True))
 _MEANINGS = {
     GridStatus.BUILT: "has a wheel of its own",
     GridStatus.CACHED: "was made before",

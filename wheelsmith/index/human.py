@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ from packaging.version import Version
 
 from wheelsmith.index.catalogue import Catalogue, CatalogueWheel, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.choose import Chooser
-from wheelsmith.index.commands import Installer, Torch, render, slots, template
+from wheelsmith.index.commands import Installer, Torch, fill, slots_of, template_for
 from wheelsmith.index.entry import ProjectState
 from wheelsmith.index.grid import catalogue_cells, grids, used_statuses
 from wheelsmith.index.listing import EVERYTHING, Listing, roots
@@ -120,9 +121,7 @@ def _project(catalogue: Catalogue) -> bytes:
 def _rows(picker: Picker) -> tuple[Row, ...]:
     """Give the combinations that have a wheel, those that differ in nothing but the Python together."""
     served = [
-        (wish, answer)
-        for wish, answer in zip(picker.wishes, picker.answers, strict=True)
-        if isinstance(answer, Choice)
+        (wish, answer) for wish, answer in zip(picker.wishes, picker.answers, strict=True) if isinstance(answer, Choice)
     ]
     rows = []
     for _, group in groupby(served, lambda pair: (pair[0].torch, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
@@ -135,14 +134,19 @@ def _rows(picker: Picker) -> tuple[Row, ...]:
 
 def _commands(choice: Choice, wish: Wish) -> tuple[tuple[str, str], ...]:
     others = bool(choice.wheel.requires)
-    return tuple(
-        (
-            f"{installer.label}, torch {torch.label}",
-            render(template(installer, torch, others=others), {**slots(choice, wish, torch), "base": _BASE}),
-        )
-        for installer in _SHOWN_WITHOUT_SCRIPT
-        for torch in Torch
-    )
+    commands = []
+    for installer in _SHOWN_WITHOUT_SCRIPT:
+        for torch in Torch:
+            slots = {**slots_of(choice, wish, torch), "base": _BASE}
+            text = fill(template_for(installer, torch, others=others), slots).text(_quoted)
+            commands.append((f"{installer.label}, torch {torch.label}", text))
+    return tuple(commands)
+
+
+def _quoted(word: str) -> str:
+    """Quote a word; in double quotes where the shell must find the variable in it."""
+    rest = word.replace(_BASE, "", 1)
+    return f'"{word}"' if rest != word and not set(rest) & set('"$`\\') else shlex.quote(word)
 
 
 def _versions(catalogue: Catalogue) -> tuple[tuple[str, tuple[Shown, ...]], ...]:
@@ -166,7 +170,7 @@ def _computes(item: Listing) -> list[str]:
 
 
 def _span(names: Sequence[str]) -> str:
-    """Give ``2.9`` or ``2.9 – 2.13``."""
+    """Give ``2.9``, or the first and the last of several with a dash between."""
     return names[0] if len(names) == 1 else f"{names[0]} – {names[-1]}" if names else ""  # noqa: RUF001  # a range
 
 

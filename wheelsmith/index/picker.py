@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from wheelsmith.index.choose import Chooser
-from wheelsmith.index.commands import Installer, Torch, slots, template
+from wheelsmith.index.commands import Installer, Torch, slots_of, template_for
 from wheelsmith.index.nearest import Axes
 from wheelsmith.index.wish import Choice, Refusal, Wish
 
@@ -49,7 +49,9 @@ def picker_data(picker: Picker) -> dict[str, Any]:
     place = {wish: number for number, wish in enumerate(picker.wishes)}
     wheels: dict[str, int] = {}
     distinct: dict[object, int] = {}
-    lookup, answers, shown = [], [], []
+    lookup: list[int] = []
+    answers: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for wish, answer in zip(picker.wishes, picker.answers, strict=True):
         if isinstance(answer, Choice) and answer.wheel.filename not in wheels:
             wheels[answer.wheel.filename] = len(wheels)
@@ -89,7 +91,7 @@ def _first(wishes: Sequence[Wish], answers: Sequence[Choice | Refusal]) -> int:
 def _wheel(choice: Choice, wish: Wish) -> dict[str, Any]:
     """Give what is the same of a wheel for every combination that it serves."""
     wheel = choice.wheel
-    filled = slots(choice, wish, Torch.PRESENT)
+    filled = slots_of(choice, wish, Torch.PRESENT)
     return {
         "filename": wheel.filename,
         "size": wheel.size,
@@ -105,7 +107,7 @@ def _same(answer: Choice | Refusal, wish: Wish) -> object:
 
 
 def _choice(choice: Choice, wish: Wish, wheels: Mapping[str, int]) -> dict[str, Any]:
-    filled = {torch: slots(choice, wish, torch) for torch in Torch}
+    filled = {torch: slots_of(choice, wish, torch) for torch in Torch}
     present = filled[Torch.PRESENT]
     return {
         "wheel": wheels[choice.wheel.filename],
@@ -131,7 +133,8 @@ def _templates() -> dict[str, Any]:
     """Give every template by installer, by torch, and by whether the wheel asks for more than torch."""
     return {
         installer: {
-            torch: [template(installer, torch, others=others).to_json() for others in (False, True)] for torch in Torch
+            torch: [template_for(installer, torch, others=others).to_json() for others in (False, True)]
+            for torch in Torch
         }
         for installer in Installer
     }

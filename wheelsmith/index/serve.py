@@ -87,6 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
         if kind is None:
             self._error(HTTPStatus.NOT_ACCEPTABLE)
             return
+        if not (folder / "index.json").is_file():
+            kind = _HTML  # a page for people has no other form
         data = (folder / ("index.json" if kind == _V1_JSON else "index.html")).read_bytes()
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         # no-cache asks again each time and is answered with 304; max-age would hide a new wheel.
@@ -102,6 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, path: Path) -> None:
         size = path.stat().st_size
         kind = {".json": _V1_JSON, ".html": _HTML}.get(path.suffix, "application/octet-stream")
+        if path.name == "catalogue.json":
+            kind = "application/json"
         headers = {"Content-Type": kind, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
         if path.is_relative_to(self.root / "files"):
             headers["Cache-Control"] = "max-age=365000000, immutable"
