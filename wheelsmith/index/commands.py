@@ -26,7 +26,7 @@ from wheelsmith.record import Record
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")
-_SLOT = re.compile(r"\{([a-z_]+)\}")
+_SLOT = re.compile(r"\{([a-z0-9_]+)\}")
 
 Slots = Mapping[str, str | tuple[str, ...]]
 

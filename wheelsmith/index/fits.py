@@ -43,6 +43,8 @@ def tag_ranks(python: str, *, free_threaded: bool, platforms: tuple[str, ...]) -
     :param platforms: the best first; ``any`` comes by itself.
     """
     major, minor = (int(part) for part in python.split(".")[:2])
+    # packaging takes no platforms at all to mean those of the machine that it runs on.
+    platforms = platforms or ("none",)
     abi = f"cp{major}{minor}{'t' if free_threaded else ''}"
     tags = [
         *cpython_tags((major, minor), [abi], platforms),

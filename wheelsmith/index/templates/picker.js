@@ -9,9 +9,9 @@
     Array.from(new TextEncoder().encode(sign), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
   const quoted = (word) => (word && !/[^\w@%+=:,./-]/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
   const filled = (word, slots) => {
-    const whole = /^\{([a-z_]+)\}$/.exec(word);
+    const whole = /^\{([a-z0-9_]+)\}$/.exec(word);
     if (whole && Array.isArray(slots[whole[1]])) return slots[whole[1]];
-    return [word.replaceAll(/\{([a-z_]+)\}/g, (_, name) => slots[name])];
+    return [word.replaceAll(/\{([a-z0-9_]+)\}/g, (_, name) => slots[name])];
   };
   const rendered = (template, slots) => {
     const lines = template.lines.map((line) => line.flatMap((word) => filled(word, slots)));
