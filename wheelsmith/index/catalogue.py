@@ -137,7 +137,7 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
         unserved = tuple(_read(Unserved, _with_cell(item)) for item in plain.pop("unserved", ()))
         catalogue = dataclasses.replace(_read(Catalogue, plain), wheels=wheels, unserved=unserved)
         _check(catalogue)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PackageIndexError(f"{place} is no catalogue of wheels: {error}") from None
     return catalogue
 
