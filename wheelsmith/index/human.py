@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from wheelsmith.index.catalogue import Catalogue, CatalogueWheel, catalogue_key, catalogue_of, dump_catalogue
+from wheelsmith.index.catalogue import Catalogue, CatalogueWheel, Unserved, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.choose import Chooser
 from wheelsmith.index.commands import Installer, Torch, fill, slots_of, template_for
-from wheelsmith.index.entry import ProjectState
+from wheelsmith.index.entry import NoWheel, ProjectState
+from wheelsmith.index.fits import numbers
 from wheelsmith.index.grid import catalogue_cells, grids, used_statuses
 from wheelsmith.index.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.nearest import compute_order
@@ -107,12 +108,14 @@ def _project(catalogue: Catalogue) -> bytes:
         catalogue=catalogue,
         warning=chooser.warning,
         picker=picker,
-        data=picker_data(picker) if picker else None,
+        data=picker_data(picker, catalogue) if picker else None,
         rows=_rows(picker) if picker else (),
         installers=tuple(Installer),
         torches=tuple(Torch),
         grids=shown,
         legend=used_statuses(shown),
+        failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
+        excluded=_excluded(catalogue),
         versions=_versions(catalogue),
         **assets("picker.js"),
     ).encode()
@@ -147,6 +150,16 @@ def _quoted(word: str) -> str:
     """Quote a word; in double quotes where the shell must find the variable in it."""
     rest = word.replace(_BASE, "", 1)
     return f'"{word}"' if rest != word and not set(rest) & set('"$`\\') else shlex.quote(word)
+
+
+def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
+    """Give the cells that are left out, those together that differ in the machine alone."""
+
+    def place(item: Unserved) -> tuple[object, ...]:
+        return numbers(item.cell.torch), compute_order(item.cell.compute), item.reason
+
+    left_out = sorted((item for item in catalogue.unserved if item.status is NoWheel.EXCLUDED), key=place)
+    return tuple(tuple(group) for _, group in groupby(left_out, place))
 
 
 def _versions(catalogue: Catalogue) -> tuple[tuple[str, tuple[Shown, ...]], ...]:

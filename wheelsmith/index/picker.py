@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from wheelsmith.index.catalogue import Catalogue
 from wheelsmith.index.choose import Chooser
 from wheelsmith.index.commands import Installer, Torch, slots_of, template_for
 from wheelsmith.index.nearest import Axes
@@ -44,8 +45,9 @@ def picker_of(chooser: Chooser) -> Picker | None:
     return Picker(axes=axes, wishes=wishes, answers=answers, first=_first(wishes, answers))
 
 
-def picker_data(picker: Picker) -> dict[str, Any]:
+def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
     """Give what the script needs, each different answer once."""
+    places = {wheel.filename: place for place, wheel in enumerate(catalogue.wheels)}
     place = {wish: number for number, wish in enumerate(picker.wishes)}
     wheels: dict[str, int] = {}
     distinct: dict[object, int] = {}
@@ -55,7 +57,7 @@ def picker_data(picker: Picker) -> dict[str, Any]:
     for wish, answer in zip(picker.wishes, picker.answers, strict=True):
         if isinstance(answer, Choice) and answer.wheel.filename not in wheels:
             wheels[answer.wheel.filename] = len(wheels)
-            shown.append(_wheel(answer, wish))
+            shown.append({"place": places[answer.wheel.filename], **_wheel(answer, wish)})
         key = _same(answer, wish)
         if key not in distinct:
             distinct[key] = len(answers)

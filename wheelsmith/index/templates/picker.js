@@ -30,10 +30,12 @@
   const source = $("data");
   if (!source) return;
   const data = JSON.parse(source.textContent);
-  const form = document.querySelector(".picker");
+  const picker = document.querySelector(".picker");
   const first = { ...Object.fromEntries(new URLSearchParams(data.first)), with: "present", installer: "pip" };
   const names = Object.keys(first);
-  const values = Object.fromEntries(names.map((name) => [name, Array.from(form.elements[name], (radio) => radio.value)]));
+  const radios = Object.fromEntries(names.map((name) => [name, Array.from(picker.querySelectorAll(`[name="${name}"]`))]));
+  const values = Object.fromEntries(names.map((name) => [name, radios[name].map((radio) => radio.value)]));
+  const asked = new Set(data.axes.map(([name]) => name));
   let wish = first;
 
   const answerTo = (wanted) => {
@@ -66,32 +68,44 @@
     }
     return `${count} B`;
   };
+  // An anchor in the address would take the place of the choices that are kept there.
+  const reveal = (event) => {
+    const details = document.querySelector(event.target.getAttribute("href"));
+    event.preventDefault();
+    for (let around = details; around; around = around.parentElement.closest("details")) around.open = true;
+    details.scrollIntoView();
+    details.querySelector("summary").focus({ preventScroll: true });
+  };
   const showCommand = (answer) => {
     const [command, note] = commandFor(wish, answer);
     const wheel = data.wheels[answer.wheel];
-    const parts = [make("pre", { className: "code", tabIndex: 0 }, make("code", { id: "command" }, command))];
+    // A line may end between words, not at the hyphens of an option.
+    const words = command.split(/([ \n])/).map((word) => (word.trim() ? make("span", {}, word) : word));
+    const parts = [make("pre", { className: "command", tabIndex: 0 }, make("code", { id: "command" }, ...words))];
     for (const text of [...answer.notes, ...(note ? [note] : [])]) parts.push(make("p", { className: "note" }, text));
-    parts.push(make("p", { className: "wheel" }, wheel.filename, " ", make("span", { className: "size" }, size(wheel.size))));
+    const more = make("a", { href: `#wheel-${wheel.place}` }, "hash, GPU code, provenance");
+    more.addEventListener("click", reveal);
+    parts.push(make("p", { className: "chosen" }, make("span", { className: "wheel-name" }, wheel.filename), `, ${size(wheel.size)}: `, more));
     return parts;
   };
   const showReason = (answer) => {
-    const parts = [make("p", { className: "reason" }, make("b", {}, "No wheel. "), `${answer.reason}.`)];
+    const parts = [make("p", { className: "reason" }, make("b", {}, "No wheel: "), `${answer.reason}.`)];
     if (answer.tail.length) {
       parts.push(make("details", {}, make("summary", {}, "The end of its log"),
         make("pre", { className: "code log", tabIndex: 0 }, answer.tail.join("\n"))));
     }
     if (answer.nearest.length) {
-      const links = answer.nearest.map(([change, to, fits]) =>
-        make("li", {}, make("a", { href: `#${query(read(to, wish))}` }, change), fits ? ", which this torch runs too" : ""));
-      parts.push(make("p", { className: "nearest" }, "Nearest that has one:"), make("ul", { className: "nearest" }, ...links));
+      const links = answer.nearest.flatMap(([change, to, fits]) =>
+        [make("a", { href: `#${query(read(to, wish))}` }, change), ...(fits ? ["(this torch runs it, too)"] : [])]);
+      parts.push(make("p", { className: "nearest" }, "Nearest that has one: ", ...links));
     }
     return parts;
   };
   const show = () => {
     for (const name of names) {
-      for (const radio of form.elements[name]) {
+      for (const radio of radios[name]) {
         radio.checked = radio.value === wish[name];
-        const none = "reason" in answerTo({ ...wish, [name]: radio.value });
+        const none = asked.has(name) && "reason" in answerTo({ ...wish, [name]: radio.value });
         radio.parentElement.classList.toggle("none", none);
         radio.setAttribute("aria-description", none ? "no wheel with the other choices" : "");
       }
@@ -104,7 +118,7 @@
     $("copy").textContent = "Copy";
   };
 
-  form.addEventListener("change", (event) => {
+  picker.addEventListener("change", (event) => {
     wish = { ...wish, [event.target.name]: event.target.value };
     history.pushState(null, "", `#${query(wish)}`);
     show();
