@@ -121,3 +121,13 @@ class SettingError(WheelsmithError):
     """An environment variable asks for what cannot be."""
 
     exit_code = ExitCode.USAGE
+
+
+class MachineError(WheelsmithError):
+    """An environment cannot be looked at."""
+
+
+class NoWheelForThis(WheelsmithError):
+    """The index has no wheel for a machine, or none that may be chosen."""
+
+    exit_code = ExitCode.NOTHING_SELECTED

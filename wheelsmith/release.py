@@ -24,6 +24,7 @@ from wheelsmith.index import (
     Offer,
     Provenance,
     read_metadata,
+    requires_beside_torch,
     requires_torch,
 )
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
@@ -185,6 +186,7 @@ def _offer(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan
         upload_time="",
         cells=cells,
         requires_torch=requires_torch(metadata),
+        requires=requires_beside_torch(metadata),
         gpu_archs=plan.wheel.gpu_archs if plan else (),
         variant=read_variant(path),
         provenance=_provenance(plan) if plan else None,

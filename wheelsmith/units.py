@@ -24,6 +24,14 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
+def show_size(count: int) -> str:
+    """Give ``97.3 kB`` or ``1.2 MB``, in powers of ten as package indexes do."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
 def parse_seconds(text: str) -> float:
     """Give the seconds of ``90s``, ``45m``, ``2h`` or ``30d``.
 

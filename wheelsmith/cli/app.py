@@ -18,6 +18,7 @@ _COMMANDS = {
     "publish": "Publish built wheels to a folder, a bucket or a Hub repo.",
     "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",
+    "pick": "Choose the wheel that this machine needs, and give the command.",
     "schema": "Print the JSON Schema of matrix.yaml.",
     "image": "Make, list and remove the images that cells are built in.",
     "cache": "Look into the cache, and keep it small.",

@@ -24,7 +24,7 @@ def command() -> None:
 def info(*, as_json: bool) -> None:
     """Show what the cache holds and what it takes of the disk."""
     from wheelsmith.report import make_console, stock_table
-    from wheelsmith.report.style import size
+    from wheelsmith.units import show_size
 
     cache, limit = default_cache(), cache_limit()
     stock, busy = take_stock(cache), is_in_use(cache)
@@ -36,8 +36,10 @@ def info(*, as_json: bool) -> None:
     console = make_console(stderr=False)
     console.print(str(cache))
     console.print(stock_table(stock, time.time()))
-    bound = f"of {size(limit)} (WHEELSMITH_CACHE_SIZE)" if limit else "and no limit (WHEELSMITH_CACHE_SIZE is not set)"
-    console.print(f"{size(stock.size)} {bound}")
+    bound = (
+        f"of {show_size(limit)} (WHEELSMITH_CACHE_SIZE)" if limit else "and no limit (WHEELSMITH_CACHE_SIZE is not set)"
+    )
+    console.print(f"{show_size(stock.size)} {bound}")
     if busy:
         console.print("a run is going on: it may need what looks left over")
 
@@ -50,7 +52,7 @@ def info(*, as_json: bool) -> None:
 def prune_(*, max_size: int | None, older_than: float | None, everything: bool, dry_run: bool) -> None:
     """Remove what was not of use for longest, and what killed runs left."""
     from wheelsmith.report import make_console, pruning_table
-    from wheelsmith.report.style import size
+    from wheelsmith.units import show_size
 
     if everything and (max_size or older_than):
         raise click.UsageError("--all leaves nothing for --max-size and --older-than to decide")
@@ -62,7 +64,7 @@ def prune_(*, max_size: int | None, older_than: float | None, everything: bool, 
     if pruning.gone.items:
         console.print(pruning_table(pruning, now))
     verb = "would be removed" if dry_run else "removed"
-    console.print(f"{size(pruning.freed)} {verb}, {size(pruning.kept.size)} kept")
+    console.print(f"{show_size(pruning.freed)} {verb}, {show_size(pruning.kept.size)} kept")
 
 
 def _kind_json(stock: Stock) -> dict[str, object]:

@@ -25,7 +25,10 @@ def command(*, index: Path, host: str, port: int) -> None:
             f"cannot listen on {host}:{port}: {error.strerror}", remedy="choose another port with --port"
         ) from None
     base = f"http://{host}:{server.server_address[1]}"
-    roots = sorted(path.name for path in index.iterdir() if path.is_dir() and not path.name.startswith(("_", "files")))
+    roots = sorted(
+        path.name for path in index.iterdir() if path.is_dir() and path.name not in {"files", "projects", "_state"}
+    )
+    click.echo(f"{base}/  to look at", err=True)
     for root in roots:
         click.echo(f"{base}/{root}/", err=True)
     click.echo("Ctrl-C stops", err=True)

@@ -35,8 +35,8 @@ def open_index(target: str, *, dry_run: bool) -> Opened:
 
 def show_writes(writes: tuple[Write, ...]) -> None:
     """List writes on stdout, one a line: what, how many bytes, where."""
-    from wheelsmith.report.style import size
+    from wheelsmith.units import show_size
 
     for write in writes:
         verb = "remove" if write.content is None else "write"
-        click.echo(f"{verb:<6} {size(write.size):>9}  {write.key}")
+        click.echo(f"{verb:<6} {show_size(write.size):>9}  {write.key}")

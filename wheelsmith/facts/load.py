@@ -103,6 +103,19 @@ class Dependency(Record):
     date: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverFloor(Record):
+    """The oldest NVIDIA driver that runs what any toolkit of a CUDA major made, as ``580``.
+
+    :param cuda: the major version, e.g. ``13``.
+    """
+
+    cuda: str
+    driver: str
+    source: str
+    date: str
+
+
 def _read(name: str) -> Any:
     return json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
@@ -123,6 +136,12 @@ def cuda_toolkits() -> dict[str, CudaToolkit]:
 def dependencies() -> tuple[Dependency, ...]:
     """Give what build.toml's ``python-depends`` may name."""
     return tuple(Dependency.from_json(item) for item in _read("dependencies.json")["dependencies"])
+
+
+@cache
+def driver_floors() -> dict[str, DriverFloor]:
+    """Give the oldest driver of each CUDA major, by the major."""
+    return {item["cuda"]: DriverFloor.from_json(item) for item in _read("drivers.json")["floors"]}
 
 
 def _release(version: str) -> tuple[int, ...]:

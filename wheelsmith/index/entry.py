@@ -55,6 +55,7 @@ class IndexEntry(Record):
     :param cells: every cell that the wheel serves; the compute platforms among them are its roots. A wheel that
         was not made by wheelsmith may name none, and is then in the root for everything alone.
     :param requires_torch: the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none.
+    :param requires: what else METADATA asks for, extras left out.
     :param gpu_archs: compute capabilities that are in the binary, e.g. ``8.0``, ``9.0+PTX``.
     :param variant: what a variant wheel needs of a machine; None for a plain wheel, which is all that pip reads.
     :param variant_of: the file name of the plain wheel that has the same content, for a variant wheel that has one.
@@ -69,6 +70,7 @@ class IndexEntry(Record):
     upload_time: str
     cells: tuple[Cell, ...] = ()
     requires_torch: str | None = None
+    requires: tuple[str, ...] = ()
     gpu_archs: tuple[str, ...] = ()
     provenance: Provenance | None = None
     variant: Variant | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -29,11 +30,28 @@ def read_metadata(wheel: Path | IO[bytes], filename: str) -> bytes:
 
 def requires_torch(metadata: bytes) -> str | None:
     """Give the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none."""
-    for text in parse_email(metadata)[0].get("requires_dist", []):
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.name.lower() == "torch" and requirement.marker is None:
+    for requirement in _requirements(metadata):
+        if _is_torch(requirement):
             return str(requirement.specifier)
     return None
+
+
+def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
+    """Give what METADATA asks for beside torch, in its order; what only an extra asks for is left out."""
+    return tuple(
+        str(requirement)
+        for requirement in _requirements(metadata)
+        if not _is_torch(requirement) and "extra ==" not in str(requirement.marker)
+    )
+
+
+def _is_torch(requirement: Requirement) -> bool:
+    return requirement.name.lower() == "torch" and requirement.marker is None
+
+
+def _requirements(metadata: bytes) -> Iterator[Requirement]:
+    for text in parse_email(metadata)[0].get("requires_dist", []):
+        try:
+            yield Requirement(text)
+        except InvalidRequirement:
+            continue

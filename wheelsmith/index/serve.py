@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self, folder: Path) -> None:
         # A page for people has no JSON beside it, and is HTML for everybody.
-        kind = negotiate(self.headers.get("Accept", "")) if (folder / "index.json").is_file() else _HTML
+        kind = negotiate(self.headers.get("Accept", "")) if (folder / "index.json").is_file() else HTML
         if kind is None:
             self._error(HTTPStatus.NOT_ACCEPTABLE)
             return

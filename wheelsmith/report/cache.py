@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wheelsmith.report.style import age, size
+from wheelsmith.report.style import age
 from wheelsmith.store import Kind, Pruning, Stock
+from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +24,7 @@ def stock_table(stock: Stock, now: float) -> Table:
     for kind in Kind:
         part = stock.of(kind)
         oldest = age(now - min(item.used for item in part.items)) if part.items else ""
-        table.add_row(kind.value, str(len(part.items)), size(part.size), oldest)
+        table.add_row(kind.value, str(len(part.items)), show_size(part.size), oldest)
     return table
 
 
@@ -37,10 +38,10 @@ def pruning_table(pruning: Pruning, now: float) -> Table:
         part = pruning.of(kind)
         if kind in _NAMED:
             for item in part.gone.items:
-                table.add_row(item.path.name, "1", size(item.size), age(now - item.used))
+                table.add_row(item.path.name, "1", show_size(item.size), age(now - item.used))
         elif part.gone.items:
             newest = age(now - max(item.used for item in part.gone.items))
-            table.add_row(kind.value, str(len(part.gone.items)), size(part.freed), newest)
+            table.add_row(kind.value, str(len(part.gone.items)), show_size(part.freed), newest)
     return table
 
 

@@ -19,9 +19,10 @@ from wheelsmith.events import (
     RunStarted,
     Transfer,
 )
-from wheelsmith.report.style import ID_WIDTH, duration, outcome, sign, size
+from wheelsmith.report.style import ID_WIDTH, duration, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
 from wheelsmith.schedule import Folded
+from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -82,7 +83,7 @@ class LiveReporter:
                 self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
             case Transfer():
                 done = event.total and event.done >= event.total
-                self._transfer = "" if done else f"{event.name}  {size(event.done)} of {size(event.total)}"
+                self._transfer = "" if done else f"{event.name}  {show_size(event.done)} of {show_size(event.total)}"
             case Notice():
                 self._print(f"{event.level}: {event.text}", "yellow" if event.level == "warning" else None)
             case RunFinished():

@@ -20,9 +20,10 @@ from wheelsmith.events import (
     Transfer,
 )
 from wheelsmith.model import Status
-from wheelsmith.report.style import ID_WIDTH, outcome, sign, size
+from wheelsmith.report.style import ID_WIDTH, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
 from wheelsmith.schedule import Folded
+from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +51,7 @@ class PlainReporter:
                 if result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
                     self._say(f"::error title={result.cell.id}::{words}")
             case Transfer() if event.total and event.done >= event.total:
-                self._say(f"  fetched {event.name} ({size(event.total)})")
+                self._say(f"  fetched {event.name} ({show_size(event.total)})")
             case Notice():
                 self._say(f"{event.level}: {event.text}")
             case RunFinished():

@@ -7,8 +7,9 @@ from typing import Any
 
 from wheelsmith import __version__
 from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded
-from wheelsmith.report.style import duration, seconds, size
+from wheelsmith.report.style import duration, seconds
 from wheelsmith.schedule import fold, folded
+from wheelsmith.units import show_size
 
 
 def results_json(
@@ -58,7 +59,7 @@ def github_summary(results: Sequence[BuildResult], excluded: Sequence[Excluded])
     for result in results:
         wheel = result.wheel
         what = f"`{wheel.filename}`" if wheel else _cell(result.failure.message if result.failure else "")
-        bytes_ = size(wheel.size) if wheel else ""
+        bytes_ = show_size(wheel.size) if wheel else ""
         rows.append(f"| `{result.cell.id}` | {result.status} | {what} | {bytes_} | {duration(seconds(result))} |")
     rows += [f"| `{item.cell.id}` | excluded | {_cell(item.reason)} | | |" for item in excluded]
     return "\n".join(rows) + "\n"

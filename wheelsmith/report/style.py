@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.schedule import Folded
+from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,14 +55,6 @@ def age(seconds: float) -> str:
     return "now"
 
 
-def size(count: int) -> str:
-    """Give ``97.3 kB`` or ``1.2 MB``, in powers of ten as package indexes do."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"
-
-
 def seconds(result: BuildResult) -> float:
     """Give the wall time of all of a cell's stages."""
     return sum(timing.seconds for timing in result.timings)
@@ -76,6 +69,6 @@ def outcome(result: BuildResult, whose: Folded | None) -> str:
         return f"{result.status:>8}  {whose.cell}: {whose.reason}"
     if result.wheel:
         took = duration(seconds(result)) if result.timings else result.status.value
-        return f"{took:>8}  {size(result.wheel.size):>9}  {result.wheel.filename}"
+        return f"{took:>8}  {show_size(result.wheel.size):>9}  {result.wheel.filename}"
     failure = result.failure
     return f"{failure.stage}: {failure.message}" if failure else result.status.value

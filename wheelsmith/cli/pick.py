@@ -1,0 +1,149 @@
+"""``wheelsmith pick``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wheelsmith.cli.options import json_option
+from wheelsmith.errors import NoWheelForThis
+
+if TYPE_CHECKING:
+    from wheelsmith.index import Refusal, Template
+    from wheelsmith.pick import Asked, Decision, Found, Machine
+
+_INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
+_RUNNABLE = ("pip", "uv")
+
+
+class _Shaped(click.ParamType[str]):
+    """A word of a certain shape, refused before anything is read."""
+
+    def __init__(self, name: str, shape: str, example: str) -> None:
+        self.name = name
+        self._shape = re.compile(shape, re.ASCII)
+        self._example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Give it as it was written."""
+        if not self._shape.fullmatch(value):
+            self.fail(f"{value!r} is not {self._example}", param, ctx)
+        return str(value)
+
+
+_TORCH = _Shaped("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch such as 2.11")
+_CUDA = _Shaped("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu, or a CUDA such as 13.0")
+_ARCH = _Shaped("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
+_PYTHON = _Shaped("version", r"3\.\d{1,2}(\.\d{1,3})?", "a Python such as 3.12")
+_RELEASE = _Shaped("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
+_GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
+
+
+@click.command("pick")
+@click.argument("name")
+@click.option("--index", required=True, metavar="URL", help="The index: its address, or a folder.")
+@click.option(
+    "--installer", type=click.Choice(_INSTALLERS), help="Default: pip, or uv where the environment has no pip."
+)
+@click.option("--python", metavar="PATH", help="Look at this interpreter or virtual environment; default: python.")
+@click.option("--torch", type=_TORCH, help="Choose for this torch, such as 2.11, not for the one that is there.")
+@click.option("--cuda", type=_CUDA, help="What torch is built for: cpu, or a CUDA such as 13.0.")
+@click.option("--arch", type=_ARCH, help="The CPU architecture, as uname -m gives it.")
+@click.option("--python-version", type=_PYTHON, help="The Python, such as 3.12.")
+@click.option("--glibc", type=_RELEASE, help="The C library, such as 2.28.")
+@click.option("--capability", type=_GPU, help="The GPU's compute capability, such as 9.0.")
+@click.option("--driver", type=_RELEASE, help="The newest CUDA that the NVIDIA driver supports, such as 13.0.")
+@click.option(
+    "--keep-torch/--with-torch", default=None, help="torch is there and stays, or is installed too; default: as it is."
+)
+@click.option("--run", is_flag=True, help="Run the command, too.")
+@json_option("Print the choice, the command and all that was found as JSON on stdout.")
+def command(
+    *, name: str, index: str, installer: str | None, python: str | None, run: bool, as_json: bool, **asked: Any
+) -> None:
+    """Choose the one wheel that this machine needs, and print the command that installs it.
+
+    Why it is this one goes to stderr; so does why there is none, and what is nearest. A torch that is installed is
+    never replaced, unless --torch, --cuda or --with-torch asks for another.
+    """
+    from wheelsmith.index import Chooser, Installer, Refusal, clean_base
+    from wheelsmith.pick import Asked, decide, find_catalogue, for_python, look, perform
+
+    if run and installer not in {None, *_RUNNABLE}:
+        raise click.UsageError(f"--run performs {' or '.join(_RUNNABLE)}; --installer {installer} writes a file")
+    found, machine = find_catalogue(name, index), look(python)
+    chooser = Chooser(found.catalogue)
+    wanted = Asked(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
+    decision = decide(chooser, machine, wanted)
+    chosen = Installer(installer or machine.installer)
+    if not as_json:
+        _say(_told(machine, wanted, decision, found, chooser.warning))
+    if isinstance(decision.answer, Refusal):
+        if as_json:
+            click.echo(json.dumps(_data(machine, decision, None), indent=1))
+        raise NoWheelForThis(decision.answer.reason, remedy=_remedy(decision.answer))
+    told = for_python(decision.told(chosen, clean_base(found.base)), chosen, machine.python)
+    click.echo(json.dumps(_data(machine, decision, told), indent=1) if as_json else told.text())
+    if run:
+        perform(told)
+
+
+def _say(lines: Iterator[str]) -> None:
+    from wheelsmith.engine import visible
+
+    for line in lines:
+        click.echo(visible(line), err=True)
+
+
+def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warning: str | None) -> Iterator[str]:
+    """Say what was found, what was chosen, and why."""
+    from wheelsmith.index import Choice, compute_name
+
+    torch = f"torch {machine.torch} ({machine.torch_compute or 'built for what?'})" if machine.torch else "no torch"
+    gpus = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus) or "no GPU"
+    driver = f"a driver for CUDA up to {machine.driver}" if machine.driver else "no NVIDIA driver"
+    yield f"{machine.python}: Python {machine.python_version}, {torch}; {machine.arch}, glibc {machine.glibc}"
+    yield f"{driver}, {gpus}"
+    said = [f"{name} {value}" for name, value in asked.to_json().items() if value not in {None, True, False}]
+    if said:
+        yield f"as you said: {', '.join(said)}"
+    if warning:
+        yield f"warning: {warning}"
+    if isinstance(decision.answer, Choice):
+        wish = decision.wish
+        what = f"torch {wish.torch}, {compute_name(wish.compute)}, {wish.arch}, Python {wish.python_minor}"
+        yield f"{decision.answer.wheel.filename}: for {what}"
+        yield from (f"  {note}" for note in (*decision.notes, *decision.answer.notes))
+        if found.credentials:
+            yield "  the address's user and password are left out of the command; netrc is where pip and uv look"
+
+
+def _remedy(refusal: Refusal) -> str | None:
+    """Name what is nearest as the options that choose it."""
+    if not refusal.nearest:
+        return None
+    return "nearest that has a wheel: " + " or ".join(near.change for near in refusal.nearest)
+
+
+def _data(machine: Machine, decision: Decision, told: Template | None) -> dict[str, Any]:
+    from wheelsmith.index import Refusal
+
+    answer = decision.answer
+    data: dict[str, Any] = {
+        "schema_version": 1,
+        "machine": machine.to_json(),
+        "wish": decision.wish.to_json(),
+        "torch": decision.torch,
+        "notes": list(decision.notes),
+        "command": told.text() if told else None,
+        "argv": [list(line) for line in told.lines] if told and told.shell else None,
+    }
+    if isinstance(answer, Refusal):
+        nearest = [{"change": near.change, **near.wish.to_json()} for near in answer.nearest]
+        return {**data, "wheel": None, "refused": answer.code, "reason": answer.reason, "nearest": nearest}
+    notes = [*decision.notes, *answer.notes]
+    return {**data, "notes": notes, "wheel": answer.wheel.to_json(), "refused": None, "reason": None, "nearest": []}

@@ -1,0 +1,196 @@
+"""The pages that people see: one for each project, and one for the whole index. No clock is read."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from packaging.version import Version
+
+from wheelsmith.index.catalogue import Catalogue, CatalogueWheel, Unserved, catalogue_key, catalogue_of, dump_catalogue
+from wheelsmith.index.choose import Chooser
+from wheelsmith.index.commands import Installer, Torch, fill, slots_of, template_for
+from wheelsmith.index.entry import NoWheel, ProjectState
+from wheelsmith.index.fits import numbers
+from wheelsmith.index.grid import catalogue_cells, grids, used_statuses
+from wheelsmith.index.listing import EVERYTHING, Listing, roots
+from wheelsmith.index.nearest import compute_order
+from wheelsmith.index.picker import Picker, picker_data, picker_of
+from wheelsmith.index.wish import Choice, Wish, compute_name
+from wheelsmith.units import show_size
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+# A page does not know where it will be served. Its script does; without one, people set a variable.
+_BASE = "$INDEX/"
+_SHOWN_WITHOUT_SCRIPT = (Installer.PIP, Installer.UV)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One combination in the tables that need no script, with the Pythons that share its commands.
+
+    :param commands: by the installer's label and what torch is.
+    """
+
+    wish: Wish
+    pythons: str
+    commands: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A wheel as its page shows it: ``place`` is its number in the catalogue, ``pin`` names it alone."""
+
+    wheel: CatalogueWheel
+    place: int
+    pin: str
+
+
+def human_pages(state: ProjectState) -> dict[str, bytes]:
+    """Give what people and choosing programs read of a project: key → bytes. One that is kept back has no page."""
+    catalogue = catalogue_of(state)
+    if not catalogue.unserved and not any(roots(entry) for entry in state.entries):
+        return {}
+    key = catalogue_key(state.project)
+    return {key: dump_catalogue(catalogue), key.replace("catalogue.json", "index.html"): _project(catalogue)}
+
+
+def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
+    """Give the page for the whole index: key → bytes."""
+    shown = {name: item for name, item in sorted(listing.items()) if item.roots}
+    computes = {name: [compute_name(root) for root in _computes(item)] for name, item in shown.items()}
+    page = environment().get_template("index.html").render(projects=shown, computes=computes, **assets("search.js"))
+    return {"index.html": page.encode()}
+
+
+def assets(*scripts: str) -> dict[str, Any]:
+    """Give the style and the scripts of a page, and the policy that lets a browser run nothing else.
+
+    They stand in the page itself: it is whole wherever it is copied, and no half of it can be missing or old.
+    """
+    style, *texts = (_asset(name) for name in ("page.css", "theme.js", *scripts))
+    allowed = [f"style-src {_digest(style)}", f"script-src {' '.join(map(_digest, texts))}"]
+    rest = ["img-src data:", "base-uri 'none'", "form-action 'none'"]
+    return {"style": style, "scripts": texts, "policy": "; ".join(["default-src 'none'", *allowed, *rest])}
+
+
+@cache
+def environment() -> Environment:
+    """Give the templates. ``_grid.html`` holds the macros ``grid`` and ``legend``, for reports too."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("wheelsmith.index"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"size": show_size, "compute_name": compute_name, "span": _span}
+    return made
+
+
+def _project(catalogue: Catalogue) -> bytes:
+    chooser = Chooser(catalogue)
+    picker = picker_of(chooser)
+    shown = grids(catalogue_cells(catalogue))
+    page = environment().get_template("page.html")
+    return page.render(
+        catalogue=catalogue,
+        warning=chooser.warning,
+        picker=picker,
+        data=picker_data(picker, catalogue) if picker else None,
+        rows=_rows(picker) if picker else (),
+        installers=tuple(Installer),
+        torches=tuple(Torch),
+        grids=shown,
+        legend=used_statuses(shown),
+        failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
+        excluded=_excluded(catalogue),
+        versions=_versions(catalogue),
+        **assets("picker.js"),
+    ).encode()
+
+
+def _rows(picker: Picker) -> tuple[Row, ...]:
+    """Give the combinations that have a wheel, those that differ in nothing but the Python together."""
+    served = [
+        (wish, answer) for wish, answer in zip(picker.wishes, picker.answers, strict=True) if isinstance(answer, Choice)
+    ]
+    rows = []
+    for _, group in groupby(served, lambda pair: (pair[0].torch, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
+        wishes = list(group)
+        wish, choice = wishes[0]
+        pythons = _span([wish.python for wish, _ in wishes])
+        rows.append(Row(wish=wish, pythons=pythons, commands=_commands(choice, wish)))
+    return tuple(rows)
+
+
+def _commands(choice: Choice, wish: Wish) -> tuple[tuple[str, str], ...]:
+    others = bool(choice.wheel.requires)
+    commands = []
+    for installer in _SHOWN_WITHOUT_SCRIPT:
+        for torch in Torch:
+            slots = {**slots_of(choice, wish, torch), "base": _BASE}
+            text = fill(template_for(installer, torch, others=others), slots).text(_quoted)
+            commands.append((f"{installer.label}, torch {torch.label}", text))
+    return tuple(commands)
+
+
+def _quoted(word: str) -> str:
+    """Quote a word; in double quotes where the shell must find the variable in it."""
+    rest = word.replace(_BASE, "", 1)
+    return f'"{word}"' if rest != word and not set(rest) & set('"$`\\') else shlex.quote(word)
+
+
+def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
+    """Give the cells that are left out, those together that differ in the machine alone."""
+
+    def place(item: Unserved) -> tuple[object, ...]:
+        return numbers(item.cell.torch), compute_order(item.cell.compute), item.reason
+
+    left_out = sorted((item for item in catalogue.unserved if item.status is NoWheel.EXCLUDED), key=place)
+    return tuple(tuple(group) for _, group in groupby(left_out, place))
+
+
+def _versions(catalogue: Catalogue) -> tuple[tuple[str, tuple[Shown, ...]], ...]:
+    """Give the wheels of each version, the newest first."""
+    shown = [
+        Shown(wheel=wheel, place=place, pin=_pin(catalogue.project, wheel))
+        for place, wheel in enumerate(catalogue.wheels)
+    ]
+    return tuple(
+        (public, tuple(group)) for public, group in groupby(shown, lambda item: Version(item.wheel.version).public)
+    )
+
+
+def _pin(project: str, wheel: CatalogueWheel) -> str:
+    """Name one wheel in the root that has them all; torch stays as it is, because that root has none."""
+    return f'pip install {project}{"==" if "+" in wheel.version else "==="}{wheel.version} --index-url "{_BASE}simple/"'
+
+
+def _computes(item: Listing) -> list[str]:
+    return sorted((root for root in item.roots if root != EVERYTHING), key=compute_order)
+
+
+def _span(names: Sequence[str]) -> str:
+    """Give ``2.9``, or the first and the last of several with a dash between."""
+    return names[0] if len(names) == 1 else f"{names[0]} – {names[-1]}" if names else ""  # noqa: RUF001  # a range
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")

@@ -1,0 +1,154 @@
+
+// Looks up what was decided when the page was made, and fills in this page's own address.
+(() => {
+  "use strict";
+  const $ = (id) => document.getElementById(id);
+
+  // The rule of commands.py, once more: slots, then quotes.
+  const clean = (address) => address.replace(/[^A-Za-z0-9._~:/@%+=,[\]-]/gu, (sign) =>
+    Array.from(new TextEncoder().encode(sign), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
+  const quoted = (word) => (word && !/[^\w@%+=:,./-]/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+  const filled = (word, slots) => {
+    const whole = /^\{([a-z0-9_]+)\}$/.exec(word);
+    if (whole && Array.isArray(slots[whole[1]])) return slots[whole[1]];
+    return [word.replaceAll(/\{([a-z0-9_]+)\}/g, (_, name) => slots[name])];
+  };
+  const rendered = (template, slots) => {
+    const lines = template.lines.map((line) => line.flatMap((word) => filled(word, slots)));
+    if (!template.shell) return lines.map((words) => words.join(" ")).join("\n");
+    return template.before + lines.map((words) => words.map(quoted).join(" ")).join(" && ");
+  };
+
+  const here = location.href.split(/[?#]/)[0];
+  const end = here.lastIndexOf("/projects/");
+  const base = clean(end < 0 ? new URL("../../", here).href : here.slice(0, end + 1));
+  for (const code of document.querySelectorAll("[data-base]")) {
+    code.textContent = code.textContent.replaceAll(/"\$INDEX\/([^"]*)"/g, (_, rest) => quoted(base + rest));
+  }
+  for (const place of document.querySelectorAll("[data-index]")) place.textContent = quoted(base);
+
+  const source = $("data");
+  if (!source) return;
+  const data = JSON.parse(source.textContent);
+  const picker = document.querySelector(".picker");
+  const first = { ...Object.fromEntries(new URLSearchParams(data.first)), with: "present", installer: "pip" };
+  const names = Object.keys(first);
+  const radios = Object.fromEntries(names.map((name) => [name, Array.from(picker.querySelectorAll(`[name="${name}"]`))]));
+  const values = Object.fromEntries(names.map((name) => [name, radios[name].map((radio) => radio.value)]));
+  const asked = new Set(data.axes.map(([name]) => name));
+  let wish = first;
+
+  const answerTo = (wanted) => {
+    const place = data.axes.reduce((sum, [name, all]) => sum * all.length + all.indexOf(wanted[name]), 0);
+    return data.answers[data.lookup[place]];
+  };
+  const read = (query, otherwise) => {
+    const given = new URLSearchParams(query);
+    return Object.fromEntries(names.map((name) => {
+      const value = given.get(name);
+      return [name, values[name].includes(value) ? value : otherwise[name]];
+    }));
+  };
+  const query = (wanted) => new URLSearchParams(wanted).toString();
+  const commandFor = (wanted, answer) => {
+    const wheel = data.wheels[answer.wheel];
+    const slots = { ...wheel.slots, ...answer.slots, torch: answer.torch[wanted.with], base };
+    const template = data.templates[wanted.installer][wanted.with][wheel.slots.requires.length ? 1 : 0];
+    return [rendered(template, slots), template.note];
+  };
+
+  const make = (tag, properties, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+  const size = (count) => {
+    for (const [unit, scale] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
+      if (count >= scale) return `${(count / scale).toFixed(1)} ${unit}`;
+    }
+    return `${count} B`;
+  };
+  // An anchor in the address would take the place of the choices that are kept there.
+  const reveal = (event) => {
+    const details = document.querySelector(event.target.getAttribute("href"));
+    event.preventDefault();
+    for (let around = details; around; around = around.parentElement.closest("details")) around.open = true;
+    details.scrollIntoView();
+    details.querySelector("summary").focus({ preventScroll: true });
+  };
+  const showCommand = (answer) => {
+    const [command, note] = commandFor(wish, answer);
+    const wheel = data.wheels[answer.wheel];
+    // A line may end between words, not at the hyphens of an option.
+    const words = command.split(/([ \n])/).map((word) => (word.trim() ? make("span", {}, word) : word));
+    const parts = [make("pre", { className: "command", tabIndex: 0 }, make("code", { id: "command" }, ...words))];
+    for (const text of [...answer.notes, ...(note ? [note] : [])]) parts.push(make("p", { className: "note" }, text));
+    const more = make("a", { href: `#wheel-${wheel.place}` }, "hash, GPU code, provenance");
+    more.addEventListener("click", reveal);
+    parts.push(make("p", { className: "chosen" }, make("span", { className: "wheel-name" }, wheel.filename), `, ${size(wheel.size)}: `, more));
+    return parts;
+  };
+  const showReason = (answer) => {
+    const parts = [make("p", { className: "reason" }, make("b", {}, "No wheel: "), `${answer.reason}.`)];
+    if (answer.tail.length) {
+      parts.push(make("details", {}, make("summary", {}, "The end of its log"),
+        make("pre", { className: "code log", tabIndex: 0 }, answer.tail.join("\n"))));
+    }
+    if (answer.nearest.length) {
+      const links = answer.nearest.flatMap(([change, to, fits]) =>
+        [make("a", { href: `#${query(read(to, wish))}` }, change), ...(fits ? ["(this torch runs it, too)"] : [])]);
+      parts.push(make("p", { className: "nearest" }, "Nearest that has one: ", ...links));
+    }
+    return parts;
+  };
+  const show = () => {
+    for (const name of names) {
+      for (const radio of radios[name]) {
+        radio.checked = radio.value === wish[name];
+        const none = asked.has(name) && "reason" in answerTo({ ...wish, [name]: radio.value });
+        radio.parentElement.classList.toggle("none", none);
+        radio.setAttribute("aria-description", none ? "no wheel with the other choices" : "");
+      }
+    }
+    const answer = answerTo(wish);
+    const refused = "reason" in answer;
+    $("said").replaceChildren(...(refused ? showReason(answer) : showCommand(answer)));
+    $("answer").classList.toggle("refused", refused);
+    $("copy").hidden = refused;
+    $("copy").textContent = "Copy";
+  };
+
+  picker.addEventListener("change", (event) => {
+    wish = { ...wish, [event.target.name]: event.target.value };
+    history.pushState(null, "", `#${query(wish)}`);
+    show();
+  });
+  const follow = () => {
+    if (location.hash && !location.hash.includes("=")) return;
+    wish = read(location.hash.slice(1), location.hash ? wish : first);
+    show();
+  };
+  window.addEventListener("hashchange", follow);
+  window.addEventListener("popstate", follow);
+  // A cell of the matrix is a question to the picker; what it links to is in the address no question.
+  for (const link of document.querySelectorAll("[data-wish]")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      location.hash = query(read(link.dataset.wish, wish));
+      $("answer").scrollIntoView({ block: "center" });
+    });
+  }
+  $("copy").addEventListener("click", async () => {
+    const code = $("command");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      $("copy").textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      $("copy").textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
+    }
+    setTimeout(() => { $("copy").textContent = "Copy"; }, 2000);
+  });
+  $("picker").hidden = false;
+  follow();
+})();

@@ -1,0 +1,42 @@
+"""Asks the NVIDIA driver what it supports and which GPUs there are; in a process of its own, for a driver may hang."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
+
+
+def _ask(function: Any, *arguments: int) -> int:
+    answer = ctypes.c_int()
+    if function(ctypes.byref(answer), *arguments):
+        raise OSError
+    return answer.value
+
+
+def _gpus(cuda: Any) -> Iterator[dict[str, str]]:
+    if cuda.cuInit(0):
+        return
+    for number in range(_ask(cuda.cuDeviceGetCount)):
+        device = _ask(cuda.cuDeviceGet, number)
+        name = ctypes.create_string_buffer(256)
+        cuda.cuDeviceGetName(name, len(name), device)
+        major = _ask(cuda.cuDeviceGetAttribute, _CAPABILITY_MAJOR, device)
+        minor = _ask(cuda.cuDeviceGetAttribute, _CAPABILITY_MINOR, device)
+        yield {"name": name.value.decode("utf-8", "replace"), "capability": f"{major}.{minor}"}
+
+
+def _driver() -> dict[str, Any] | None:
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+        version = _ask(cuda.cuDriverGetVersion)
+        return {"cuda": f"{version // 1000}.{version % 1000 // 10}", "gpus": list(_gpus(cuda))}
+    except OSError:
+        return None
+
+
+json.dump(_driver(), sys.stdout)

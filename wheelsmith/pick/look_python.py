@@ -1,0 +1,58 @@
+"""Says what an environment is, as JSON; run by its own Python, which may be as old as 3.8: standard library only."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import re
+import sys
+import sysconfig
+from pathlib import Path
+
+# The folder that the command was given in is not part of the environment.
+sys.path = [folder for folder in sys.path if folder]
+
+
+def _torch() -> dict[str, str] | None:
+    """Give torch's version and what it was built with, without importing it: that takes seconds."""
+    try:
+        found = {"version": importlib.metadata.version("torch")}
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return found
+    try:
+        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
+    except OSError:
+        return found
+    for name, value in re.findall(r"^(cuda|hip|xpu)\b[^=\n]*=\s*(?:'([^'\n]*)'|None)", text, re.MULTILINE):
+        found[name] = value or "none"
+    return found
+
+
+def _glibc() -> str:
+    """Give ``2.36``; ``0.0`` where the C library is another."""
+    try:
+        name, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
+    except (AttributeError, OSError, ValueError):
+        return "0.0"
+    return version if name == "glibc" else "0.0"
+
+
+json.dump(
+    {
+        "python": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        "platform": sys.platform,
+        "arch": platform.machine(),
+        "glibc": _glibc(),
+        "pip": importlib.util.find_spec("pip") is not None,
+        "torch": _torch(),
+    },
+    sys.stdout,
+)

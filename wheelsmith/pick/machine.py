@@ -1,0 +1,146 @@
+"""What a machine has that decides which wheel it can use."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from wheelsmith.errors import MachineError
+from wheelsmith.record import Record
+
+_PATIENCE = 60.0  # seconds: a first start of a Python on a cold disk, or of a driver that wakes its GPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu(Record):
+    """One GPU; its compute capability is ``9.0``."""
+
+    name: str
+    capability: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine(Record):
+    """An environment and what it runs on.
+
+    :param python: its interpreter, as it can be called.
+    :param platform: Python's ``sys.platform``.
+    :param glibc: ``0.0`` where there is none.
+    :param torch: its whole version, ``2.11.0+cu130``; None where it is not installed.
+    :param torch_compute: what torch was built for: ``cpu``, ``cu130``, or another word for what is no CUDA.
+    :param driver: the newest CUDA that the NVIDIA driver supports; None where there is none.
+    """
+
+    python: str
+    python_version: str
+    implementation: str
+    free_threaded: bool
+    platform: str
+    arch: str
+    glibc: str
+    pip: bool
+    torch: str | None
+    torch_compute: str | None
+    driver: str | None
+    gpus: tuple[Gpu, ...]
+
+    @property
+    def installer(self) -> str:
+        """Give what can install into it: pip, or uv where the environment has no pip."""
+        return "uv" if not self.pip and shutil.which("uv") else "pip"
+
+
+def look(python: str | None) -> Machine:
+    """Look at an environment, without importing anything of it.
+
+    :param python: an interpreter or the folder of a virtual environment; None takes what ``python`` is here.
+    :raises MachineError: it is no Python, or does not answer.
+    """
+    interpreter = _interpreter(python)
+    found = _answer([interpreter, "-c", _script("look_python.py")], f"{interpreter} does not answer")
+    driver = _driver()
+    torch = found["torch"] or {}
+    return Machine(
+        python=interpreter,
+        python_version=found["python"],
+        implementation=found["implementation"],
+        free_threaded=found["free_threaded"],
+        platform=found["platform"],
+        arch=found["arch"],
+        glibc=found["glibc"],
+        pip=found["pip"],
+        torch=torch.get("version"),
+        torch_compute=_compute(torch) if torch else None,
+        driver=driver["cuda"] if driver else None,
+        gpus=tuple(Gpu.from_json(gpu) for gpu in driver["gpus"]) if driver else (),
+    )
+
+
+def _interpreter(python: str | None) -> str:
+    if python is None:
+        return next((name for name in ("python", "python3") if shutil.which(name)), sys.executable)
+    inside = Path(python) / "bin" / "python"
+    chosen = str(inside) if inside.is_file() else python
+    if shutil.which(chosen) is None:
+        raise MachineError(
+            f"{python} is no Python that can be run", remedy="name an interpreter or a virtual environment"
+        )
+    return chosen
+
+
+def _compute(torch: dict[str, str]) -> str | None:
+    """Give what torch was built for, from torch/version.py or else from the local part of its version."""
+    for name, word in (("hip", "rocm"), ("xpu", "xpu")):
+        if torch.get(name, "none") != "none":
+            return word
+    if "cuda" in torch:
+        return "cpu" if torch["cuda"] == "none" else "cu" + "".join(torch["cuda"].split(".")[:2])
+    match = re.search(r"\+(cpu|cu\d{3,})\b", torch["version"])
+    return match[1] if match else None
+
+
+def _driver() -> Any:
+    try:
+        if found := _answer([sys.executable, "-I", "-c", _script("look_cuda.py")], ""):
+            return found
+    except MachineError:
+        pass
+    return _told_by_nvidia_smi()
+
+
+def _told_by_nvidia_smi() -> Any:
+    """Ask the program where the library is in no place that programs look in."""
+    if shutil.which("nvidia-smi") is None:
+        return None
+    version = re.search(r"CUDA (?:UMD )?Version\s*: *(\d+\.\d+)", _output(["nvidia-smi"]))
+    rows = _output(["nvidia-smi", "--query-gpu=compute_cap,name", "--format=csv,noheader"]).splitlines()
+    gpus = [row.split(", ", maxsplit=1) for row in rows if re.match(r"\d+\.\d+, ", row)]
+    found = [{"name": name, "capability": capability} for capability, name in gpus]
+    return {"cuda": version[1], "gpus": found} if version else None
+
+
+def _answer(argv: list[str], mistake: str) -> Any:
+    text = _output(argv)
+    try:
+        # A site hook may have printed something before.
+        return json.loads(text.strip().rpartition("\n")[2])
+    except ValueError:
+        raise MachineError(mistake or "no answer", remedy=f"run it: {argv[0]} --version") from None
+
+
+def _output(argv: list[str]) -> str:
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _script(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
