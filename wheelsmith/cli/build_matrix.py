@@ -68,6 +68,7 @@ def command(  # noqa: PLR0913  # one parameter an option
 ) -> None:
     """Build every cell, check each wheel, publish them to an index."""
     from wheelsmith.report import reporter
+    from wheelsmith.report.page import BuildReport
 
     request = make_request(
         matrix,
@@ -91,8 +92,10 @@ def command(  # noqa: PLR0913  # one parameter an option
             show_plan(prepared, request)
         return
     with reporter(progress, prepared.out) as report:
+        page = BuildReport(prepared.out)
 
         def listen(event: Event) -> None:
+            page(event)
             if isinstance(event, RunFinished):
                 # Before the summary: who reads the summary may look for the file.
                 _keep_results(prepared, event, as_json=as_json)

@@ -172,7 +172,7 @@ def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
         size=entry.size,
         upload_time=entry.upload_time,
         roots=roots(entry),
-        cells=tuple(_cell(cell) for cell in entry.cells if cell.settings.advertise),
+        cells=tuple(catalogue_cell(cell) for cell in entry.cells if cell.settings.advertise),
         requires_python=entry.requires_python,
         requires_torch=entry.requires_torch,
         requires=entry.requires,
@@ -184,7 +184,7 @@ def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
 
 def _unserved(answer: Answer) -> Unserved:
     return Unserved(
-        cell=_cell(answer.cell),
+        cell=catalogue_cell(answer.cell),
         version=answer.version,
         status=answer.status,
         reason=answer.reason,
@@ -192,7 +192,8 @@ def _unserved(answer: Answer) -> Unserved:
     )
 
 
-def _cell(cell: Cell) -> CatalogueCell:
+def catalogue_cell(cell: Cell) -> CatalogueCell:
+    """Give a cell without what only its build needs."""
     return CatalogueCell(
         id=cell.id,
         torch=cell.torch,

@@ -1,0 +1,84 @@
+"""The page that a run leaves."""
+
+import re
+
+from wheelsmith.events import RunFinished, RunStarted
+from wheelsmith.model import (
+    BuildPlan,
+    BuildResult,
+    Cell,
+    Excluded,
+    Failure,
+    Recipe,
+    SourceId,
+    Status,
+    WheelFile,
+    WheelSpec,
+)
+from wheelsmith.report.page import report_page
+from wheelsmith.report.timeline import Bar, Timeline
+
+NASTY = "</script><script>alert(1)</script>&\"'<b>"
+BUILT, FAILED, LEFT_OUT = (Cell(torch=torch, cuda="13.0", arch="x86_64") for torch in ("2.11", "2.12", "2.13"))
+
+
+def planned():
+    """Give a plan that nothing is built by."""
+    empty = {"steps": (), "generated": {}, "contents": {}, "namespace": "", "extension": None}
+    said = {"distribution": "k", "version": "1", "python_tag": "", "abi_tag": "", "platform": "", "metadata": None}
+    wheel = {**said, "module": "k", "gpu_archs": (), "torch": None, "cuda": None, "arch": "x86_64", "stable_abi": None}
+    return BuildPlan(
+        cell=BUILT,
+        image=None,
+        source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
+        toolset=None,
+        cuda=None,
+        torch=None,
+        recipe=Recipe(**empty),
+        environment={},
+        wheel=WheelSpec(**wheel),
+        recipe_version=1,
+    )
+
+
+def page(plans=(), results=(), excluded=(), **timeline):
+    started = RunStarted(kernel=f"k {NASTY}", engine="bwrap", plans=plans, excluded=excluded)
+    finished = RunFinished(results=results, excluded=excluded, interrupted=False, seconds=61, compiled=3, reused=9)
+    return report_page(started, finished, Timeline(**{"seconds": 61, "stages": (), "steps": (), **timeline})).decode()
+
+
+def test_it_says_what_became_of_the_run_and_escapes_all_that_it_is_told():
+    failure = Failure(stage="compile", message=NASTY, remedy=NASTY, tail=(NASTY,))
+    text = page(
+        results=(BuildResult(cell=FAILED, plan_digest="", status=Status.FAILED, failure=failure, log="x.log"),),
+        excluded=(Excluded(cell=LEFT_OUT, reason=NASTY),),
+        steps=(Bar(row="0", kind=NASTY, start=1, end=3, text=NASTY),),
+    )
+    assert "alert(1)</script>" not in text
+    assert "1 failed" in text
+    assert "1 excluded" in text
+    assert "1m01s" in text
+    assert "9 of 12 compiler phases" in text
+    assert 'href="logs/x.log"' in text
+
+
+def test_every_bar_is_in_the_run_and_every_link_leads_somewhere():
+    plan = planned()
+    name = "k-1+cu130-py3-none-any.whl"
+    wheel = WheelFile(filename=name, sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None)
+    bars = tuple(
+        Bar(row=BUILT.id, kind=kind, start=start, end=end, text=kind)
+        for kind, start, end in (("compile", 0, 30), ("check", 30, 61))
+    )
+    text = page(
+        plans=(plan,),
+        results=(BuildResult(cell=BUILT, plan_digest="", status=Status.BUILT, wheel=wheel),),
+        excluded=(Excluded(cell=LEFT_OUT, reason="no"),),
+        stages=bars,
+    )
+    places = [(float(x), float(width)) for x, width in re.findall(r'x="([\d.]+)%" width="([\d.]+)%"', text)]
+    assert len(places) == 2
+    assert all(0 <= x <= x + width <= 100.01 for x, width in places)
+    anchors = set(re.findall(r'id="([^"]+)"', text))
+    assert {link for link in re.findall(r'href="#([^"]+)"', text)} <= anchors
+    assert "wheels/k-1%2Bcu130-py3-none-any.whl" in text
