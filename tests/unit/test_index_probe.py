@@ -1,11 +1,13 @@
 """Judgements of recorded answers, without a network."""
 
+import hashlib
 import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 import wheelsmith.index.probe as room
 from wheelsmith.index.probe import Severity
@@ -14,10 +16,11 @@ from wheelsmith.index.probe.contents import judge_contents
 from wheelsmith.index.probe.exchange import JSON, Exchange, origin, without_credentials
 from wheelsmith.index.probe.finding import Diagnosis, finding, merged
 from wheelsmith.index.probe.hosts import host_of, remedy
+from wheelsmith.index.probe.names import variant_of, wheel_of
 from wheelsmith.index.probe.page import MOST_LINKS, Link, Unreadable, read_page
 from wheelsmith.index.probe.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.probe.visit import PageVisit, WheelVisit
-from wheelsmith.index.probe.wheels import Unopened, judge_wheel, metadata_of
+from wheelsmith.index.probe.wheels import Unopened, judge_variants, judge_wheel, metadata_of
 
 HERE = Path(room.__file__).parent
 URL = "https://wheels.example.org/whl/cpu/kernel/"
@@ -254,6 +257,35 @@ def test_a_page_that_is_as_it_should_be_is_not_complained_of():
 )
 def test_what_html_says_is_judged(body, found):
     assert rules(judge_contents(visit(page(body)))) == found
+
+
+PLAIN = "kernel-1+cpu-py3-none-any.whl"
+VARIANT = "kernel-1+cpu-py3-none-any-cu130.whl"
+
+
+def test_names_tell_wheels_from_variants():
+    assert wheel_of(PLAIN) == variant_of(VARIANT) == ("kernel", Version("1+cpu"))
+    assert wheel_of(VARIANT) is variant_of(PLAIN) is variant_of("kernel-1.tar.gz") is variant_of("kernel.whl") is None
+    assert wheel_of("kernel-1-2cuda-py3-none-any.whl") == variant_of("kernel-1-2cuda-py3-none-any-null.whl")
+
+
+def test_variant_wheels_need_a_file_that_describes_them():
+    anchor = HTML.replace(PLAIN.replace("+", "%2B"), VARIANT.replace("+", "%2B")) + REST.replace(PLAIN, VARIANT)
+    assert rules(judge_contents(visit(page(anchor)))) == ["variants"]
+    name = "kernel-1+cpu-variants.json"
+    described = f'<a href="{name}#sha256={SHA}" data-upload-time="2026-01-02T03:04:05Z">{name}</a>'
+    assert rules(judge_contents(visit(page(anchor + described)))) == []
+    assert rules(judge_contents(visit(page(anchor + described.replace("kernel-1", "kernel-2"))))) == ["variants"]
+
+
+def test_the_file_that_describes_variants_has_the_hash_of_its_page():
+    link = replace(
+        wheel().link, filename="kernel-1-variants.json", hashes={"sha256": hashlib.sha256(b"{}").hexdigest()}
+    )
+    right = Exchange(url=WHEEL, status=200, body=b"{}")
+    assert rules(judge_variants(link, right)) == []
+    assert rules(judge_variants(link, replace(right, body=b"[]"))) == ["variants"]
+    assert rules(judge_variants(link, replace(right, status=404))) == ["variants"]
 
 
 def test_a_fault_that_many_files_have_is_told_once():

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from wheelsmith.index.probe.exchange import Exchange
 from wheelsmith.index.probe.finding import BOTH, PIP, UV, Finding, Severity, finding
+from wheelsmith.index.probe.names import VARIANTS, variant_of, wheel_of
 from wheelsmith.index.probe.page import Link, Page
 from wheelsmith.index.probe.reach import readable
 from wheelsmith.index.probe.visit import PageVisit
@@ -73,7 +75,7 @@ def _judge_versions(page: Page, shown: Exchange) -> Iterator[Finding]:
         message = "versions is missing, which version 1.1 of the API and later must have"
         yield finding("versions", Severity.WARNING, message, shown, ("mirrors",))
         return
-    there = {str(wheel[1]) for link in page.links if (wheel := _wheel(link.filename))}
+    there = {str(wheel[1]) for link in page.links if (wheel := wheel_of(link.filename) or variant_of(link.filename))}
     if missing := sorted(there - set(page.versions)):
         message = "versions lacks " + ", ".join(missing[:_SEVERAL])
         yield finding("versions", Severity.WARNING, message, shown, ("mirrors",))
@@ -117,12 +119,8 @@ def _judge_hashes(link: Link, shown: Exchange) -> Iterator[Finding]:
 
 def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
     wheel = link.filename.endswith(".whl")
-    if wheel and _wheel(link.filename) is None:
-        message = f"{link.filename[:100]} is no wheel's name: installers pass over it"
-        yield finding("wheel-name", Severity.WARNING, message, shown, BOTH)
-    elif wheel and page.name and _wheel(link.filename)[0] != canonicalize_name(page.name):  # type: ignore[index]  # above
-        message = f"{link.filename[:100]} is of another project: installers pass over it"
-        yield finding("wheel-name", Severity.WARNING, message, shown, BOTH)
+    if wheel:
+        yield from _judge_name(link, page, shown)
     if link.text not in {None, link.filename}:
         message = "the text of a link is not the name of its file, as the standard wants it"
         yield finding("link-text", Severity.ADVICE, message, shown, ("mirrors",))
@@ -136,6 +134,30 @@ def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
         message = "a file is yanked with an empty reason: pip takes it for one in good standing, uv does not"
         yield finding("empty-yank", Severity.WARNING, message, shown, BOTH)
     yield from _judge_age_and_size(link, page, shown)
+
+
+def _judge_name(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
+    variant = variant_of(link.filename)
+    named = wheel_of(link.filename) or variant
+    if named is None:
+        message = f"{link.filename[:100]} is no wheel's name: installers pass over it"
+        yield finding("wheel-name", Severity.WARNING, message, shown, BOTH)
+    elif page.name and named[0] != canonicalize_name(page.name):
+        message = f"{link.filename[:100]} is of another project: installers pass over it"
+        yield finding("wheel-name", Severity.WARNING, message, shown, BOTH)
+    elif variant and not any(_describes(other, variant) for other in page.links):
+        message = f"{link.filename[:100]} is a variant wheel, and no {VARIANTS[1:]} says of what: uv passes over it"
+        yield finding("variants", Severity.WARNING, message, shown, (UV,))
+
+
+def _describes(link: Link, variant: tuple[str, Version]) -> bool:
+    name, separator, version = link.filename.removesuffix(VARIANTS).rpartition("-")
+    if not (separator and link.filename.endswith(VARIANTS)):
+        return False
+    try:
+        return (canonicalize_name(name), Version(version)) == variant
+    except InvalidVersion:
+        return False
 
 
 def _judge_age_and_size(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
@@ -176,14 +198,6 @@ def _differ(one: Link, other: Link, field: str) -> bool:
         # HTML has room for one hash.
         return any(first.get(name) != digest for name, digest in second.items()) or bool(first) != bool(second)
     return bool(first != second)
-
-
-def _wheel(filename: str) -> tuple[str, object] | None:
-    try:
-        name, version, *_ = parse_wheel_filename(filename)
-    except InvalidWheelFilename:
-        return None
-    return name, version
 
 
 def _is_specifier(text: str) -> bool:

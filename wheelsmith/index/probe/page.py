@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from wheelsmith.index.probe.exchange import ACCEPTED, JSON, Exchange
+from wheelsmith.index.probe.names import VARIANTS
 
-_FILES = (".whl", ".tar.gz", ".zip")
+_FILES = (".whl", ".tar.gz", ".zip", VARIANTS)
 # More than any project has; a page that was made to hurt could hold half a million.
 MOST_LINKS = 20_000
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, is_normalized_name, parse_wheel_filename
+from packaging.utils import canonicalize_name, is_normalized_name
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.probe.caching import judge_page_caching, judge_wheel_caching
@@ -17,10 +17,11 @@ from wheelsmith.index.probe.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEP
 from wheelsmith.index.probe.fetch import Bounds, Fetcher, Spent, fetching
 from wheelsmith.index.probe.finding import BOTH, Diagnosis, Finding, Severity, finding, merged
 from wheelsmith.index.probe.hosts import host_of
+from wheelsmith.index.probe.names import VARIANTS, variant_of, wheel_of
 from wheelsmith.index.probe.page import MOST_LINKS, Link, Page, guess_page
 from wheelsmith.index.probe.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.probe.visit import PageVisit, WheelVisit
-from wheelsmith.index.probe.wheels import Unopened, judge_wheel, metadata_of
+from wheelsmith.index.probe.wheels import Unopened, judge_variants, judge_wheel, metadata_of
 
 _EVERYTHING = "simple"
 _PLATFORM = re.compile(r"cpu|xpu|cu\d+|rocm\d[\d.]*")
@@ -167,6 +168,10 @@ class _Walk:
         return True
 
     def _wheels(self, page: Page, shown: Exchange) -> None:
+        described = (link for link in page.links if link.filename.endswith(VARIANTS))
+        for link in (item for item in described if item.scheme in {"http", "https"}):
+            self._judge(judge_variants(link, self._fetcher.file(link.url, most=_SMALL * 8)))
+            break
         for link in _sample(page.links, self._scope.most_wheels):
             if link.url in self._seen_wheels:
                 continue
@@ -246,18 +251,16 @@ def _platforms(page: Page) -> set[str]:
 
 
 def _sample(links: tuple[Link, ...], most: int) -> list[Link]:
-    """Choose wheels to look at: one whose name has +, the newest, the oldest, and so on."""
+    """Choose wheels to look at: one whose name has +, a variant, the newest, the oldest, and so on."""
     wheels = []
     for link in links:
-        try:
-            version = parse_wheel_filename(link.filename)[1]
-        except InvalidWheelFilename:
-            continue
-        if link.scheme in {"http", "https"}:
-            wheels.append((version, link))
+        named = wheel_of(link.filename) or variant_of(link.filename)
+        if named and link.scheme in {"http", "https"}:
+            wheels.append((named[1], link))
     ordered = [link for _, link in sorted(wheels, key=lambda item: item[0])]
-    plus = next((link for link in reversed(ordered) if "+" in link.filename), None)
-    chosen = ([plus] if plus else []) + ordered[-1:] + ordered
+    plus = [link for link in reversed(ordered) if "+" in link.filename and not variant_of(link.filename)]
+    variants = [link for link in reversed(ordered) if variant_of(link.filename)]
+    chosen = [*plus[:1], *variants[:1], *ordered[-1:], *ordered]
     return list({link.url: link for link in chosen}.values())[:most]
 
 

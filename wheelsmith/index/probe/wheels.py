@@ -13,11 +13,13 @@ from email.parser import BytesParser
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.index.probe.exchange import Exchange
 from wheelsmith.index.probe.finding import BOTH, PIP, UV, Finding, Severity, finding
+from wheelsmith.index.probe.names import variant_of, wheel_of
+from wheelsmith.index.probe.page import Link
 from wheelsmith.index.probe.reach import is_downgraded
 from wheelsmith.index.probe.visit import WheelVisit
 
@@ -59,6 +61,16 @@ def judge_wheel(visit: WheelVisit) -> Iterator[Finding]:
         yield finding("downgrade", Severity.WARNING, message, visit.whole, BOTH)
 
 
+def judge_variants(link: Link, whole: Exchange) -> Iterator[Finding]:
+    """Judge the file that describes the variants of a version, whose hash uv checks."""
+    if not whole.ok:
+        message = f"a file that describes variants is answered with {whole.answer.removeprefix('status ')}"
+        yield finding("variants", Severity.ERROR, message, whole, (UV,))
+    elif not whole.truncated and _lies(link.hashes, whole.body):
+        message = "a file that describes variants is not what its page says: another hash"
+        yield finding("variants", Severity.ERROR, message, whole, (UV,))
+
+
 def metadata_of(visit: WheelVisit) -> bytes:
     """Give the METADATA in the wheel, read from all of it or from its end.
 
@@ -95,7 +107,7 @@ def _judge_bytes(visit: WheelVisit) -> Iterator[Finding]:
         return
     if whole.truncated:
         return
-    if any(_digest(name, whole.body) not in {None, digest.lower()} for name, digest in link.hashes.items()):
+    if _lies(link.hashes, whole.body):
         message = "a wheel is not what its page says: another hash"
         yield finding("wheel-hash", Severity.ERROR, message, whole, BOTH)
         return
@@ -116,8 +128,7 @@ def _judge_side_car(visit: WheelVisit) -> Iterator[Finding]:
         message = "side-cars are sent compressed to who asked for none: pip sees another hash"
         yield finding("side-car-encoding", Severity.ERROR, message, side_car, (PIP,))
         return
-    hashes = announced if isinstance(announced, Mapping) else {}
-    if any(_digest(name, side_car.body) not in {None, str(digest).lower()} for name, digest in hashes.items()):
+    if isinstance(announced, Mapping) and _lies(announced, side_car.body):
         message = "a side-car is not what its page says: another hash"
         yield finding("side-car-hash", Severity.ERROR, message, side_car, BOTH)
 
@@ -190,6 +201,10 @@ def _fits(whole: Exchange, span: tuple[int, int, int], part: Exchange) -> bool:
     return end > len(whole.body) or whole.body[start:end] == part.body
 
 
+def _lies(hashes: Mapping[str, object], data: bytes) -> bool:
+    return any(_digest(name, data) not in {None, str(digest).lower()} for name, digest in hashes.items())
+
+
 def _digest(algorithm: str, data: bytes) -> str | None:
     """Give a digest in hexadecimal digits, or None where the algorithm is not one of those with a fixed length."""
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake"):
@@ -218,11 +233,8 @@ def _canonical(read: Callable[[str], object], text: str) -> str:
 
 
 def _is_named(filename: str, fields: Mapping[str, frozenset[str]]) -> bool:
-    try:
-        name, version, *_ = parse_wheel_filename(filename)
-    except InvalidWheelFilename:
-        return False
-    return fields["Name"] == {name} and fields["Version"] == {str(version)}
+    named = wheel_of(filename) or variant_of(filename)
+    return named is not None and fields["Name"] == {named[0]} and fields["Version"] == {str(named[1])}
 
 
 def _metadata(data: bytes, start: int) -> bytes:
