@@ -12,6 +12,8 @@ from kernels import STABLE_TOML, matrix, pure_kernel, stable_kernel
 from loopback_hub import Hub, serve
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
+STABLE, BOUNDED = "torch-stable-abi210-cpu-x86_64-linux", "torch213-cxx11-cpu-x86_64-linux"
+KERNELS = ("affine", "bounded", "pure")
 SUPPORT = Path(__file__).parent.parent / "support"
 
 LOAD = """
@@ -24,7 +26,14 @@ for name in "affine", "bounded":
     kernel = get_kernel(f"org/{name}", version=1)
     x = torch.randn(3, 5, 101)
     torch.testing.assert_close(kernel.affine(x, 1.5, -0.25), x * 1.5 - 0.25)
-found["pure"] = get_kernel("org/pure", version=1).VALUE
+assert get_kernel("org/pure", version=1).VALUE == 1
+try:
+    get_kernel("stranger/pure", version=1)
+except ValueError as error:
+    assert "not from a trusted publisher" in str(error)
+else:
+    raise AssertionError("a stranger's code was run")
+assert get_kernel("stranger/pure", version=1, trust_remote_code=True).VALUE == 1
 for loaded in get_loaded_kernels():
     metadata, name = loaded.metadata, str(loaded.metadata.name)
     folder = loaded.module.__path__[0]
@@ -81,22 +90,24 @@ def hub(tmp_path_factory):
     bounded.write_text(STABLE_TOML.replace('"affine"', '"bounded"').replace('"2.10"', '"2.10"\nmaxver = "2.13"'))
     (bounded.parent / "torch-ext" / "affine").rename(bounded.parent / "torch-ext" / "bounded")
     pure_kernel(factory.folder / "pure")
+    for name in KERNELS:
+        matrix(factory.folder, name, torch="2.13", cuda="cpu, 13.0" if name == "pure" else "cpu")
+        built = factory.run("build-matrix", "--engine", "bwrap", "--out", f"dist-{name}")
+        assert built.returncode == 0, built.stdout + built.stderr
     with serve(Hub(trusted={"org"})) as running:
-        running.published = {}
-        for name in ("affine", "bounded", "pure"):
-            matrix(factory.folder, name, torch="2.13", cuda="cpu, 13.0" if name == "pure" else "cpu")
-            built = factory.run("build-matrix", "--engine", "bwrap", "--out", f"dist-{name}")
-            assert built.returncode == 0, built.stdout + built.stderr
+        pairs = []
+        for name in KERNELS:
             running.add(f"org/{name}")
-            command = [sys.executable, SUPPORT / "hub_publish.py", factory.folder / f"dist-{name}" / "index"]
-            answer = subprocess.run(
-                [*command, f"hf://kernels/org/{name}@v1"],
-                env={**os.environ, **running.environment(factory.folder / "hf")},
-                capture_output=True,
-                text=True,
-            )
-            assert answer.returncode == 0, answer.stderr
-            running.published[name] = answer.stdout.split("\n")[:-1]
+            pairs += [factory.folder / f"dist-{name}" / "index", f"hf://kernels/org/{name}@v1"]
+        answer = subprocess.run(
+            [sys.executable, SUPPORT / "hub_publish.py", *pairs],
+            env={**os.environ, **running.environment(factory.folder / "hf")},
+            capture_output=True,
+            text=True,
+        )
+        assert answer.returncode == 0, answer.stderr
+        running.published = dict(zip(KERNELS, answer.stdout.splitlines(), strict=True))
+        running.add("stranger/pure", files=running.repos["org/pure"].at("v1").files)
         yield running
 
 
@@ -115,9 +126,9 @@ def run(python, torch_python, hub, home, *argv, cwd=None, **env):
 
 def test_each_wheel_has_its_variants(hub):
     assert hub.published == {
-        "affine": ["torch-stable-abi210-cpu-x86_64-linux"],
-        "bounded": ["torch213-cxx11-cpu-x86_64-linux"],
-        "pure": ["torch-cpu", "torch-cuda"],
+        "affine": STABLE,
+        "bounded": BOUNDED,
+        "pure": "torch-cpu torch-cuda",
     }
     for name in hub.published:
         assert len(hub.repos[f"org/{name}"].history("v1")) == 2
@@ -127,15 +138,12 @@ def test_the_library_loads_what_was_published(hub, kernels_python, torch_python,
     answer = run(kernels_python, torch_python, hub, tmp_path, "-c", LOAD)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
-    for name, variant in (
-        ("affine", "torch-stable-abi210-cpu-x86_64-linux"),
-        ("bounded", "torch213-cxx11-cpu-x86_64-linux"),
-    ):
+    for name, variant in (("affine", STABLE), ("bounded", BOUNDED)):
         folder, identifier, module, *rest = found[name]
         assert (folder, identifier, rest) == (variant, module, [1, "Apache-2.0"])
         assert identifier.startswith(f"_{name}_cpu_")
     assert found["pure"][0] == "torch-cpu"
-    assert found["variants"] == {"torch-stable-abi210-cpu-x86_64-linux": "VariantAccepted"}
+    assert found["variants"] == {STABLE: "VariantAccepted"}
 
     project = tmp_path / "project"
     project.mkdir()
@@ -149,13 +157,3 @@ def test_the_library_loads_what_was_published(hub, kernels_python, torch_python,
     run(kernels_python, torch_python, hub, tmp_path, "-c", WHOLE, commit).check_returncode()
     offline = run(kernels_python, torch_python, hub, tmp_path, "-c", LOCKED, cwd=project, HF_HUB_OFFLINE="1")
     assert (offline.stdout, offline.returncode) == ("OK\n", 0), offline.stderr
-
-
-def test_a_publisher_whom_nobody_trusts_is_asked_about(hub, kernels_python, torch_python, tmp_path):
-    script = "from kernels import get_kernel\nprint(get_kernel('org/pure', version=1{}).VALUE)"
-    hub.trusted.clear()
-    refused = run(kernels_python, torch_python, hub, tmp_path, "-c", script.format(""))
-    assert "not from a trusted publisher" in refused.stderr
-    told = run(kernels_python, torch_python, hub, tmp_path, "-c", script.format(", trust_remote_code=True"))
-    assert told.stdout == "1\n", told.stderr
-    hub.trusted.add("org")

@@ -1,4 +1,4 @@
-"""Publish what an index in a folder holds to a Hub repo: ``python hub_publish.py FOLDER TARGET``.
+"""Publish what indexes in folders hold to Hub repos: ``python hub_publish.py FOLDER TARGET [FOLDER TARGET …]``.
 
 A process of its own, for the client reads its environment when it is imported.
 """
@@ -12,7 +12,7 @@ from wheelsmith.publish import hub_builds
 from wheelsmith.release import release_of
 
 
-def main(folder: str, target: str) -> None:
+def publish(folder: str, target: str) -> None:
     release = release_of(Path(folder))
     with hub_builds(release.offers, target) as builds:
         add_release(
@@ -22,8 +22,9 @@ def main(folder: str, target: str) -> None:
             upload_time="2026-01-02T03:04:05Z",
             answers=release.answers,
         )
-    print(*sorted(build.variant for build in builds.builds), *builds.left_out.values(), sep="\n")
+    print(*sorted(build.variant for build in builds.builds), *builds.left_out.values())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for pair in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+        publish(*pair)

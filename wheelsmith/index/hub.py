@@ -51,11 +51,12 @@ def open_repo(target: str) -> HubRepo:
     """
     place = parse_target(target)
     from huggingface_hub import HfApi
-    from huggingface_hub.utils import disable_progress_bars, logging
+    from huggingface_hub.utils import logging
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
     # Its warnings name addresses that are signed for an upload.
-    logging.set_verbosity_error()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the client has no types there
     return HubRepo(HfApi(library_name="wheelsmith"), place)
 
 
@@ -143,6 +144,7 @@ class HubRepo:
                 if self._send(snapshot, staged.writes, head):
                     return result
             except Conflict as conflict:
+                troubles = 0
                 if not isinstance(conflict, Busy):
                     self._old.add(head)
                 time.sleep(pause(number))
@@ -213,7 +215,10 @@ class HubRepo:
     def _fetch(self, key: str) -> Stored | None:
         from huggingface_hub import get_session, hf_hub_url
         from huggingface_hub.errors import EntryNotFoundError
-        from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+        from huggingface_hub.utils import (  # type: ignore[attr-defined]  # exported lazily, which mypy does not see
+            build_hf_headers,
+            hf_raise_for_status,
+        )
 
         url = hf_hub_url(
             self._place.repo,

@@ -26,6 +26,7 @@ METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
 _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3,})(\.torch(?P<torch>\d+\.\d+))?")
+_FOLDER = re.compile(r"[a-z0-9_-]+")
 _FLOOR = re.compile(r">=(\d+)\.(\d+)")
 # As recipe/generated.py writes it for a kernel with nothing compiled.
 _NOARCH_OPS = re.compile(rb'f"_\w+?_\{get_backend\(\)\}_(?P<unique>[0-9a-z]+)"')
@@ -78,7 +79,7 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
     package = _package(files, module)
     _check_imports(module, package)
     said = parse_email(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))[0]
-    layout = {}
+    layout: dict[str, bytes] = {}
     for variant in _variants(entry):
         unique = _identifier(module, package, variant)
         own = dict(package)
@@ -173,6 +174,8 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:
         raise NoBuild("it does not say which torch it needs")
+    if not _FOLDER.fullmatch(name):
+        raise NoBuild(f"{name!r} is not the name of a variant")
     return (_Variant(name=name, backend=_backend(compute)),)
 
 

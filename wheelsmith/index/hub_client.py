@@ -127,8 +127,8 @@ def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
         raise
     except Exception as error:  # noqa: BLE001  # which HTTP library the client uses, and so what it raises, is its affair
         # Of a file that could not be sent, the client tells only that; why is beneath.
-        wrapped = isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception)
-        raise _judged(place, error.__cause__ if wrapped else error) from None
+        cause = error.__cause__ if isinstance(error, RuntimeError) else None
+        raise _judged(place, cause if isinstance(cause, Exception) else error) from None
 
 
 def pause(number: int) -> float:

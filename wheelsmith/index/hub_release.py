@@ -69,4 +69,5 @@ def _put_build(storage: Storage, build: Build) -> None:
         if item.key not in wanted:
             storage.delete(item.key)
     for key, content in wanted.items():
+        # Unlike what an index puts, it may be another file than before: the transaction guards all of it.
         storage.put(key, content)
