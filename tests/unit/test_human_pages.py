@@ -18,8 +18,10 @@ from wheelsmith.index.human import human_pages, human_root
 from wheelsmith.index.listing import listing_of
 from wheelsmith.index.pages import project_pages, root_pages
 
-NASTY = '</script><script>alert(1)</script>&"\'\u2028<b>'
-FOLDED = entry("1.0+cu130.torch2.13", cell("2.13", "13.0"), cell("2.13", "13.2"), provenance=provenance(cell("2.13", "13.0")))
+NASTY = "</script><script>alert(1)</script>&\"'\u2028<b>"
+FOLDED = entry(
+    "1.0+cu130.torch2.13", cell("2.13", "13.0"), cell("2.13", "13.2"), provenance=provenance(cell("2.13", "13.0"))
+)
 STATE = project(
     of_torch("2.11", None),
     of_torch("2.11", "13.0", gpu_archs=("8.0", "9.0+PTX")),
@@ -93,7 +95,9 @@ def test_the_policy_lets_the_page_own_scripts_and_style_run_and_nothing_else(pag
         assert policy.startswith("default-src 'none'")
         for kind in ("script", "style"):
             texts = [text for text in read.inline[kind] if not text.startswith("{")]
-            digests = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts}
+            digests = {
+                f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts
+            }
             allowed = re.search(rf"{kind}-src ([^;]*)", policy)[1]
             assert set(allowed.split()) == digests
         assert not [attrs for _, attrs in read.tags if "style" in attrs or any(name.startswith("on") for name in attrs)]
@@ -129,7 +133,9 @@ def test_without_a_script_there_are_the_commands_of_all_that_is_served(pages):
     text = pages["projects/k/index.html"].decode()
     table = text[text.index("<noscript>") : text.index("</noscript>")]
     commands = [html.unescape(command) for command in re.findall(r"<dd><code>(.*?)</code>", table)]
-    served = {(wheel.version, c.compute) for wheel in catalogue_of(STATE).wheels if wheel.yanked is None for c in wheel.cells}
+    served = {
+        (wheel.version, c.compute) for wheel in catalogue_of(STATE).wheels if wheel.yanked is None for c in wheel.cells
+    }
     for version, compute in served:
         here = [c for c in commands if f"k=={version} " in c and f'"$INDEX/{compute}/"' in c]
         assert [c.split()[0] for c in here] == ["pip", "pip", "uv", "uv"] * (len(here) // 4)

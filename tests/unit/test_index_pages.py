@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from wheelsmith.index import IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index import IndexEntry, ProjectState
 from wheelsmith.index.listing import listing_of
 from wheelsmith.index.render import simple_pages, simple_roots
 from wheelsmith.index.serve import negotiate
