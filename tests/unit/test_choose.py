@@ -134,22 +134,28 @@ def test_projects_have_a_wheel_for_each_python():
 # --- why there is none ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wished", "code", "reason", "nearest"),
-    [
-        ({"torch": "2.12"}, "torch", "torch 2.12 is not served; there are wheels for torch 2.11 and 2.13", "torch 2.11"),
-        ({"torch": "2.3"}, "torch", "torch 2.3 is not served", "torch 2.11"),
-        ({"compute": "cu132"}, "compute", "CUDA 13.2 is not served; there are wheels for CPU and CUDA 13.0", "CUDA 13.0"),
-        ({"compute": "cu126"}, "compute", "CUDA 12.6 is not served", "CUDA 13.0"),
-        ({"arch": "aarch64"}, "arch", "aarch64 is not served; there are wheels for x86_64", "x86_64"),
-        ({"torch": "2.13", "compute": "cpu"}, "combination", "torch 2.13 with CPU on x86_64 is not in the matrix", "torch 2.11"),
-        ({"python": "3.8"}, "python", "k 1.0+cu130.torch2.11 does not fit: it needs Python >=3.9, not 3.8", "Python 3.9"),
-        ({"glibc": "2.31"}, "glibc", "needs glibc 2.34 or newer, this machine has 2.31", None),
-        ({"glibc": "0.0"}, "glibc", "needs glibc 2.34 or newer, this machine has none", None),
-        ({"free_threaded": True}, "python", "its tag cp39-abi3-manylinux_2_34_x86_64 is not for Python without the GIL", None),
-        ({"driver": "12.8"}, "driver", "made with CUDA 13.0, which needs driver 580 or newer; this driver runs CUDA up to 12.8", "CPU"),
-    ],
-)  # fmt: skip
+NOT_FITTING = "k 1.0+cu130.torch2.11 does not fit: "
+REASONS = [
+    ({"torch": "2.12"}, "torch", "torch 2.12 is not served; there are wheels for torch 2.11 and 2.13", "torch 2.11"),
+    ({"torch": "2.3"}, "torch", "torch 2.3 is not served", "torch 2.11"),
+    ({"compute": "cu132"}, "compute", "CUDA 13.2 is not served; there are wheels for CPU and CUDA 13.0", "CUDA 13.0"),
+    ({"compute": "cu126"}, "compute", "CUDA 12.6 is not served", "CUDA 13.0"),
+    ({"arch": "aarch64"}, "arch", "aarch64 is not served; there are wheels for x86_64", "x86_64"),
+    ({"torch": "2.13", "compute": "cpu"}, "combination", "torch 2.13 with CPU on x86_64 is not in the", "torch 2.11"),
+    ({"python": "3.8"}, "python", f"{NOT_FITTING}it needs Python >=3.9, not 3.8", "Python 3.9"),
+    ({"glibc": "2.31"}, "glibc", f"{NOT_FITTING}it needs glibc 2.34 or newer, this machine has 2.31", None),
+    ({"glibc": "0.0"}, "glibc", "needs glibc 2.34 or newer, this machine has none", None),
+    ({"free_threaded": True}, "python", "cp39-abi3-manylinux_2_34_x86_64 is not for Python without the GIL", None),
+    (
+        {"driver": "12.8"},
+        "driver",
+        "CUDA 13.0, which needs driver 580 or newer; this driver runs CUDA up to 12.8",
+        "CPU",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wished", "code", "reason", "nearest"), REASONS)
 def test_reasons(wished, code, reason, nearest):
     refused = choose(TWO, **wished)
     assert isinstance(refused, Refusal)

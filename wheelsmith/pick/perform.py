@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import replace
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import Installer, Template
 
+_STDERR = 2  # the descriptor
 _WITH_PYTHON = {Installer.PIP, Installer.UV}
 
 
@@ -26,7 +26,7 @@ def perform(told: Template) -> None:
     """
     for argv in told.lines:
         try:
-            ended = subprocess.run(argv, stdout=sys.stderr, check=False).returncode
+            ended = subprocess.run(argv, stdout=_STDERR, check=False).returncode
         except OSError as error:
             raise PackageIndexError(f"{argv[0]} cannot be run: {error.strerror}") from None
         if ended:

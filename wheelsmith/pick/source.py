@@ -36,7 +36,10 @@ def find_catalogue(name: str, index: str) -> Found:
     :raises PackageIndexError: it cannot be read, or has no such project.
     """
     project = check_project(name)
-    parts = urlsplit(index)
+    try:
+        parts = urlsplit(index)
+    except ValueError as error:
+        raise PackageIndexError(f"{index} cannot be read: {error}") from None
     if parts.scheme in {"http", "https"}:
         return _from_web(project, index)
     if parts.scheme not in {"", "file"}:

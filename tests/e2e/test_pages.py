@@ -1,0 +1,475 @@
+"""The pages that people see, in a browser: every path through the picker, the commands that it gives, who can use it.
+
+Chromium and npm must be there; without them the tests are skipped, but never in CI (CI=true).
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import pytest
+from outside import outside
+from shop import make_pypi, make_shop, make_torches
+
+from wheelsmith.index import (
+    Choice,
+    Chooser,
+    Folder,
+    Index,
+    Installer,
+    Torch,
+    Wish,
+    catalogue_of,
+    fill,
+    make_server,
+    slots_of,
+    template_for,
+)
+
+pytestmark = pytest.mark.e2e
+WEB = Path(__file__).parent / "web"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+AXES = ("torch", "compute", "arch", "python")
+
+
+def absent(what):
+    """Skip, or fail where everything must be there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what}, and CI=true")
+    pytest.skip(what)
+
+
+@contextmanager
+def served(folder):
+    server = make_server(folder, "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with server:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    root = tmp_path_factory.mktemp("shop")
+    make_shop(root / "index")
+    return root
+
+
+@pytest.fixture(scope="module")
+def base(shop):
+    with served(shop / "index") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if program is None:
+        absent("no Chromium is installed")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        absent("playwright is not installed")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser, base):
+    """Open a page of the index; whatever the browser complains of fails the test."""
+    complaints, contexts = [], []
+
+    def visit(path, **options):
+        url = path if "://" in path else base + path
+        context = browser.new_context(**{"viewport": {"width": 1100, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(url)
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def judges(request):
+    """Node packages, as locked beside this file."""
+    if shutil.which("npm") is None:
+        absent("npm is not installed")
+    folder = Path(request.config.cache.mkdir("web"))
+    lock = (WEB / "package-lock.json").read_text()
+    if not (folder / "done").is_file() or (folder / "done").read_text() != lock:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(WEB / name, folder)
+        npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+        answer = subprocess.run(npm, cwd=folder, capture_output=True, text=True)
+        if answer.returncode:
+            absent(f"npm could not fetch the judges: {answer.stderr[-300:]}")
+        (folder / "done").write_text(lock)
+    return folder / "node_modules"
+
+
+def command_of(page):
+    return page.locator("#command").text_content()
+
+
+# --- every path --------------------------------------------------------------------------------------------------
+
+ALL_ANSWERS = """
+(paths) => paths.map((path) => {
+  history.replaceState(null, "", "#" + path);
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+  const command = document.getElementById("command");
+  return command ? [command.textContent] : document.querySelector(".reason").textContent;
+})
+"""
+
+
+@pytest.mark.parametrize("project", ["activation", "rmsnorm", "layers", "fused"])
+def test_every_path_gives_the_command_or_the_reason_that_the_rules_give(visit, base, shop, project):
+    """Every combination, and for every different answer every way to write it."""
+    page = visit(f"projects/{project}/")
+    chooser = Chooser(catalogue_of(Index(Folder(shop / "index")).state(project)))
+    axes = chooser.axes
+    forms = list(product(Installer, Torch))
+    expected, seen = {}, set()
+    for number, values in enumerate(product(axes.torches, axes.computes, axes.archs, axes.pythons)):
+        wish = Wish(**dict(zip(AXES, values, strict=True)))
+        answer = chooser.choose(wish)
+        new = (answer, wish.torch, wish.compute) not in seen
+        seen.add((answer, wish.torch, wish.compute))
+        for installer, torch in forms if new else [forms[number % len(forms)]]:
+            query = "&".join(f"{axis}={value}" for axis, value in zip(AXES, values, strict=True))
+            expected[f"{query}&with={torch}&installer={installer}"] = said(answer, wish, installer, torch, base)
+    paths = list(expected)
+    assert dict(zip(paths, page.evaluate(ALL_ANSWERS, paths), strict=True)) == expected
+    assert any(isinstance(each, list) for each in expected.values())
+
+
+def said(answer, wish, installer, torch, base):
+    if not isinstance(answer, Choice):
+        return f"No wheel: {answer.reason}."
+    told = template_for(installer, torch, others=bool(answer.wheel.requires))
+    return [fill(told, {**slots_of(answer, wish, torch), "base": base}).text()]
+
+
+# --- the commands, run ---------------------------------------------------------------------------------------------
+
+SHELL = ("pip", "uv", "dockerfile")
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+PATCH = {"2.9": "2.9.1", "2.11": "2.11.0", "2.13": "2.13.0"}
+# The project, its torch and compute platform, and the version that must come.
+A = ("activation", "2.11", "cu130", "1.1+cu130.torch2.11")
+FOLDED = ("activation", "2.13", "cu132", "1.1+cu130.torch2.13")
+OLDER = ("activation", "2.9", "cpu", "1.0+cpu.torch2.9")
+STABLE = ("rmsnorm", "2.13", "cpu", "0.3+cpu")
+PURE = ("layers", "2.11", "cu130", "2.0")
+PURE_BESIDE_OTHERS = ("fused", "2.11", "cpu", "1.0")
+WITH_OTHERS = ("fused", "2.11", "cu130", "1.0+cu130.torch2.11")
+SAMPLE = [
+    *((run, "uv", has) for run in (FOLDED, OLDER, STABLE, PURE, WITH_OTHERS) for has in ("present", "absent")),
+    *((run, "uv-project", "absent") for run in (A, STABLE, PURE, PURE_BESIDE_OTHERS)),
+    *((run, "pip", "present") for run in (A, OLDER, PURE_BESIDE_OTHERS, WITH_OTHERS)),
+    *((run, "pip", "absent") for run in (FOLDED, STABLE, PURE, WITH_OTHERS)),
+    (A, "dockerfile", "absent"),
+    (A, "requirements", "present"),
+    (WITH_OTHERS, "requirements", "absent"),
+]
+
+
+def path_of(run, installer, has):
+    return f"torch={run[1]}&compute={run[2]}&arch=x86_64&python={PYTHON}&with={has}&installer={installer}"
+
+
+@pytest.fixture(scope="module")
+def commands(browser, base):
+    """What the pages say for a path, read in one visit to each."""
+
+    def read(project, paths):
+        page = browser.new_page()
+        page.goto(f"{base}projects/{project}/")
+        answers = page.evaluate(ALL_ANSWERS, paths)
+        page.close()
+        return dict(zip(paths, (text for (text,) in answers), strict=True))
+
+    wanted = {}
+    for run, installer, has in SAMPLE:
+        wanted.setdefault(run[0], []).append(path_of(run, installer, has))
+    wanted["activation"] += [path_of(A, installer, has) for installer in ("pip", "uv") for has in Torch]
+    return {project: read(project, paths) for project, paths in wanted.items()}
+
+
+@pytest.fixture(scope="module")
+def world(shop, tmp_path_factory):
+    """The environment of commands: their hosts are on this machine, and PyPI's are strangers."""
+    folder = tmp_path_factory.mktemp("outside")
+    make_torches(folder / "pytorch")
+    make_pypi(folder / "pypi")
+    with outside({"download.pytorch.org": folder / "pytorch", "pypi.org": folder / "pypi"}, folder) as environment:
+        yield environment
+
+
+@pytest.fixture
+def venv(tmp_path, world):
+    return Venv(tmp_path / "venv", world)
+
+
+class Venv:
+    """A clean environment whose pip is the one that runs the tests, told to work on it."""
+
+    def __init__(self, folder, environment):
+        subprocess.run([uv(), "venv", "--quiet", "--python", sys.executable, folder], env=environment, check=True)
+        self.folder = folder
+        pip = folder / "bin" / "pip"
+        pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {folder}/bin/python "$@"\n')
+        pip.chmod(0o755)
+        path = f"{folder / 'bin'}:{Path(uv()).parent}:{environment['PATH']}"
+        self.environment = {**environment, "VIRTUAL_ENV": str(folder), "PATH": path}
+
+    def run(self, command, **options):
+        return subprocess.run(
+            ["sh", "-c", command], env=self.environment, capture_output=True, text=True, timeout=120, **options
+        )
+
+    def install_torch(self, version):
+        index = f"https://download.pytorch.org/whl/{version.partition('+')[2]}"
+        answer = self.run(f"uv pip install --quiet torch=={version} --default-index {index}")
+        assert answer.returncode == 0, answer.stderr
+
+    def versions(self):
+        answer = self.run("uv pip list --quiet --format json")
+        return {item["name"]: item["version"] for item in json.loads(answer.stdout)}
+
+
+def uv():
+    return shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+def perform(venv, installer, text, folder):
+    if installer in SHELL:
+        return venv.run(text.removeprefix("RUN "))
+    if installer == "requirements":
+        (folder / "requirements.txt").write_text(text + "\n")
+        return venv.run("pip install -r requirements.txt", cwd=folder)
+    (folder / "pyproject.toml").write_text(
+        f'[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.11"\n{text}\n'
+    )
+    return venv.run("uv sync --active", cwd=folder)
+
+
+def test_at_least_twenty_commands_are_run():
+    assert len(SAMPLE) >= 20
+    assert {installer for _, installer, _ in SAMPLE} == set(Installer)
+
+
+@pytest.mark.parametrize(
+    ("run", "installer", "has"), SAMPLE, ids=lambda value: "-".join(value) if isinstance(value, tuple) else value
+)
+def test_commands_install_just_what_they_say(commands, venv, tmp_path, run, installer, has):
+    project, torch, compute, version = run
+    wanted = f"{PATCH[torch]}+{compute}"
+    if has == "present":
+        venv.install_torch(wanted)
+    answer = perform(venv, installer, commands[project][path_of(run, installer, has)], tmp_path)
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    found = venv.versions()
+    assert (found[project], found["torch"]) == (version, wanted)
+    assert ("einops" in found) is (run in {PURE, WITH_OTHERS})
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv", "requirements"])
+def test_a_torch_that_is_there_is_not_replaced_by_another_release(commands, venv, tmp_path, installer):
+    venv.install_torch("2.9.1+cu128")
+    answer = perform(venv, installer, commands["activation"][path_of(A, installer, "present")], tmp_path)
+    assert answer.returncode != 0
+    assert venv.versions() == {"torch": "2.9.1+cu128"}
+
+
+def test_another_build_of_the_same_torch_gives_way_only_to_a_command_that_names_it(commands, venv, tmp_path):
+    venv.install_torch("2.11.0+cpu")
+    command = commands["activation"][path_of(A, "pip", "absent")]
+    assert "torch==2.11.0+cu130" in command
+    assert perform(venv, "pip", command, tmp_path).returncode == 0
+    assert venv.versions()["torch"] == "2.11.0+cu130"
+
+
+def test_the_tables_for_browsers_without_scripts_have_commands_that_run(visit, base, venv):
+    page = visit("projects/activation/", java_script_enabled=False)
+    assert not page.locator(".picker").is_visible()
+    row = page.locator(".commands tr", has=page.get_by_role("rowheader", name="2.11")).filter(has_text="CUDA 13.0")
+    command = row.filter(has_text="x86_64").locator("code").nth(1).text_content()
+    assert "--extra-index-url" in command
+    answer = venv.run(f"INDEX={shlex.quote(base.rstrip('/'))}\n{command}")
+    assert answer.returncode == 0, answer.stderr
+    assert venv.versions() == {"activation": "1.1+cu130.torch2.11", "torch": "2.11.0+cu130"}
+
+
+# --- using it ------------------------------------------------------------------------------------------------------
+
+
+def test_choices_stay_in_the_address_over_reload_and_back(visit):
+    page = visit("projects/activation/")
+    opened = command_of(page)
+    page.get_by_text("2.11", exact=True).first.click()
+    page.get_by_text("CUDA 13.0", exact=True).first.click()
+    page.get_by_text("Dockerfile").click()
+    chosen = command_of(page)
+    assert chosen.startswith("RUN pip install --no-cache-dir activation==1.1+cu130.torch2.11 ")
+    page.reload()
+    assert command_of(page) == chosen
+    for _ in range(3):
+        page.go_back()
+    assert command_of(page) == opened
+    page.go_forward()
+    page.go_forward()
+    page.go_forward()
+    assert command_of(page) == chosen
+
+
+def test_impossible_choices_answer_with_the_reason_and_a_way_out(visit):
+    page = visit("projects/activation/#torch=2.13&compute=cu126&arch=aarch64")
+    answer = page.locator("#said")
+    assert answer.get_attribute("role") == "status"
+    assert "the build of activation 1.1 failed: compile: exit code 2" not in answer.text_content()  # 1.0 has one
+    page.get_by_text("2.9", exact=True).first.click()
+    assert "No wheel: there is no wheel of activation 1.1" not in answer.text_content()
+    assert "CUDA 12.6" in page.locator(".picker").text_content()
+    page.get_by_text("x86_64", exact=True).first.click()
+    assert answer.text_content().startswith(
+        "No wheel: there is no wheel of activation 1.1 for this: torch 2.9 has CUDA 12.8."
+    )
+    assert not page.locator("#copy").is_visible()
+    described = page.locator("label.none input").first.get_attribute("aria-description")
+    assert described == "no wheel with the other choices"
+    page.locator(".nearest a").first.click()
+    assert "activation==" in command_of(page)
+
+
+def test_a_cell_of_the_matrix_is_a_question_to_the_picker(visit):
+    page = visit("projects/activation/")
+    page.locator("table.grid").first.locator("tr", has_text="torch 2.13").locator("td", has_text="folded").click()
+    assert "activation==1.1+cu130.torch2.13" in command_of(page)
+    assert "/cu132/" in command_of(page)
+    page.get_by_text("hash, GPU code, provenance").click()
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    assert "compute=cu132" in page.url
+
+
+def test_the_keyboard_alone_is_enough(visit):
+    page = visit("projects/activation/#torch=2.11&compute=cu130&arch=x86_64&python=3.12")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "torch"
+    outline = "getComputedStyle(document.activeElement.nextElementSibling).outlineStyle"
+    assert page.evaluate(outline) == "solid"
+    page.keyboard.press("ArrowRight")
+    assert "torch2.13" in command_of(page)
+    for name in ("compute", "arch", "python", "with", "installer"):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.name") == name
+    page.keyboard.press("ArrowRight")
+    assert command_of(page).startswith("uv pip install")
+
+
+def test_the_command_is_copied(visit):
+    page = visit("projects/activation/", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == command_of(page)
+
+
+def test_the_theme_follows_the_system_and_can_be_chosen(visit):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page = visit("projects/activation/", color_scheme="dark")
+    dark = page.evaluate(ground)
+    button = page.get_by_role("button", name="Theme")
+    button.click()
+    light = page.evaluate(ground)
+    assert (light != dark, button.text_content()) == (True, "Theme: light")
+    page.reload()
+    assert page.evaluate(ground) == light
+    assert visit("", color_scheme="light").evaluate(ground) == light
+
+
+def test_the_index_is_searched(visit):
+    page = visit("")
+    names = page.locator("#projects tbody tr:visible th")
+    assert names.all_text_contents() == ["activation", "fused", "layers", "rmsnorm"]
+    for words, found in (
+        ("torch 2.9", ["activation"]),
+        ("cuda 13 aarch64", ["activation", "layers"]),
+        ("depr", ["fused"]),
+        ("zz", []),
+    ):
+        page.get_by_label("Search").fill(words)
+        assert names.all_text_contents() == found
+    assert page.get_by_text("No project has all of that.").is_visible()
+    page.get_by_label("Search").fill("rms")
+    page.reload()
+    assert names.all_text_contents() == ["rmsnorm"]
+    page.get_by_role("link", name="rmsnorm").click()
+    assert page.get_by_role("heading", level=1).text_content() == "rmsnorm 0.3"
+
+
+@pytest.mark.parametrize("width", [360, 390])
+def test_a_phone_needs_no_sideways_scrolling(visit, width):
+    for path in (
+        "",
+        "projects/activation/",
+        "projects/fused/#installer=uv-project",
+        "projects/activation/#torch=2.9&compute=cu130",
+    ):
+        page = visit(path, viewport={"width": width, "height": 800})
+        page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+        assert page.evaluate("document.documentElement.scrollWidth") == width, path
+
+
+def test_a_page_works_from_a_folder(visit, shop):
+    page = visit((shop / "index" / "index.html").as_uri())
+    page.get_by_role("link", name="rmsnorm").click()
+    assert f"--index-url {(shop / 'index').as_uri()}/" in command_of(page)
+
+
+# --- the judges ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(visit, judges, theme):
+    axe = (judges / "axe-core" / "axe.min.js").read_text()
+    for path in ("", "projects/activation/#torch=2.9&compute=cu130", "projects/fused/#installer=uv-project"):
+        page = visit(path, color_scheme=theme)
+        page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+        page.evaluate(axe)
+        found = page.evaluate("axe.run({ resultTypes: ['violations'] })")
+        assert [(item["id"], item["nodes"][0]["html"]) for item in found["violations"]] == [], path
+        assert found["passes"]
+
+
+def test_every_page_is_valid_html(shop, judges):
+    index = shop / "index"
+    pages = [
+        *index.glob("*.html"),
+        *index.glob("projects/*/index.html"),
+        *index.glob("simple/**/*.html"),
+        *index.glob("cu130/**/*.html"),
+    ]
+    assert len(pages) > 10
+    (judges.parent / ".htmlvalidate.json").write_text('{"root": true, "extends": ["html-validate:standard"]}')
+    command = [judges / ".bin" / "html-validate", "--config", judges.parent / ".htmlvalidate.json", *pages]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert answer.returncode == 0, answer.stdout
