@@ -80,5 +80,5 @@ def test_every_bar_is_in_the_run_and_every_link_leads_somewhere():
     assert len(places) == 2
     assert all(0 <= x <= x + width <= 100.01 for x, width in places)
     anchors = set(re.findall(r'id="([^"]+)"', text))
-    assert {link for link in re.findall(r'href="#([^"]+)"', text)} <= anchors
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= anchors
     assert "wheels/k-1%2Bcu130-py3-none-any.whl" in text
