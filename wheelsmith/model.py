@@ -222,10 +222,17 @@ class BuildPlan(Record):
     recipe_version: int
     project: Project | None = None
     schema_version: int = SCHEMA_VERSION
+    # A run asks several times for the digest of each plan, and a plan never changes.
+    _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def build_digest(self) -> str:
         """Give the sha256 of all that decides the wheel's bytes, in hex."""
+        if not self._digest:
+            self._digest.append(self._make_digest())
+        return self._digest[0]
+
+    def _make_digest(self) -> str:
         data = self.to_json()
         del data["cell"]
         # Of an image only its compilers reach a kernel's wheel, and toolset names those by their bytes: another engine,

@@ -62,7 +62,8 @@ def by_lines(data: Mapping[str, Any]) -> bytes:
 @cache
 def _readers(cls: Any) -> dict[str, Callable[[Any], Any]]:
     hints = typing.get_type_hints(cls)
-    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(cls)}
+    # What is not given to it, a record works out itself.
+    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(cls) if field.init}
 
 
 def _plain(value: object) -> Any:
