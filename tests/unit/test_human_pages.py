@@ -174,7 +174,7 @@ def test_the_grid_can_be_shown_by_other_pages_too():
     macros = environment().get_template("_grid.html").module
     table = " ".join(f"{macros.grid(shown)}{macros.legend(used_statuses([shown]))}".split())
     assert '<th scope="row">r</th>' in table
-    assert '<td class="is-cached"> <span class="sign" aria-hidden="true">=</span> cached' in table
+    assert '<td class="is-cached"><span class="sign" aria-hidden="true">=</span> cached' in table
     assert "<small>&lt;b&gt;</small></td>" in table
     assert '<td class="is-cancelled"><a href="#x">' in table
     assert table.count("<li") == 2
