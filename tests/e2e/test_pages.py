@@ -368,6 +368,11 @@ def test_a_cell_of_the_matrix_is_a_question_to_the_picker(visit):
     assert "compute=cu132" in page.url
 
 
+def test_an_anchor_in_the_address_is_no_choice(visit):
+    assert command_of(visit("projects/activation/#content")) == command_of(visit("projects/activation/"))
+    assert visit("projects/activation/#wheel-3").locator("#wheel-3 dl").is_visible()
+
+
 def test_the_keyboard_alone_is_enough(visit):
     page = visit("projects/activation/#torch=2.11&compute=cu130&arch=x86_64&python=3.12")
     page.keyboard.press("Tab")

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import urllib.request
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -306,7 +307,7 @@ def test_what_fails_to_install_is_told(pick, venv, tmp_path):
         (["activation", "--index", "http://[/"], 4, "cannot be read"),
         (["activation"], 2, "Missing option '--index'"),
         (["activation", "--index", "{index}", "--python", "nothing"], 4, "nothing is no Python that can be run"),
-        (["activation", "--index", "{index}", "--python", "/bin/true"], 4, "/bin/true does not answer"),
+        (["activation", "--index", "{index}", "--python", "/bin/true"], 4, "/bin/true does not answer as a Python"),
         (["activation", "--index", "{index}", "--torch", "new"], 2, "'new' is not a torch such as 2.11"),
         (["activation", "--index", "{index}", "--cuda", "13"], 2, "'13' is not cpu, or a CUDA such as 13.0"),
         (["activation", "--index", "{index}", "--capability", "sm_90"], 2, "'sm_90' is not a compute capability"),
@@ -342,6 +343,19 @@ def test_credentials_are_used_and_not_shown(pick, venv, index):
     assert seen == ["Basic bWU6Z2VoZWlt"]
     assert "geheim" not in answer.out + answer.err
     assert "netrc" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/", "text/html"), ("/projects/fused/", "text/html"), ("/projects/fused/catalogue.json", "application/json")],
+)
+def test_the_server_gives_people_html_whatever_they_take(url, path, kind):
+    request = urllib.request.Request(
+        url + path, headers={"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.1"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        assert answer.headers["Content-Type"].startswith(kind)
+        assert answer.read()
 
 
 @pytest.mark.parametrize("data", [b"{}", b"<!DOCTYPE html>", b'{"schema_version": 99}'])

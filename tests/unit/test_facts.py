@@ -3,7 +3,15 @@ from importlib.resources import files
 
 import pytest
 
-from wheelsmith.facts import cuda_prefix, cuda_toolkits, dependencies, torch_prefix, torch_releases, why_incompatible
+from wheelsmith.facts import (
+    cuda_prefix,
+    cuda_toolkits,
+    dependencies,
+    driver_floors,
+    torch_prefix,
+    torch_releases,
+    why_incompatible,
+)
 from wheelsmith.tags import parse_capability
 from wheelsmith.wheel.symbols import SymbolTable, fingerprint, symbol_table, write_table
 
@@ -21,7 +29,8 @@ def pins():
 
 
 def test_every_fact_has_a_source_and_a_date():
-    for fact in (*torch_releases().values(), *cuda_toolkits().values(), *dependencies()):
+    facts = (*torch_releases().values(), *cuda_toolkits().values(), *dependencies(), *driver_floors().values())
+    for fact in facts:
         assert fact.source
         assert DATE.fullmatch(fact.date)
 

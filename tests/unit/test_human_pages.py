@@ -13,8 +13,8 @@ from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import NoWheel, ProjectStatus, catalogue_of, load_catalogue
 from wheelsmith.index.catalogue import dump_catalogue
 from wheelsmith.index.commands import clean_base
-from wheelsmith.index.grid import GridStatus, catalogue_cells, grids
-from wheelsmith.index.human import human_pages, human_root
+from wheelsmith.index.grid import Grid, GridCell, GridRow, GridStatus, catalogue_cells, grids, used_statuses
+from wheelsmith.index.human import environment, human_pages, human_root
 from wheelsmith.index.listing import listing_of
 from wheelsmith.index.pages import project_pages, root_pages
 
@@ -166,6 +166,18 @@ def test_the_grid_says_how_every_cell_stands():
 def test_every_status_has_a_sign_of_its_own():
     assert len({status.sign for status in GridStatus}) == len(GridStatus)
     assert all(status.meaning for status in GridStatus)
+
+
+def test_the_grid_can_be_shown_by_other_pages_too():
+    cells = (GridCell(status=GridStatus.CACHED, detail="<b>"), None, GridCell(status=GridStatus.CANCELLED, link="#x"))
+    shown = Grid(caption="x86_64", columns=("CPU", "CUDA 13.0", "CUDA 13.2"), rows=(GridRow(heading="r", cells=cells),))
+    macros = environment().get_template("_grid.html").module
+    table = " ".join(f"{macros.grid(shown)}{macros.legend(used_statuses([shown]))}".split())
+    assert '<th scope="row">r</th>' in table
+    assert '<td class="is-cached"><span class="sign" aria-hidden="true">=</span> cached' in table
+    assert "<small>&lt;b&gt;</small></td>" in table
+    assert '<td class="is-cancelled"><a href="#x">' in table
+    assert table.count("<li") == 2
 
 
 def test_a_project_in_quarantine_has_a_page_that_says_so_and_offers_no_file():

@@ -108,7 +108,8 @@ def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warn
     driver = f"a driver for CUDA up to {machine.driver}" if machine.driver else "no NVIDIA driver"
     yield f"{machine.python}: Python {machine.python_version}, {torch}; {machine.arch}, glibc {machine.glibc}"
     yield f"{driver}, {gpus}"
-    said = [f"{name} {value}" for name, value in asked.to_json().items() if value not in {None, True, False}]
+    named = {"cuda" if name == "compute" else name: value for name, value in asked.to_json().items()}
+    said = [f"{name} {value}" for name, value in named.items() if isinstance(value, str)]
     if said:
         yield f"as you said: {', '.join(said)}"
     if warning:

@@ -120,7 +120,7 @@ def catalogue_key(project: str) -> str:
 
 def dump_catalogue(catalogue: Catalogue) -> bytes:
     """Write a catalogue; what says nothing is left out."""
-    return json.dumps(_spoken(catalogue.to_json()), indent=1, sort_keys=True).encode() + b"\n"
+    return json.dumps(_spoken(catalogue.to_json()), sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
 def load_catalogue(data: bytes, place: str) -> Catalogue:

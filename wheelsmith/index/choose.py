@@ -63,7 +63,7 @@ class Chooser:
         return Choice(
             wheel=known.wheel,
             root=wish.compute if wish.compute in known.wheel.roots else EVERYTHING,
-            exact=self._exact(known),
+            exact=self.named_by_equals(known.version),
             notes=tuple(self._notes(known, wish)),
         )
 
@@ -111,11 +111,10 @@ class Chooser:
         place = (wish.torch, wish.compute, wish.arch)
         return self._unserved.get((*place, None)) or self._unserved.get((*place, wish.python_minor))
 
-    def _exact(self, known: KnownWheel) -> bool:
-        """Say whether ``==`` names this wheel alone: 1.0 takes 1.0+cu130 too, and pip prefers that."""
-        public = known.version.public
-        return known.version.local is not None or not any(
-            other.version.local and other.version.public == public for other in self._wheels
+    def named_by_equals(self, version: Version) -> bool:
+        """Say whether ``==`` takes this version alone: 1.0 takes 1.0+cu130 too, and pip prefers that."""
+        return version.local is not None or not any(
+            other.version.local and other.version.public == version.public for other in self._wheels
         )
 
     def _notes(self, known: KnownWheel, wish: Wish) -> Iterator[str]:

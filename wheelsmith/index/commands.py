@@ -114,8 +114,8 @@ _PROJECT = (
 _PROJECT_NOTE = "dependencies belong to [project] in pyproject.toml; then run uv sync."
 _HASHED = ("--extra-index-url {base}{root}/", "{requirement} --hash=sha256:{sha256}")
 _HASHED_NOTE = (
-    "With a hash in the file, pip installs nothing that has none: a torch of another release stops it, "
-    "and other requirements need hashes too."
+    "A hash in the file makes pip ask for one of everything that it installs: "
+    "what is installed already needs none, and a torch of another release stops it."
 )
 _ADDRESSED = ("--extra-index-url {torch_index}", "{torch}", "{name} @ {base}{path}#sha256={sha256}")
 
@@ -158,7 +158,7 @@ def slots_of(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[
     whole = f"torch=={wish.torch_version}" if wish.torch_version else release
     return {
         "name": name,
-        "requirement": f"{name}{'==' if choice.exact else '==='}{wheel.version}",
+        "requirement": pin(name, wheel.version, equals=choice.exact),
         "root": choice.root,
         "path": wheel.path,
         "sha256": wheel.sha256,
@@ -168,6 +168,11 @@ def slots_of(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[
         "torch_compute": compute,
         "torch_index": f"{TORCH_INDEX}{compute}",
     }
+
+
+def pin(name: str, version: str, *, equals: bool) -> str:
+    """Name one version; ``===`` where ``==`` would take others too."""
+    return f"{name}{'==' if equals else '==='}{version}"
 
 
 def torch_compute(wish: Wish) -> str:

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from wheelsmith.index.catalogue import Catalogue, CatalogueWheel, Unserved, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.choose import Chooser
-from wheelsmith.index.commands import Installer, Torch, fill, slots_of, template_for
+from wheelsmith.index.commands import Installer, Torch, fill, pin, slots_of, template_for
 from wheelsmith.index.entry import NoWheel, ProjectState
 from wheelsmith.index.fits import numbers
 from wheelsmith.index.grid import catalogue_cells, grids, used_statuses
@@ -116,7 +116,7 @@ def _project(catalogue: Catalogue) -> bytes:
         legend=used_statuses(shown),
         failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
         excluded=_excluded(catalogue),
-        versions=_versions(catalogue),
+        versions=_versions(chooser),
         **assets("picker.js"),
     ).encode()
 
@@ -162,20 +162,20 @@ def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
     return tuple(tuple(group) for _, group in groupby(left_out, place))
 
 
-def _versions(catalogue: Catalogue) -> tuple[tuple[str, tuple[Shown, ...]], ...]:
+def _versions(chooser: Chooser) -> tuple[tuple[str, tuple[Shown, ...]], ...]:
     """Give the wheels of each version, the newest first."""
     shown = [
-        Shown(wheel=wheel, place=place, pin=_pin(catalogue.project, wheel))
-        for place, wheel in enumerate(catalogue.wheels)
+        (version.public, Shown(wheel=wheel, place=place, pin=_pin(chooser, wheel, version)))
+        for place, wheel in enumerate(chooser.catalogue.wheels)
+        for version in [Version(wheel.version)]
     ]
-    return tuple(
-        (public, tuple(group)) for public, group in groupby(shown, lambda item: Version(item.wheel.version).public)
-    )
+    return tuple((public, tuple(item for _, item in group)) for public, group in groupby(shown, lambda pair: pair[0]))
 
 
-def _pin(project: str, wheel: CatalogueWheel) -> str:
+def _pin(chooser: Chooser, wheel: CatalogueWheel, version: Version) -> str:
     """Name one wheel in the root that has them all; torch stays as it is, because that root has none."""
-    return f'pip install {project}{"==" if "+" in wheel.version else "==="}{wheel.version} --index-url "{_BASE}simple/"'
+    requirement = pin(chooser.catalogue.project, wheel.version, equals=chooser.named_by_equals(version))
+    return f'pip install {requirement} --index-url "{_BASE}{EVERYTHING}/"'
 
 
 def _computes(item: Listing) -> list[str]:

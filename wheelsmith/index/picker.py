@@ -12,6 +12,7 @@ from wheelsmith.index.choose import Chooser
 from wheelsmith.index.commands import Installer, Torch, slots_of, template_for
 from wheelsmith.index.nearest import Axes
 from wheelsmith.index.wish import Choice, Refusal, Wish
+from wheelsmith.units import show_size
 
 # What a page opens with, where it has a wheel: neither the newest nor the oldest.
 _USUAL = {"arch": "x86_64", "python": "3.12"}
@@ -96,7 +97,7 @@ def _wheel(choice: Choice, wish: Wish) -> dict[str, Any]:
     filled = slots_of(choice, wish, Torch.PRESENT)
     return {
         "filename": wheel.filename,
-        "size": wheel.size,
+        "size": show_size(wheel.size),
         "slots": {name: filled[name] for name in ("name", "requirement", "path", "sha256", "requires")},
     }
 

@@ -64,7 +64,8 @@ def look(python: str | None) -> Machine:
     :raises MachineError: it is no Python, or does not answer.
     """
     interpreter = _interpreter(python)
-    found = _answer([interpreter, "-c", _script("look_python.py")], f"{interpreter} does not answer")
+    mistake = f"{interpreter} does not answer as a Python from 3.8 on does"
+    found = _answer([interpreter, "-c", _script("look_python.py")], mistake)
     driver = _driver()
     torch = found["torch"] or {}
     return Machine(

@@ -62,12 +62,6 @@
     element.append(...children);
     return element;
   };
-  const size = (count) => {
-    for (const [unit, scale] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
-      if (count >= scale) return `${(count / scale).toFixed(1)} ${unit}`;
-    }
-    return `${count} B`;
-  };
   // An anchor in the address would take the place of the choices that are kept there.
   const reveal = (event) => {
     const details = document.querySelector(event.target.getAttribute("href"));
@@ -81,11 +75,11 @@
     const wheel = data.wheels[answer.wheel];
     // A line may end between words, not at the hyphens of an option.
     const words = command.split(/([ \n])/).map((word) => (word.trim() ? make("span", {}, word) : word));
-    const parts = [make("pre", { className: "command", tabIndex: 0 }, make("code", { id: "command" }, ...words))];
+    const parts = [make("pre", { className: "command" }, make("code", { id: "command" }, ...words))];
     for (const text of [...answer.notes, ...(note ? [note] : [])]) parts.push(make("p", { className: "note" }, text));
     const more = make("a", { href: `#wheel-${wheel.place}` }, "hash, GPU code, provenance");
     more.addEventListener("click", reveal);
-    parts.push(make("p", { className: "chosen" }, make("span", { className: "wheel-name" }, wheel.filename), `, ${size(wheel.size)}: `, more));
+    parts.push(make("p", { className: "chosen" }, make("span", { className: "wheel-name" }, wheel.filename), `, ${wheel.size}: `, more));
     return parts;
   };
   const showReason = (answer) => {
@@ -124,8 +118,10 @@
     show();
   });
   const follow = () => {
-    if (location.hash && !location.hash.includes("=")) return;
-    wish = read(location.hash.slice(1), location.hash ? wish : first);
+    const hash = location.hash.slice(1);
+    const target = hash && !hash.includes("=") ? document.getElementById(hash) : null;
+    if (target) target.open = true;
+    else wish = read(hash, hash ? wish : first);
     show();
   };
   window.addEventListener("hashchange", follow);

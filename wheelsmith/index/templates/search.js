@@ -25,7 +25,9 @@
   };
   input.addEventListener("input", () => {
     show();
-    history.replaceState(null, "", input.value ? `#${new URLSearchParams({ search: input.value })}` : location.pathname);
+    try {
+      history.replaceState(null, "", input.value ? `#${new URLSearchParams({ search: input.value })}` : location.pathname);
+    } catch { /* a browser may find this too often */ }
   });
   window.addEventListener("hashchange", read);
   document.querySelector(".search").hidden = false;
