@@ -351,6 +351,11 @@ def test_a_hub_that_is_broken(hub, token, tmp_path, monkeypatch):
 
 
 def test_a_client_that_is_too_old(monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr(huggingface_hub, "__version__", "2.2.0")
+        open_repo("hf://org/index")
+        with pytest.raises(PackageIndexError, match="cannot write to kernel repos"):
+            open_repo("hf://kernels/org/index")
     monkeypatch.setitem(sys.modules, "huggingface_hub", type(sys)("huggingface_hub"))
     with pytest.raises(PackageIndexError, match="too old") as caught:
         open_repo("hf://org/index")

@@ -19,6 +19,7 @@ from wheelsmith.index.hub_client import (
     Passing,
     ask,
     ask_once,
+    check_client,
     no_branch,
     not_writable,
     parse_target,
@@ -47,9 +48,10 @@ def open_repo(target: str) -> HubRepo:
 
     Endpoint, token and offline mode are those of huggingface_hub. Nothing is asked of the Hub yet.
 
-    :raises PackageIndexError: it names no repo.
+    :raises PackageIndexError: it names no repo, or huggingface_hub is too old for it.
     """
     place = parse_target(target)
+    check_client(place)
     from huggingface_hub import HfApi
     from huggingface_hub.utils import logging
     from huggingface_hub.utils.tqdm import disable_progress_bars

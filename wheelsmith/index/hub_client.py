@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from json import JSONDecodeError
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -21,6 +22,8 @@ T = TypeVar("T")
 
 _SYNTAX = "write hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]"
 _REFUSED_FOLDERS = {"", ".", "..", ".git", ".cache"}
+# The first whose create_commit takes the repo type.
+_KERNELS_SINCE = "2.3"
 _PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 _ATTEMPTS = 8
 # Seconds in which the Hub must send something; its client alone would wait for ever.
@@ -54,6 +57,21 @@ class HubPlace:
         kind = "" if self.kind == "model" else f"{self.kind}s/"
         branch = "" if self.branch == "main" else f"@{quote(self.branch, safe='')}"
         return f"hf://{kind}{self.repo}{branch}/{self.folder}".rstrip("/")
+
+
+def check_client(place: HubPlace) -> None:
+    """Refuse a huggingface_hub that cannot commit to a repo of this kind.
+
+    :raises PackageIndexError: it is too old.
+    """
+    import huggingface_hub
+    from packaging.version import Version
+
+    if place.kind == "kernel" and Version(huggingface_hub.__version__) < Version(_KERNELS_SINCE):
+        raise PackageIndexError(
+            f"huggingface_hub {huggingface_hub.__version__} cannot write to kernel repos",
+            remedy=f"pip install --upgrade 'huggingface_hub>={_KERNELS_SINCE}'",
+        )
 
 
 def parse_target(target: str) -> HubPlace:
@@ -166,6 +184,11 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
         return _judged_status(place, error.response.status_code, error.server_message)
     if isinstance(error, errors.HFValidationError):
         return PackageIndexError(f"{place.name} has a name that the Hub does not allow", remedy=_SYNTAX)
+    if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
+        return PackageIndexError(
+            f"{place.name} is nothing that this huggingface_hub can write to",
+            remedy="pip install --upgrade huggingface_hub",
+        )
     return Passing(type(error).__name__)
 
 
