@@ -60,8 +60,6 @@ class _Handler(BaseHTTPRequestHandler):
     # Head and body are two writes; with the algorithm the second waits 40 ms for the first to be acknowledged.
     disable_nagle_algorithm = True
     server_version = "wheelsmith"
-    # A body that waits for the client to acknowledge the headers comes 40 ms late.
-    disable_nagle_algorithm = True
     root: ClassVar[Path]
 
     def do_GET(self) -> None:  # http.server's name
