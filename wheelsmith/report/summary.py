@@ -64,11 +64,13 @@ def show_failure(result: BuildResult, out: Path, console: Console) -> None:
 def _show_use(result: BuildResult, out: Path, console: Console) -> None:
     if result.wheel is None:
         return
-    project = result.wheel.filename.split("-")[0].replace("_", "-")
+    project, version = result.wheel.filename.split("-")[:2]
     cell = result.cell
     console.print(f"wheels: {out / 'wheels'}", soft_wrap=True)
+    # By an exact pin and this index alone, so that neither a stranger of its name nor another torch can come instead.
     console.print(
         f"try it: wheelsmith serve {out / 'index'}\n        "
-        f"pip install {project} 'torch=={cell.torch}.*' --extra-index-url http://127.0.0.1:8000/{cell.compute}/",
+        f"pip install {project.replace('_', '-')}=={version} 'torch=={cell.torch}.*' "
+        f"--index-url http://127.0.0.1:8000/{cell.compute}/",
         soft_wrap=True,
     )
