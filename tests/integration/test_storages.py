@@ -2,12 +2,12 @@
 
 import os
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import quote
+from contextlib import nullcontext
 
 import pytest
 from flaky_proxy import FlakyProxy
+from loopback_azure import CONTAINER, loopback_azure, needs_azurite
 from loopback_gcs import LoopbackGcs
 from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3, only
 from wheels import make_wheel, offer
@@ -41,6 +41,18 @@ def gcs():
         yield server
 
 
+@pytest.fixture(scope="module")
+def azurite(tmp_path_factory):
+    with loopback_azure(tmp_path_factory.mktemp("azurite")) as environ:
+        yield environ
+
+
+@pytest.fixture
+def azure(azurite):
+    with only(azurite):
+        yield azurite
+
+
 # Each makes a storage that is empty, for a test of this name.
 def in_folder(request, name, tmp_path):
     return Folder(tmp_path / "index")
@@ -60,13 +72,19 @@ def in_gcs(request, name, tmp_path):
     return open_storage(f"gs://{BUCKET}/{name}")
 
 
+def in_azure(request, name, tmp_path):
+    request.getfixturevalue("azure")
+    return open_storage(f"az://{CONTAINER}/{name}")
+
+
 # A transaction of these is seen whole or not at all, so it is the transaction that conflicts and not the file.
 AT_ONCE = [pytest.param(staged, id="staged")]
-FILE_BY_FILE = [
-    pytest.param(in_folder, id="folder"),
+BUCKETS = [
     pytest.param(in_s3, id="s3", marks=needs_s3),
     pytest.param(in_gcs, id="gcs", marks=needs_s3),
+    pytest.param(in_azure, id="azure", marks=[needs_s3, needs_azurite]),
 ]
+FILE_BY_FILE = [pytest.param(in_folder, id="folder"), *BUCKETS]
 
 
 @pytest.fixture
@@ -209,26 +227,18 @@ def test_staging_changes_nothing_beneath(storage, tmp_path):
     assert {write.key for write in above.writes} - before
 
 
-BUCKETS = [pytest.param(in_s3, id="s3"), pytest.param(in_gcs, id="gcs")]
 in_every_bucket = pytest.mark.parametrize("storage", BUCKETS, indirect=True)
 
 
-def headers(request, storage, key):
-    if storage.name.startswith("s3"):
-        port = request.getfixturevalue("s3").upstream
-    else:
-        port = request.getfixturevalue("gcs").server_address[1]
-    url = f"http://127.0.0.1:{port}/{storage.name.partition('://')[2]}/{quote(key)}"
-    # moto wants to see a name, and believes it.
-    signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=AKIALOOPBACK/20260102/us-east-1/s3/aws4_request"}
-    request = urllib.request.Request(url, headers=signed)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
-        return answer.headers["Content-Type"], answer.headers["Cache-Control"]
+def headers(storage, key):
+    import obstore
+
+    said = obstore.get(storage._store, key).attributes
+    return said["Content-Type"], said["Cache-Control"]
 
 
-@needs_s3
 @in_every_bucket
-def test_a_bucket_serves_what_installers_need(request, storage, tmp_path):
+def test_a_bucket_serves_what_installers_need(storage, tmp_path):
     Index(storage).add([offer(make_wheel(tmp_path, "k", "1+cpu.torch2.9"), CPU)], upload_time=NOW)
     entry = Index(storage).state("k").entries[0]
     page = "cpu/k/index.json"
@@ -242,16 +252,22 @@ def test_a_bucket_serves_what_installers_need(request, storage, tmp_path):
         entry.path: ("application/octet-stream", forever),
         f"{entry.path}.metadata": ("text/plain; charset=utf-8", forever),
     }.items():
-        assert headers(request, storage, key) == expected
+        assert headers(storage, key) == expected
     (tmp_path / "big").write_bytes(b"x" * (6 << 20))
     storage.put(WHEEL, tmp_path / "big")
-    assert headers(request, storage, WHEEL) == ("application/octet-stream", forever)
+    assert headers(storage, WHEEL) == ("application/octet-stream", forever)
 
 
-@needs_s3
-@pytest.mark.parametrize("target", ["s3://nosuch-bucket/x", "gs://nosuch-bucket/x"])
-def test_a_bucket_that_is_not_there_is_no_empty_index(request, target):
-    request.getfixturevalue("s3" if target.startswith("s3") else "gcs")
+@pytest.mark.parametrize(
+    ("cloud", "target"),
+    [
+        pytest.param("s3", "s3://nosuch-bucket/x", marks=needs_s3),
+        pytest.param("gcs", "gs://nosuch-bucket/x", marks=needs_s3),
+        pytest.param("azure", "az://nosuch-bucket/x", marks=[needs_s3, needs_azurite]),
+    ],
+)
+def test_a_bucket_that_is_not_there_is_no_empty_index(request, cloud, target):
+    request.getfixturevalue(cloud)
     storage = open_storage(target)
     for work in (
         lambda: storage.read("simple/index.html"),
@@ -277,6 +293,53 @@ def test_a_host_that_ignores_preconditions_is_refused(s3, tmp_path):
         s3.blind = False
 
 
+LOST = [
+    # What befalls it, whether it was there before, whether it is seen as another's change, whether it was made.
+    ("500", True, False, True),
+    ("silence", True, False, True),
+    ("silence", False, False, True),
+    ("silence-done", True, False, True),
+    ("silence-done", False, False, True),
+    # obstore asks again, and finds the change that it has made itself; so does whoever reads again now.
+    ("500-done", True, True, True),
+    ("cut-done", True, True, True),
+    ("cut-done", False, True, True),
+    # S3 says so when two come at once.
+    ("409", True, False, True),
+    ("409", False, True, False),
+    ("412", True, True, False),
+]
+
+
+@needs_s3
+@pytest.mark.parametrize(("befalls", "known", "conflicts", "made"), LOST)
+def test_a_change_whose_answer_is_lost(s3, befalls, known, conflicts, made):
+    storage = open_storage(f"s3://{BUCKET}/lost-{befalls}-{known}")
+    if known:
+        storage.swap("_state/k.json", b"1", None)
+    before = storage.read("_state/k.json")
+    s3.faults.next_put[:] = [befalls]
+    s3.faults.patience = 1.0 if "silence" in befalls else 30.0
+    with only(environment(s3.url, patience=s3.faults.patience)):
+        impatient = open_storage(storage.name)
+    with pytest.raises(Conflict) if conflicts else nullcontext():
+        impatient.swap("_state/k.json", b"2", before.tag if before else None)
+    assert s3.faults.next_put == []
+    now = storage.read("_state/k.json")
+    assert now == before if not made else now.data == b"2"
+
+
+@needs_s3
+@pytest.mark.parametrize("befalls", ["cut-done", "500-done", "500"])
+def test_an_upload_whose_end_is_not_heard_of_is_made_whole(s3, befalls, tmp_path):
+    (tmp_path / "wheel").write_bytes(b"x" * (6 << 20))
+    storage = open_storage(f"s3://{BUCKET}/parts-{befalls}")
+    s3.faults.next_complete[:] = [befalls]
+    storage.put(WHEEL, tmp_path / "wheel")
+    assert s3.faults.next_complete == []
+    assert storage.look(WHEEL).size == 6 << 20
+
+
 @needs_s3
 def test_a_profile_is_read_where_boto3_is_there(s3, tmp_path):
     pytest.importorskip("boto3")
@@ -288,6 +351,25 @@ def test_a_profile_is_read_where_boto3_is_there(s3, tmp_path):
     assert "AKIAOFADA" in s3.keys
     with only(kept | profile | {"AWS_PROFILE": "nobody"}), pytest.raises(PackageIndexError, match="nobody") as caught:
         open_storage(f"s3://{BUCKET}/profile")
+    assert "hunter2" not in f"{caught.value}{caught.value.remedy}"
+
+
+@needs_s3
+@pytest.mark.parametrize(
+    ("target", "environ", "named"),
+    [
+        ("s3://wheels/x", environment("http://127.0.0.1:9") | {"AWS_TIMEOUT": "hunter2"}, "AWS_TIMEOUT"),
+        ("s3://wheels/x", {"AWS_ACCESS_KEY_ID": "hunter2"}, "AWS_ACCESS_KEY_ID"),
+        ("gs://wheels/x", {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"private_key": "hunter2"'}, "GOOGLE_SERVICE_ACCOUNT_KEY"),
+        ("gs://wheels/x", {"GOOGLE_APPLICATION_CREDENTIALS": "/hunter2.json"}, "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("az://wheels/x", {"AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_KEY": "hunter2!"}, "AZURE_STORAGE_KEY"),
+        ("az://wheels/x", {"AZURE_STORAGE_KEY": "hunter2!"}, "AZURE_STORAGE_ACCOUNT_NAME"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_one_error(target, environ, named):
+    with only(environ), pytest.raises(PackageIndexError) as caught:
+        open_storage(target)
+    assert named in caught.value.remedy
     assert "hunter2" not in f"{caught.value}{caught.value.remedy}"
 
 

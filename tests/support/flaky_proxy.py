@@ -9,6 +9,7 @@ import http.client
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
@@ -23,18 +24,26 @@ class Faults:
     :param every: kind → period. The kinds are statuses (``409``, ``412``, ``500``, ``503``), answered without doing
         anything; and ``silence``, ``500-done``, ``silence-done`` and ``cut-done``, of which the last three have done
         what was asked. 409 and 412 befall conditional writes only.
+    :param next_put: what befalls the next conditional writes, one after another.
+    :param next_complete: likewise the next requests that complete an upload in parts.
     :param patience: seconds after which the client gives up waiting; silence lasts longer.
     """
 
     every: dict[str, int] = field(default_factory=dict)
+    next_put: list[str] = field(default_factory=list)
+    next_complete: list[str] = field(default_factory=list)
     patience: float = 0.0
     seen: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def next(self, *, conditional: bool) -> str | None:
+    def next(self, request: str, *, conditional: bool) -> str | None:
         """Give what is to befall a request."""
         with self.lock:
+            if conditional and self.next_put:
+                return self.next_put.pop(0)
+            if request.startswith("POST") and "uploadId=" in request and self.next_complete:
+                return self.next_complete.pop(0)
             for kind, period in self.every.items():
                 if kind in {"409", "412"} and not conditional:
                     continue
@@ -59,6 +68,7 @@ class FlakyProxy(ThreadingHTTPServer):
         self.upstream = upstream
         self.faults = faults or Faults()
         self.answers: Counter[str] = Counter()
+        self.conflicts: Counter[str] = Counter()
         self.keys: set[str] = set()
         self.blind = False
         self.writing = threading.Lock()
@@ -88,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         conditional = self.command == "PUT" and ("If-Match" in self.headers or "If-None-Match" in self.headers)
-        fault = self.server.faults.next(conditional=conditional) or ""
+        fault = self.server.faults.next(f"{self.command} {self.path}", conditional=conditional) or ""
         key = (self.headers.get("Authorization") or "").partition("Credential=")[2].partition("/")[0]
         self.server.keys.add(key)
         if fault in {"409", "412", "500", "503"}:
@@ -99,6 +109,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         status, headers, data = self._forward(body)
         self.server.answers[f"{self.command} {status}"] += 1
+        if status == HTTPStatus.PRECONDITION_FAILED:
+            self.server.conflicts[self.path.partition("?")[0]] += 1
         if fault == "500-done":
             self._fail(500)
         elif fault == "silence-done":

@@ -45,7 +45,9 @@ class Storm:
 
     :param batch: how many wheels a publisher adds at a time.
     :param projects: over how many projects the wheels are spread.
-    :param kills: how many publishers are killed; every other one of them is run again.
+    :param kills: how many publishers are killed.
+    :param stay_dead: every so-many-th of these is not run again; 1 is all of them.
+    :param pace: seconds from one kill to the next, on average.
     """
 
     publishers: int
@@ -53,6 +55,8 @@ class Storm:
     batch: int
     projects: int
     kills: int
+    stay_dead: int = 4
+    pace: float = 0.15
     seed: int = 1
 
 
@@ -137,18 +141,18 @@ class Crowd:
                     weather.failed.append((self.folder / f"{number}.log").read_text())
 
     def strike(self, chance: random.Random, weather: Weather) -> None:
-        """Kill one that is at work; every other one is run again."""
+        """Kill one that is at work."""
         victims = [number for number in self.running if self.has(number, "begun") and not self.has(number, "end")]
         if not victims:
             return
-        time.sleep(chance.uniform(0, 0.3))
+        time.sleep(chance.uniform(0, 2 * self.storm.pace))
         number = chance.choice(victims)
         self.running[number].kill()
         if self.running[number].wait() == 0:
-            return
+            return  # it had just ended
         weather.killed += 1
         del self.running[number]
-        if weather.killed % 2:
+        if weather.killed % self.storm.stay_dead:
             self.start(number)
             weather.run_again += 1
         else:
@@ -174,7 +178,9 @@ def main() -> None:
     parser.add_argument("--wheels", type=int, default=20)
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--projects", type=int, default=4)
-    parser.add_argument("--kills", type=int, default=16)
+    parser.add_argument("--kills", type=int, default=32)
+    parser.add_argument("--stay-dead", type=int, default=4)
+    parser.add_argument("--pace", type=float, default=1.5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--calm", action="store_true", help="inject nothing")
     asked = vars(parser.parse_args())
@@ -195,7 +201,8 @@ def main() -> None:
         weather = unleash(storm, target, open_storage(target), folder, environ)
     print(json.dumps(asdict(storm) | asdict(weather), indent=1))
     if proxy:
-        print(json.dumps({"injected": proxy.faults.done, "answers": proxy.answers}, indent=1, sort_keys=True))
+        said = {"injected": proxy.faults.done, "answers": proxy.answers, "conflicts": proxy.conflicts}
+        print(json.dumps(said, indent=1, sort_keys=True))
     if weather.lost or weather.failed or weather.wrong or weather.mended_again:
         sys.exit("promises were broken")
 

@@ -4,7 +4,7 @@ import pytest
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.address import Address, parse_address, shown
-from wheelsmith.index.bucket_errors import explain, is_final
+from wheelsmith.index.bucket_errors import explain, explain_settings, is_final
 from wheelsmith.index.connect import settings
 from wheelsmith.index.headers import headers_of
 from wheelsmith.index.target import open_storage
@@ -159,7 +159,16 @@ def test_remedies_are_of_the_cloud_that_refuses():
         )
         assert words in found.remedy
     missing = failure("GenericError", "Account must be specified")
-    assert "AZURE_STORAGE_ACCOUNT_NAME" in explain(missing, Address(scheme="az", bucket="c", prefix="")).remedy
+    assert "_ACCOUNT_NAME" in explain_settings(missing, Address(scheme="az", bucket="c", prefix=""), ()).remedy
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["garbage", "host:9000", "ftp://host", "https://", "http://[::bad", "https://user:hunter2@host"]
+)
+def test_an_endpoint_that_is_none_is_one_error(endpoint):
+    with pytest.raises(PackageIndexError, match="AWS_ENDPOINT_URL is no endpoint") as caught:
+        settings("s3", {"AWS_ENDPOINT_URL": endpoint})
+    assert "hunter2" not in f"{caught.value}{caught.value.remedy}"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ status, a code made of letters, and which of a few known failures it was; nothin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.address import Address
@@ -55,6 +56,21 @@ def is_final(error: Exception) -> bool:
     return lacks_bucket(error) or (status is not None and status // 100 == 4 and status not in _MAY_PASS)  # noqa: PLR2004  # HTTP's own
 
 
+def explain_settings(error: Exception, address: Address, variables: Iterable[str]) -> PackageIndexError:
+    """Give why a store cannot be made at all.
+
+    :param variables: the names of those that are set; what they hold may be a secret.
+    """
+    if "Account must be specified" in str(error):
+        return PackageIndexError(
+            f"{address}: no storage account is named", remedy="export AZURE_STORAGE_ACCOUNT_NAME=…"
+        )
+    said = ", ".join(sorted(variables)) or "no variable is set"
+    return PackageIndexError(
+        f"{address}: what the environment says of it cannot be used", remedy=f"see what is wrong or missing: {said}"
+    )
+
+
 def explain(error: Exception, address: Address) -> PackageIndexError:
     """Give what a failed request means.
 
@@ -67,8 +83,6 @@ def explain(error: Exception, address: Address) -> PackageIndexError:
 def _setting(error: Exception, address: Address) -> tuple[str, str] | None:
     """Give what is wrong on this side."""
     text = str(error)
-    if "Account must be specified" in text:
-        return "no storage account is named", "export AZURE_STORAGE_ACCOUNT_NAME=…"
     if "BadScheme" in text:
         variable = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}[address.scheme] + "_ALLOW_HTTP=true"
         return "the endpoint is plain http", f"use https; or, where you trust the network, export {variable}"

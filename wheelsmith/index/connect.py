@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.address import Address
-from wheelsmith.index.bucket_errors import explain
+from wheelsmith.index.bucket_errors import explain_settings
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
@@ -79,7 +79,8 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
             credential_provider=_credentials(address, environ),
         )
     except (BaseError, ValueError) as error:
-        raise explain(error, address) from None
+        names = (name for name in environ if name.startswith(_PREFIXES[address.scheme]))
+        raise explain_settings(error, address, names) from None
     return store
 
 
@@ -99,8 +100,23 @@ def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def endpoint_of(scheme: str, environ: Mapping[str, str]) -> str | None:
-    """Give the endpoint that the environment names in place of the cloud's own."""
-    return next((environ[name] for name in _ENDPOINTS[scheme] if environ.get(name)), None)
+    """Give the endpoint that the environment names in place of the cloud's own.
+
+    :raises PackageIndexError: it is none.
+    """
+    name = next((name for name in _ENDPOINTS[scheme] if environ.get(name)), None)
+    if name is None:
+        return None
+    try:
+        parts = urlsplit(environ[name])
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        usable = False
+    if not usable:
+        raise PackageIndexError(
+            f"{name} is no endpoint", remedy=f"export {name}=https://host, without user or password"
+        )
+    return environ[name]
 
 
 def _is_loopback(endpoint: str) -> bool:

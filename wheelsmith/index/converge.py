@@ -12,7 +12,7 @@ from wheelsmith.index.storage import Conflict, Storage, Stored, T
 
 # Somebody wins every race, so a writer gives up only where it loses for absurdly long.
 _PATIENCE = 900.0
-_LONGEST_PAUSE = 2.0
+_LONGEST_PAUSE = 10.0
 AT_ONCE = 8
 
 
@@ -80,12 +80,15 @@ def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes)
 
 def persist(attempt: Callable[[], T]) -> T:
     """Do something again as long as others are faster, waiting longer and longer, and not in step with them."""
-    give_up = time.monotonic() + _PATIENCE
+    begin = time.monotonic()
     for number in count():
+        start = time.monotonic()
         try:
             return attempt()
         except Conflict:
-            if time.monotonic() > give_up:
+            now = time.monotonic()
+            if now > begin + _PATIENCE:
                 raise
-            time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.01 * 2 ** min(number, 10))))  # noqa: S311  # not a secret
+            # As many others as there may be each need the time that this attempt took.
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE, (now - start) * 2 ** min(number, 6))))  # noqa: S311  # not a secret
     raise AssertionError
