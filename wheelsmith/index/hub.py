@@ -30,6 +30,7 @@ from wheelsmith.index.storage import Conflict, Listed, Staged, Storage, Stored, 
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+    from huggingface_hub.hf_api import RepoFile
 
 # Files under the hash of their content: nobody meets one before a state names it, so many of them may go ahead.
 _ONCE = "files/"
@@ -245,10 +246,6 @@ class HubRepo:
         from huggingface_hub.errors import EntryNotFoundError
         from huggingface_hub.hf_api import RepoFile
 
-        def listed(entry: RepoFile) -> Listed:
-            modified = entry.last_commit.date.timestamp() if entry.last_commit else float("inf")
-            return Listed(entry.path.removeprefix(self._place.folder), entry.size, modified)
-
         def fetch() -> list[Listed]:
             entries = self._api.list_repo_tree(
                 self._place.repo,
@@ -259,7 +256,7 @@ class HubRepo:
                 repo_type=self._place.kind,
             )
             try:
-                return [listed(entry) for entry in entries if isinstance(entry, RepoFile)]
+                return [_listed(self._place.folder, entry) for entry in entries if isinstance(entry, RepoFile)]
             except EntryNotFoundError:
                 return []
 
@@ -281,6 +278,11 @@ class HubRepo:
                 raise Passing("a new commit cannot be read yet") from None
 
         return ask(self._place, patiently)
+
+
+def _listed(folder: str, entry: RepoFile) -> Listed:
+    modified = entry.last_commit.date.timestamp() if entry.last_commit else float("inf")
+    return Listed(entry.path.removeprefix(folder), entry.size, modified)
 
 
 def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperationDelete:
