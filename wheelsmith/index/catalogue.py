@@ -99,7 +99,9 @@ class Catalogue(Record):
 
 def catalogue_of(state: ProjectState) -> Catalogue:
     """Give what may be told of a project: nothing of cells that are kept back, no wheel of one in quarantine."""
-    offered = () if state.status is ProjectStatus.QUARANTINED else state.entries
+    # A variant wheel has the content of the plain one beside it, and installers choose it themselves or not at all.
+    plain = (entry for entry in state.entries if entry.variant is None)
+    offered = () if state.status is ProjectStatus.QUARANTINED else plain
     listed = sorted(
         ((version_of(entry), entry) for entry in offered if roots(entry)), key=lambda pair: pair[1].filename
     )
