@@ -239,8 +239,7 @@ def headers(storage, key):
 
 @in_every_bucket
 def test_a_bucket_serves_what_installers_need(storage, tmp_path):
-    Index(storage).add([offer(make_wheel(tmp_path, "k", "1+cpu.torch2.9"), CPU)], upload_time=NOW)
-    entry = Index(storage).state("k").entries[0]
+    entry = Index(storage).add([offer(make_wheel(tmp_path, "k", "1+cpu.torch2.9"), CPU)], upload_time=NOW)[0]
     page = "cpu/k/index.json"
     # Every write has to say it again.
     storage.swap(page, storage.read(page).data + b"\n", storage.read(page).tag)

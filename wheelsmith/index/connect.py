@@ -158,13 +158,18 @@ def _from_boto3() -> Any:
 def _from_google() -> Any:
     """Find application default credentials, workload identity federation among them."""
     import google.auth
-    from google.auth.exceptions import GoogleAuthError
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
     from obstore.auth.google import GoogleCredentialProvider
 
     try:
         credentials, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
-    except GoogleAuthError:
+    except DefaultCredentialsError:
         return None  # it found none
+    except GoogleAuthError as error:
+        raise PackageIndexError(
+            f"no credentials for Google Cloud Storage: {type(error).__name__}",
+            remedy="gcloud auth application-default print-access-token",
+        ) from None
     return GoogleCredentialProvider(credentials)
 
 
