@@ -333,6 +333,13 @@ def test_a_private_repo(hub, token, tmp_path, monkeypatch):
     assert verify(open_repo(INDEX)) == ()
 
 
+@pytest.mark.parametrize(("how", "text"), [("said", "storage is full"), ("refused", "storage quota exceeded")])
+def test_a_repo_that_is_full(how, text, hub, token, tmp_path):
+    hub.repos["org/index"].full = how
+    assert text in refusal(tmp_path)
+    assert commits(hub) == []
+
+
 def test_a_hub_that_is_not_there_or_switched_off(token, tmp_path, monkeypatch):
     monkeypatch.setattr(hub_client, "_ATTEMPTS", 2)
     with socket.socket() as free:

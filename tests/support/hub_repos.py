@@ -42,6 +42,7 @@ class Repo:
     :param token: what readers must send; None lets anybody read.
     :param write_token: what writers must send; None lets anybody write.
     :param faults: path → what is sent in its place, or a status.
+    :param full: it takes no more large files: ``said`` by the protocol, or ``refused`` where they are sent.
     """
 
     first: dict[str, bytes] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Repo:
     token: str | None = None
     write_token: str | None = None
     faults: dict[str, bytes | int] = field(default_factory=dict)
+    full: str = ""
     large: dict[str, bytes] = field(default_factory=dict)
     commits: dict[str, Commit] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)

@@ -40,6 +40,9 @@ def offer_uploads(handler: Handler, name: str, repo: Repo) -> None:
     """Answer a batch of the LFS protocol: where to send what is not there yet."""
     _check_writer(handler, repo)
     asked = json.loads(handler.body)
+    if repo.full == "said":
+        error = {"code": 403, "message": "storage quota exceeded"}
+        return handler.say({"objects": [{**item, "error": error} for item in asked["objects"]]})
     answer = []
     for item in asked["objects"]:
         here = f"{handler.hub.endpoint}/lfs/{name}/{item['oid']}"
@@ -50,6 +53,8 @@ def offer_uploads(handler: Handler, name: str, repo: Repo) -> None:
 
 def store_large(handler: Handler, name: str, oid: str, *, verify: bool) -> None:
     repo = handler.hub.repos[name]
+    if repo.full:
+        raise Refused(403, "storage quota exceeded")
     if verify:
         if oid not in repo.large:
             raise Refused(404, "no such object")

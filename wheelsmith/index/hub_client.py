@@ -185,9 +185,10 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
     if isinstance(error, errors.HFValidationError):
         return PackageIndexError(f"{place.name} has a name that the Hub does not allow", remedy=_SYNTAX)
     if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
+        # So it tells of what it cannot do, and of large files that the Hub does not take.
         return PackageIndexError(
-            f"{place.name} is nothing that this huggingface_hub can write to",
-            remedy="pip install --upgrade huggingface_hub",
+            f"{place.name} does not take what was sent",
+            remedy="see on its page whether its storage is full; or pip install --upgrade huggingface_hub",
         )
     return Passing(type(error).__name__)
 
