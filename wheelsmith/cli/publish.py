@@ -35,11 +35,12 @@ def command(*, target: str, folder: Path, dry_run: bool, as_json: bool) -> None:
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
         published = publish(opened.used, release, beside.builds)
-    if as_json:
-        data = _json(opened.name, published, opened.writes)
-        click.echo(json.dumps({**data, "without_hub_build": beside.left_out}, indent=1))
-        return
-    show_writes(opened.writes)
+        # What is laid out for the Hub is there as long as the block runs.
+        if as_json:
+            data = _json(opened.name, published, opened.writes)
+            click.echo(json.dumps({**data, "without_hub_build": beside.left_out}, indent=1))
+            return
+        show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}", err=True)
     for filename, reason in beside.left_out.items():
