@@ -93,6 +93,7 @@ class FlakyProxy(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and content are written one after the other
     server: FlakyProxy
 
     def do_GET(self) -> None:

@@ -45,6 +45,7 @@ class LoopbackGcs(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and content are written one after the other
     server: LoopbackGcs
 
     def do_GET(self) -> None:

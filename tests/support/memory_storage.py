@@ -73,13 +73,10 @@ class Killed(BaseException):
 
 
 class Interrupted:
-    """Another storage, at whose ``number``-th request something happens first; ``happened`` says whether it did.
+    """Another storage, at whose ``number``-th request something happens first; ``happened`` says whether it did."""
 
-    :param after: let the request be done, and only its answer be preceded by what happens.
-    """
-
-    def __init__(self, under: Storage, number: int, event: Callable[[], None], *, after: bool = False) -> None:
-        self._under, self._event, self._after = under, event, after
+    def __init__(self, under: Storage, number: int, event: Callable[[], None]) -> None:
+        self._under, self._event = under, event
         self._left = number
         self._lock = threading.RLock()
         self.happened = False
@@ -115,19 +112,15 @@ class Interrupted:
             if self._left != 0:
                 return request()
             self.happened = True
-            if self._after:
-                answer = request()
-                self._event()
-                return answer
             self._event()
             return request()
 
 
 class Mortal(Interrupted):
-    """Another storage, whose user is killed at the ``number``-th request, before it is done or after."""
+    """Another storage, whose user is killed before its ``number``-th request, which is after the one before."""
 
-    def __init__(self, under: Storage, number: int, *, after: bool) -> None:
-        super().__init__(under, number, self._die, after=after)
+    def __init__(self, under: Storage, number: int) -> None:
+        super().__init__(under, number, self._die)
 
     def _die(self) -> None:
         raise Killed
