@@ -133,18 +133,20 @@ def test_collecting_takes_what_nothing_refers_to_and_what_was_half_written(built
     left = [
         built / "files" / "ab" / ("ab" * 32) / "k-1-py3-none-any.whl",
         built / "files" / "ab" / ("ab" * 32) / "k-1-py3-none-any.whl.metadata",
-        built / "cpu" / "kernel" / ".index.html.x7",
-        built / "_state" / ".kernel.json.x8",
+        built / "cpu" / "kernel" / ".index.html.ab12cd_3",
+        built / "_state" / ".kernel.json.zz12cd_4",
     ]
-    for path in left:
+    own = built / ".nojekyll"
+    for path in (*left, own):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
     assert run("index", "gc", built).out == ""
-    for path in left:
+    for path in (*left, own):
         os.utime(path, (time.time() - 8 * 86400,) * 2)
     shown = run("index", "gc", built, "--dry-run")
     assert sorted(shown.out.split()) == sorted(str(path.relative_to(built)) for path in left)
     assert run("index", "gc", built).out == shown.out
+    own.unlink()
     assert files(built) == before
     assert not left[0].parent.exists()
 

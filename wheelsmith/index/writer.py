@@ -7,6 +7,7 @@ left undone shows in no page, and ``repair`` finishes it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,8 @@ from wheelsmith.index.variants import variants_files
 
 STATE = "_state/"
 LISTING = "_state/.listing.json"
-_KEPT = {LISTING, "_state/.lock"}
+# As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
 # A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
 GRACE = 7 * 86400.0
 
@@ -196,7 +198,7 @@ def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]
 
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
-    old = [item.key for item in storage.listing("") if item.modified < older_than and item.key not in _KEPT]
+    old = [item.key for item in storage.listing("") if item.modified < older_than]
     # After the listing: what was published meanwhile is then known to be in use.
     unused = _left(storage, old)
     gone = []
@@ -206,7 +208,7 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
         if found and found.modified < older_than:
             storage.delete(key)
             gone.append(key)
-    if lost := sorted(set(gone) - _left(storage, gone)):
+    if lost := sorted(key for key in set(gone) - _left(storage, gone) if storage.look(key) is None):
         raise PackageIndexError(
             f"published in the moment in which they were collected: {', '.join(lost)}", remedy="publish them again"
         )
@@ -214,14 +216,14 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
 
 
 def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
-    """Give the files that nothing refers to; a hidden one is what a killed process was writing."""
+    """Give the files that nothing refers to, and what killed processes were writing."""
     states = _states(storage).values()
     used = {entry.path for state in states for entry in state.entries}
     used |= {file.path for state in states for file in variants_files(state)}
     return {
         key
         for key in keys
-        if key.rpartition("/")[2].startswith(".")
+        if _TEMPORARY.fullmatch(key.rpartition("/")[2])
         or (key.startswith("files/") and key.removesuffix(".metadata") not in used)
     }
 
