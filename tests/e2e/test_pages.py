@@ -142,7 +142,7 @@ ALL_ANSWERS = """
 def test_every_path_gives_the_command_or_the_reason_that_the_rules_give(visit, base, shop, project):
     """Every combination, and for every different answer every way to write it."""
     page = visit(f"projects/{project}/")
-    chooser = Chooser(catalogue_of(Index(Folder(shop / "index")).state(project)))
+    chooser = Chooser(catalogue_of(Index(Folder(shop / "index")).known(project)))
     axes = chooser.axes
     forms = list(product(Installer, Torch))
     expected, seen = {}, set()

@@ -135,7 +135,7 @@ def test_work_is_done_again_on_what_another_committed_meanwhile(hub, tmp_path):
     assert heads[0] is None
     assert second.entry.filename in heads[1].data.decode()
     assert len(commits(hub)) == 2
-    assert len(Index(storage).state("relu").entries) == 2
+    assert len(Index(storage).known("relu").entries) == 2
     assert verify(storage) == ()
 
 
@@ -164,7 +164,7 @@ def test_what_goes_wrong_on_the_way_does_no_harm(kind, hub, tmp_path, monkeypatc
         Index(storage).add([offer], upload_time=NOW)
         assert hub.weather.happened[kind] > 0
     hub.weather = Weather()
-    assert len(Index(storage).state("relu").entries) == len(commits(hub)) == 2
+    assert len(Index(storage).known("relu").entries) == len(commits(hub)) == 2
     assert verify(storage) == Index(storage).repair() == ()
 
 
@@ -196,7 +196,7 @@ def test_many_files_go_ahead_of_the_commit_that_names_them(hub, tmp_path, monkey
     assert len(history) == 5
     assert {path.split("/")[0] for path in history[-2].files} == {"files"}
     assert verify(storage) == ()
-    assert len(Index(storage).state("relu").entries) == 5
+    assert len(Index(storage).known("relu").entries) == 5
 
 
 def test_the_repos_gitignore_leaves_nothing_out(hub, tmp_path):
@@ -253,7 +253,7 @@ def test_a_newer_build_takes_all_of_the_older_ones_place(hub, tmp_path):
     assert built(hub) == {"torch211-cxx11-cpu-x86_64-linux": "1.2+cpu.torch2.11"}
     files = hub.repos["org/relu"].at("v1").files
     assert not any(path.startswith("build/") and path.endswith("old.py") for path in files)
-    assert len(Index(open_repo(KERNEL)).state("relu").entries) == 3
+    assert len(Index(open_repo(KERNEL)).known("relu").entries) == 3
 
 
 def test_of_two_builds_of_one_variant_the_newest_is_taken(hub, tmp_path):
