@@ -175,7 +175,7 @@ def test_an_old_answer_does_not_undo_what_this_process_did(hub, tmp_path):
     index.change("relu", lambda state: yank(state, "1+cpu.torch2.11", ""))
     hub.weather = Weather(late=1)
     index.change("relu", lambda state: unyank(state, "1+cpu.torch2.11"))
-    assert {entry.yanked for entry in index.state("relu").entries} == {None}
+    assert {entry.yanked for entry in index.known("relu").entries} == {None}
 
 
 def test_a_hub_that_never_answers_is_asked_again(hub, tmp_path, monkeypatch):
