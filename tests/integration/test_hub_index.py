@@ -116,7 +116,8 @@ def test_the_changes_can_be_shown_and_not_made(hub, tmp_path):
     with hub_builds(made, KERNEL) as builds:
         add_release(staged, made, builds.builds, upload_time=NOW)
         keys = {write.key.split("/")[0] for write in staged.writes if write.size}
-    assert keys == {"files", "_state", "simple", "cpu", "cu130", "build"}
+    pages = {"index.html", "projects", "simple", "cpu", "cu130"}
+    assert keys == {"files", "_state", "build", *pages}
     assert len(hub.repos["org/relu"].commits) == 1
 
 

@@ -146,13 +146,17 @@ MODIFIED = "Sat, 21 Nov 2026 11:11:48 GMT"
 SHA = "0" * 64
 
 CASES = {
-    "plain text": case(on_pages(with_header(content_type="text/plain")), "content-type", ERROR, BOTH),
-    "bytes": case(on_pages(with_header(content_type="application/octet-stream")), "content-type", ERROR, BOTH),
+    "plain text": case(
+        on_pages(with_header(content_type="text/plain")), "content-type", ERROR, BOTH, "page-for-people"
+    ),
+    "bytes": case(
+        on_pages(with_header(content_type="application/octet-stream")), "content-type", ERROR, BOTH, "page-for-people"
+    ),
     "any json": case(
         lambda a, r: on_pages(with_header(content_type="application/json"))(a, lambda b: json_for_all(b, r)),
-        *("content-type", ERROR, BOTH),
+        *("content-type", ERROR, BOTH, "page-for-people"),
     ),
-    "no type": case(on_pages(with_header(content_type=None)), "content-type", ERROR, BOTH),
+    "no type": case(on_pages(with_header(content_type=None)), "content-type", ERROR, BOTH, "page-for-people"),
     "capital type": case(
         lambda a, r: on_pages(with_header(content_type="Text/HTML"))(a, lambda b: html_alone(str)(b, r)),
         *("content-type", ERROR, {"uv"}, "no-json"),

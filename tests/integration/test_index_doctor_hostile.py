@@ -290,6 +290,7 @@ def test_the_command_tells_people_and_pipelines_the_same(root):
     assert [(f["rule"], f["severity"]) for f in data["findings"]] == [
         ("content-type", "error"),
         ("stale-pages", "warning"),
+        ("page-for-people", "warning"),
     ]
     for found in data["findings"]:
         assert f"{found['rule']}: {found['message']} ({', '.join(found['hurts'])})" in for_people.output

@@ -119,10 +119,13 @@ class HubRepo:
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Give every file whose key begins with ``prefix``; what may be collected has the time of its commit."""
-        folder = prefix.rpartition("/")[0]
-        for item in self._tree(folder, recursive=True, dated=_ONCE.startswith(prefix[: len(_ONCE)])):
-            if item.key.startswith(prefix):
-                yield item
+        dated = _ONCE.startswith(prefix[: len(_ONCE)])
+        found = self._tree(prefix.rpartition("/")[0], recursive=True, dated=dated)
+        if dated and self._commit:
+            # Whoever collects looks again before it removes, and is to see the same age.
+            for item in found:
+                self._folders.setdefault(item.key.rpartition("/")[0], {})[item.key] = item
+        yield from (item for item in found if item.key.startswith(prefix))
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` on the newest commit, and commit what it changes on top of it; again, when others were faster.
