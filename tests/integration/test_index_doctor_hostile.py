@@ -295,4 +295,4 @@ def test_the_command_tells_people_and_pipelines_the_same(root):
     for found in data["findings"]:
         assert f"{found['rule']}: {found['message']} ({', '.join(found['hurts'])})" in for_people.output
         assert f"help: {found['remedy']}" in for_people.output
-    assert "1 error, 1 warning" in for_people.output
+    assert "1 error, 2 warnings" in for_people.output
