@@ -29,6 +29,8 @@ LISTING = "_state/.listing.json"
 GRACE = 7 * 86400.0
 _ATTEMPTS = 100
 _AT_ONCE = 8
+# Each has files to read and write at once; more would fight over the one core that Python uses.
+_PROJECTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,7 @@ def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]
         now = dict(zip(projects, files.map(listing_now, projects), strict=True))
         _replace(storage, LISTING, stored, dump_listing(load_listing(stored) | now))
 
-    with ThreadPoolExecutor(_AT_ONCE) as rendering, ThreadPoolExecutor(_AT_ONCE) as files:
+    with ThreadPoolExecutor(_PROJECTS_AT_ONCE) as rendering, ThreadPoolExecutor(_AT_ONCE) as files:
         written = list(rendering.map(render, projects))
         _persist(publish_listing)
         roots = _render(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
