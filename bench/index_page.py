@@ -109,19 +109,21 @@ def _size(figures: Figures, wheels: int) -> str:
 
 
 def _ratios(figures: Figures, wheels: int) -> list[str]:
-    """Give how much more than ours each of the others takes."""
-
-    def more(what: str, who: str, field: str = "wall") -> str:
-        return times(figures(wheels, what, who, field), figures(wheels, what, "wheelsmith", field))
-
-    return [
-        f"Of what wheelsmith takes, one wheel more takes dumb-pypi {more('add/average', 'dumb-pypi')} the time and",
-        f"{more('add/average', 'dumb-pypi', 'peak_memory')} the memory, and pypiserver "
-        f"{more('add/average', 'pypiserver')} the time; a full render takes dumb-pypi",
-        f"{more('render', 'dumb-pypi')} the time ({more('render', 'dumb-pypi as it is')} as it is) and "
-        f"{more('render', 'dumb-pypi', 'peak_memory')} the memory; pip takes {more('resolve', 'dumb-pypi')} the time with",
-        f"dumb-pypi and {more('resolve', 'pypiserver')} with pypiserver.",
+    """Give how many times what we take each of the others takes."""
+    asked = (
+        *(("render", "wall"), ("render", "peak_memory")),
+        *(("add/average", "wall"), ("add/average", "peak_memory"), ("resolve", "wall")),
+    )
+    lines = [
+        "| ÷ wheelsmith's | full render | memory | one wheel more | memory | pip resolves |",
+        "| --- |" + " ---: |" * len(asked),
     ]
+    for who in _TOOLS[1:]:
+        found = (
+            times(figures(wheels, what, who, field), figures(wheels, what, _TOOLS[0], field)) for what, field in asked
+        )
+        lines.append(f"| {who} | {' | '.join(found)} |")
+    return lines
 
 
 def _growth(figures: Figures, sizes: list[int]) -> str:
