@@ -26,7 +26,7 @@ offered by wheelsmith, by dumb-pypi {dumb-pypi} and by pypiserver {pypiserver}, 
 - **Full render**: every page, from what the tool keeps: our states, dumb-pypi's list. dumb-pypi runs with
   `--no-per-release-json`, and once more *as it is*. We write HTML and JSON, and each wheel into two roots: the one of
   its compute platform and the one for all; dumb-pypi one HTML page and one JSON file a project. Ours are flushed to
-  the disk before they are renamed into place. pypiserver keeps no pages.
+  the disk before they are renamed into place. pypiserver keeps no pages; it has watchdog for its cache.
 - **One wheel more**: a whole process, from the command to its end. We hash the wheel, copy it, check it, and change
   state and pages; dumb-pypi is given the lists before and after, hashes in them, and does not copy. With pypiserver it
   is the time from the copy to the first page that shows the wheel.
@@ -109,21 +109,21 @@ def _size(figures: Figures, wheels: int) -> str:
 
 
 def _ratios(figures: Figures, wheels: int) -> list[str]:
-    def ratio(what: str, who: str, field: str = "wall") -> str:
-        return times(figures(wheels, what, who, field), figures(wheels, what, "wheelsmith", field))
-
-    return [
-        (
-            f"dumb-pypi ÷ wheelsmith: full render {ratio('render', 'dumb-pypi')} the time "
-            f"({ratio('render', 'dumb-pypi as it is')} as it is) and {ratio('render', 'dumb-pypi', 'peak_memory')} the "
-            f"memory; one wheel more {ratio('add/average', 'dumb-pypi')} the time and "
-            f"{ratio('add/average', 'dumb-pypi', 'peak_memory')} the memory; pip {ratio('resolve', 'dumb-pypi')}."
-        ),
-        (
-            f"pypiserver ÷ wheelsmith: one wheel more {ratio('add/average', 'pypiserver')}, pip "
-            f"{ratio('resolve', 'pypiserver')}."
-        ),
+    """Give how many times what we take each of the others takes."""
+    asked = (
+        *(("render", "wall"), ("render", "peak_memory")),
+        *(("add/average", "wall"), ("add/average", "peak_memory"), ("resolve", "wall")),
+    )
+    lines = [
+        "| ÷ wheelsmith's | full render | memory | one wheel more | memory | pip resolves |",
+        "| --- |" + " ---: |" * len(asked),
     ]
+    for who in _TOOLS[1:]:
+        found = (
+            times(figures(wheels, what, who, field), figures(wheels, what, _TOOLS[0], field)) for what, field in asked
+        )
+        lines.append(f"| {who} | {' | '.join(found)} |")
+    return lines
 
 
 def _growth(figures: Figures, sizes: list[int]) -> str:

@@ -219,8 +219,9 @@ def test_a_cdn_hides_state_and_redirects_nowhere_else(behind_a_cdn):
         assert get(f"{url}/{path}")[0] == 404
     status, headers, _ = get(f"{url}//example.org/x")
     assert (status, headers["location"]) == (301, ["/example.org/x/"])
-    assert get(f"{url}/cpu/kernel/", method="HEAD")[1]["content-type"] == ["text/html"]
-    assert get(f"{url}/", accept=JSON)[1]["content-type"] == ["text/html"]
+    page = "text/html; charset=utf-8"
+    assert get(f"{url}/cpu/kernel/", method="HEAD")[1]["content-type"] == [page]
+    assert get(f"{url}/", accept=JSON)[1]["content-type"] == [page]
 
 
 def test_a_bare_bucket_is_told_what_it_lacks(root):

@@ -31,6 +31,8 @@ LISTING = "_state/.listing.json"
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
 # A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
 GRACE = 7 * 86400.0
+# Each has files to read and write at once; more would fight over the one core that Python uses.
+_PROJECTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +190,7 @@ def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]
             if not replace_file(storage, LISTING, stored, dump_listing(load_listing(stored) | now)):
                 return
 
-    with ThreadPoolExecutor(AT_ONCE) as rendering, ThreadPoolExecutor(AT_ONCE) as files:
+    with ThreadPoolExecutor(_PROJECTS_AT_ONCE) as rendering, ThreadPoolExecutor(AT_ONCE) as files:
         written = list(
             rendering.map(lambda name: converge(storage, files, _state_key(name), partial(pages, name)), projects)
         )
