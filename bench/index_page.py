@@ -26,7 +26,8 @@ offered by wheelsmith, by dumb-pypi {dumb-pypi} and by pypiserver {pypiserver}, 
 - **Full render**: every page, from what the tool keeps: our states, dumb-pypi's list. dumb-pypi runs with
   `--no-per-release-json`, and once more *as it is*. We write HTML and JSON, and each wheel into two roots: the one of
   its compute platform and the one for all; dumb-pypi one HTML page and one JSON file a project. Ours are flushed to
-  the disk before they are renamed into place. pypiserver keeps no pages; it has watchdog for its cache.
+  the disk before they are renamed into place. pypiserver keeps no pages; it has watchdog for its cache. Our pages for
+  people came after these figures; of a project of 200 wheels they take 30 ms to render, the others 23 ms.
 - **One wheel more**: a whole process, from the command to its end. We hash the wheel, copy it, check it, and change
   state and pages; dumb-pypi is given the lists before and after, hashes in them, and does not copy. With pypiserver it
   is the time from the copy to the first page that shows the wheel.
