@@ -16,14 +16,12 @@ from threading import Event as Flag
 from wheelsmith.engine import Limits
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
 from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
-from wheelsmith.files import atomic_copy, remove_tree
-from wheelsmith.index import Folder, IndexEntry
+from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.publish import publish
+from wheelsmith.publish import publish_run
 from wheelsmith.recipe import PhaseKind
-from wheelsmith.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.schedule import Build, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.tasks import Demand, Task
@@ -36,7 +34,6 @@ class Outcome:
 
     results: tuple[BuildResult, ...]
     excluded: tuple[Excluded, ...]
-    entries: tuple[IndexEntry, ...]
     interrupted: bool
 
 
@@ -62,7 +59,15 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
             with scratch(request.cache / "work") as folder:
-                entries = _publish(prepared, results, Store(request.cache / "store"), folder)
+                publish_run(
+                    prepared.plans,
+                    results,
+                    prepared.excluded,
+                    out=prepared.out,
+                    store=Store(request.cache / "store"),
+                    work=folder,
+                    variants=prepared.matrix.output.variants,
+                )
         _keep_small(request, results, listen, cancel)
     finally:
         listen(
@@ -75,7 +80,7 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
                 reused=tally.counts[True],
             )
         )
-    return Outcome(results=tuple(results), excluded=prepared.excluded, entries=entries, interrupted=cancel.is_set())
+    return Outcome(results=tuple(results), excluded=prepared.excluded, interrupted=cancel.is_set())
 
 
 class _Tally:
@@ -229,21 +234,6 @@ def _free_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024 * 4 // 5
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-
-
-def _publish(prepared: Prepared, results: list[BuildResult], store: Store, folder: Path) -> tuple[IndexEntry, ...]:
-    """Put every wheel of the run into the index at once, and the plain ones beside it for people who want files."""
-    offers = built_wheels(prepared.plans, results, store)
-    variants = variant_wheels(offers, store, folder) if prepared.matrix.output.variants else ()
-    answers = unserved_cells(prepared.plans, results, prepared.excluded)
-    if not offers:
-        return ()
-    published = publish(Folder(prepared.out / "index"), Release(offers=(*offers, *variants), answers=answers))
-    for offer in offers:
-        copy = prepared.out / "wheels" / offer.entry.filename
-        if not copy.is_file() or copy.stat().st_size != offer.entry.size:
-            atomic_copy(offer.wheel, copy)
-    return (*published.new, *published.known)
 
 
 def _keep_small(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:
