@@ -89,6 +89,8 @@ def publish_run(
     offers = built_wheels(plans, results, store)
     if not offers:
         return
+    # A run that is killed from here on has told a part, whatever the one before it had told.
+    note.unlink(missing_ok=True)
     beside = variant_wheels(offers, store, work) if variants else ()
     answers = unserved_cells(plans, results, excluded)
     publish(Folder(out / "index"), Release(offers=(*offers, *beside), answers=answers))
