@@ -30,7 +30,7 @@ from wheelsmith.index import (
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store, StoredWheel
-from wheelsmith.tags import read_wheel_name
+from wheelsmith.tags import cuda_of, read_wheel_name
 from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
 from wheelsmith.wheel import make_variant, read_variant, wheel_file
 
@@ -212,8 +212,7 @@ def _cells_of(filename: str) -> tuple[Cell, ...]:
     match = _LOCAL.fullmatch(name.version.local or "")
     if not match or not match["torch"]:
         return ()
-    compute = match["compute"]
-    cuda = None if compute == "cpu" else f"{compute[2:-1]}.{compute[-1]}"
+    cuda = cuda_of(match["compute"])
     platforms = {tag.platform for tag in name.tags}
     archs = [arch for arch in _ARCHS if "any" in platforms or any(p.endswith(f"_{arch}") for p in platforms)]
     return tuple(Cell(torch=match["torch"], cuda=cuda, arch=arch) for arch in archs)

@@ -53,21 +53,19 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
     results: list[BuildResult] = []
     tally = _Tally(listen)
     try:
-        with in_use(request.cache):
-            with scratch(request.cache / "work") as folder:
-                _build_all(prepared, request, folder, tally, results, cancel)
+        with in_use(request.cache), scratch(request.cache / "work") as folder:
+            _build_all(prepared, request, folder, tally, results, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
-            with scratch(request.cache / "work") as folder:
-                publish_run(
-                    prepared.plans,
-                    results,
-                    prepared.excluded,
-                    out=prepared.out,
-                    store=Store(request.cache / "store"),
-                    work=folder,
-                    variants=prepared.matrix.output.variants,
-                )
+            publish_run(
+                prepared.plans,
+                results,
+                prepared.excluded,
+                out=prepared.out,
+                store=Store(request.cache / "store"),
+                work=folder,
+                variants=prepared.matrix.output.variants,
+            )
         _keep_small(request, results, listen, cancel)
     finally:
         listen(

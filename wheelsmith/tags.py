@@ -12,6 +12,7 @@ from packaging.version import Version
 from wheelsmith.model import Cell
 
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
+_CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
 
 
@@ -60,6 +61,11 @@ def read_wheel_name(filename: str) -> WheelName:
 def wheel_stem(distribution: str) -> str:
     """Give the project's name as it stands in a file name: with underscores (binary distribution format)."""
     return canonicalize_name(distribution).replace("-", "_")
+
+
+def cuda_of(compute: str) -> str | None:
+    """Give the CUDA of a compute platform, ``13.0`` of ``cu130``; None of anything else."""
+    return f"{compute[2:-1]}.{compute[-1]}" if _CUDA_COMPUTE.fullmatch(compute) else None
 
 
 def parse_capability(text: str) -> tuple[int, int, str, bool]:

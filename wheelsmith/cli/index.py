@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.errors import ExitCode
-from wheelsmith.index import GRACE, Index, ProjectStatus, open_storage, set_status, unyank, verify, yank
+from wheelsmith.index import GRACE, Index, ProjectState, ProjectStatus, open_storage, set_status, unyank, verify, yank
 from wheelsmith.publish import publish
 from wheelsmith.release import Release, foreign_wheel
 
@@ -46,9 +47,7 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
 @dry_run_option
 def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool) -> None:
     """Mark wheels as not to be chosen any more; an exact pin still gets them."""
-    opened = open_index(target, dry_run=dry_run)
-    Index(opened.used).change(project, partial(yank, chosen=chosen, reason=reason))
-    show_writes(opened.writes)
+    _change(target, project, partial(yank, chosen=chosen, reason=reason), dry_run=dry_run)
 
 
 @command.command("unyank")
@@ -58,9 +57,7 @@ def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool)
 @dry_run_option
 def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
     """Take back a yank."""
-    opened = open_index(target, dry_run=dry_run)
-    Index(opened.used).change(project, partial(unyank, chosen=chosen))
-    show_writes(opened.writes)
+    _change(target, project, partial(unyank, chosen=chosen), dry_run=dry_run)
 
 
 @command.command("status")
@@ -71,13 +68,10 @@ def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
 @dry_run_option
 def status_(*, target: str, project: str, status: str | None, reason: str | None, dry_run: bool) -> None:
     """Show a project's status, or set it: archived and quarantined take no wheels, quarantined offers none."""
-    opened = open_index(target, dry_run=dry_run)
     if status:
-        change = partial(set_status, status=ProjectStatus(status), reason=reason)
-        Index(opened.used).change(project, change)
-        show_writes(opened.writes)
+        _change(target, project, partial(set_status, status=ProjectStatus(status), reason=reason), dry_run=dry_run)
         return
-    state = Index(opened.used).known(project)
+    state = Index(open_storage(target)).known(project)
     click.echo(f"{state.status}: {state.status_reason}" if state.status_reason else state.status.value)
 
 
@@ -123,6 +117,12 @@ def verify_(ctx: click.Context, *, target: str) -> None:
         click.echo(trouble)
     click.echo(f"{storage.name}: {f'{len(wrong)} wrong' if wrong else 'all is right'}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
+
+
+def _change(target: str, project: str, transition: Callable[[ProjectState], ProjectState], *, dry_run: bool) -> None:
+    opened = open_index(target, dry_run=dry_run)
+    Index(opened.used).change(project, transition)
+    show_writes(opened.writes)
 
 
 command.add_command(doctor)

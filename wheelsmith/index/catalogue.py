@@ -13,7 +13,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, Provenance
+from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, Provenance, file_key
 from wheelsmith.index.listing import roots
 from wheelsmith.index.state import version_of
 from wheelsmith.model import Cell
@@ -151,7 +151,7 @@ def _check(catalogue: Catalogue) -> None:
     """
     for wheel in catalogue.wheels:
         name, version, *_ = parse_wheel_filename(wheel.filename)
-        path = f"files/{wheel.sha256[:2]}/{wheel.sha256}/{wheel.filename}".replace("+", "%2B")
+        path = file_key(wheel.sha256, wheel.filename).replace("+", "%2B")
         if (name, str(version), path) != (catalogue.project, wheel.version, wheel.path):
             raise ValueError(f"{wheel.filename!r} is listed as {wheel.version!r} at {wheel.path!r}")
         if not _HASH.fullmatch(wheel.sha256) or not _FILE.fullmatch(wheel.filename):

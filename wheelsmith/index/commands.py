@@ -20,9 +20,10 @@ from enum import StrEnum
 from packaging.utils import canonicalize_name
 
 from wheelsmith.facts import torch_releases
-from wheelsmith.index.fits import accepts, cuda_of, numbers
+from wheelsmith.index.fits import accepts, numbers
 from wheelsmith.index.wish import Choice, Wish
 from wheelsmith.record import Record
+from wheelsmith.tags import cuda_of
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")

@@ -12,6 +12,11 @@ from wheelsmith.variants import Variant
 SCHEMA_VERSION = 2
 
 
+def file_key(sha256: str, filename: str) -> str:
+    """Give where a file lies in an index: under the hash of its content, so that it never changes."""
+    return f"files/{sha256[:2]}/{sha256}/{filename}"
+
+
 class ProjectStatus(StrEnum):
     """What a project's owner says of it (PEP 792)."""
 
@@ -79,8 +84,8 @@ class IndexEntry(Record):
 
     @property
     def path(self) -> str:
-        """Give the wheel's path in the index: under the hash of its content, so that it never changes."""
-        return f"files/{self.sha256[:2]}/{self.sha256}/{self.filename}"
+        """Give the wheel's path in the index."""
+        return file_key(self.sha256, self.filename)
 
 
 class NoWheel(StrEnum):

@@ -90,11 +90,6 @@ def needs_compiling(code: str, capability: str) -> bool:
     return parse_capability(code)[0] != parse_capability(capability)[0]
 
 
-def cuda_of(compute: str) -> str | None:
-    """Give ``13.0`` of ``cu130``; None of anything else."""
-    return f"{compute[2:-1]}.{compute[-1]}" if re.fullmatch(r"cu\d{3,}", compute) else None
-
-
 def numbers(release: str) -> tuple[int, ...]:
     """Give ``2.11`` as numbers, so that it comes after ``2.9``."""
     return tuple(int(part) for part in release.split("."))

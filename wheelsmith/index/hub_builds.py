@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.facts import dependencies
 from wheelsmith.index.entry import IndexEntry
+from wheelsmith.tags import cuda_of
 
 METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
@@ -167,7 +168,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     if not match:
         raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
     compute = match["compute"]
-    cell = replace(entry.cells[0], cuda=None if compute == "cpu" else f"{compute[2:-1]}.{compute[-1]}")
+    cell = replace(entry.cells[0], cuda=cuda_of(compute))
     if match["torch"]:
         name = replace(cell, torch=match["torch"]).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):

@@ -85,7 +85,7 @@ def assets(*scripts: str) -> dict[str, Any]:
 
 @cache
 def environment() -> Environment:
-    """Give the templates. ``_grid.html`` holds the macros ``grid`` and ``legend``, for reports too."""
+    """Give the templates. ``_grid.html`` holds the macro ``matrix``, for reports too."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from wheelsmith.index.fits import cuda_of, numbers
+from wheelsmith.index.fits import numbers
 from wheelsmith.index.wish import Nearest, Wish, compute_name
+from wheelsmith.tags import cuda_of
 
 _MOST = 3
 

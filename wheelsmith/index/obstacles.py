@@ -8,8 +8,9 @@ from typing import NamedTuple
 from packaging.tags import Tag
 
 from wheelsmith.facts import driver_floors
-from wheelsmith.index.fits import accepts, cuda_of, glibc_of, gpu_code_for, needs_compiling, numbers
+from wheelsmith.index.fits import accepts, glibc_of, gpu_code_for, needs_compiling, numbers
 from wheelsmith.index.wish import KnownWheel, Wish, listed
+from wheelsmith.tags import cuda_of
 
 
 class Obstacle(NamedTuple):

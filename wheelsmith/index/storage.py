@@ -137,9 +137,8 @@ class Staged:
         for item in self._under.listing(prefix):
             if item.key not in self._writes:
                 yield item
-        for key in self._writes:
-            if key.startswith(prefix) and (item_ := self.look(key)):
-                yield item_
+        staged = (self.look(key) for key in self._writes if key.startswith(prefix))
+        yield from (item for item in staged if item)
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` here."""

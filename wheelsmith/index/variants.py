@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from wheelsmith.index.entry import ProjectState
+from wheelsmith.index.entry import ProjectState, file_key
 from wheelsmith.index.listing import roots
 from wheelsmith.index.state import by_version
 from wheelsmith.variants import dump_variants
@@ -39,7 +39,7 @@ class VariantsFile:
     @property
     def path(self) -> str:
         """Give its path in the index."""
-        return f"files/{self.sha256[:2]}/{self.sha256}/{self.filename}"
+        return file_key(self.sha256, self.filename)
 
 
 def variants_files(state: ProjectState) -> tuple[VariantsFile, ...]:
