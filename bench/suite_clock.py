@@ -1,0 +1,122 @@
+"""A pytest plugin that says where a suite's time goes, test by test: ``pytest -p suite_clock``.
+
+A thread looks at the machine five times a second and gives each look to one of four: *compilers* where one was running,
+*downloads* where bytes came in from outside of this machine, *waiting* where no core did anything, *working* for all
+else. It writes JSON to the file that SUITE_CLOCK names. Run it on an otherwise idle machine, with one worker: it cannot
+tell whose compiler it saw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+COMPILERS = {
+    "nvcc",
+    "cudafe++",
+    "cicc",
+    "ptxas",
+    "fatbinary",
+    "nvlink",
+    "cc1",
+    "cc1plus",
+    "as",
+    "ld",
+    "ld.bfd",
+    "collect2",
+}
+_LOOK = 0.2  # seconds
+_TRICKLE = 20_000  # bytes in one look that are no download
+_IDLE = 0.15  # of one core, busy with anything
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class SuiteClock:
+    """Time each phase of each test, and what the machine did in it."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._tests: dict[str, dict[str, float]] = {}
+        self._kinds: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def pytest_sessionstart(self) -> None:
+        """Start looking."""
+        self._thread.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item):
+        """Give a test what was seen while it ran."""
+        with self._lock:
+            self._kinds.clear()
+        try:
+            return (yield)
+        finally:
+            with self._lock:
+                self._tests.setdefault(item.nodeid, {}).update(self._kinds)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep how long a phase of a test took, and how it ended."""
+        test = self._tests.setdefault(report.nodeid, {})
+        test[report.when or "call"] = report.duration
+        if report.outcome != "passed":
+            test[report.outcome] = 1
+
+    def pytest_sessionfinish(self) -> None:
+        """Write all of it."""
+        self._stop.set()
+        self._thread.join()
+        self._target.write_text(json.dumps(self._tests, indent=1) + "\n")
+
+    def _watch(self) -> None:
+        received, busy, then = _received(), _busy(), time.monotonic()
+        while not self._stop.wait(_LOOK):
+            now_received, now_busy, now = _received(), _busy(), time.monotonic()
+            took = now - then
+            if _compiling():
+                kind = "compilers"
+            elif now_received - received > _TRICKLE:
+                kind = "downloads"
+            elif now_busy - busy < _IDLE * took:
+                kind = "waiting"
+            else:
+                kind = "working"
+            with self._lock:
+                self._kinds[kind] += took
+            received, busy, then = now_received, now_busy, now
+
+
+def _received() -> int:
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    return sum(int(line.split(":")[1].split()[0]) for line in lines if line.split(":")[0].strip() != "lo")
+
+
+def _busy() -> float:
+    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+    user, nice, system = (int(field) for field in fields[:3])
+    return (user + nice + system) / _TICK
+
+
+def _compiling() -> bool:
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if (process / "comm").read_text().strip() in COMPILERS:
+                    return True
+            except OSError:  # it ended while we looked
+                continue
+    return False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the clock."""
+    if target := os.environ.get("SUITE_CLOCK"):
+        config.pluginmanager.register(SuiteClock(Path(target).absolute()))
