@@ -1,17 +1,41 @@
-# Sourced by the scripts beside it: one virtual environment with wheelsmith in it, made once.
-# extra=NAME and packages="...", set before, add one of pyproject.toml's extras and packages of Debian: dash gives a
-# sourced script no arguments.
+# Sourced by the scripts beside it, from the root of a checkout: one virtual environment, .venv, and Debian's packages.
 
-set -eu
-cd "$(dirname "$0")/.."
+# Install wheelsmith with these extras of pyproject.toml: environment EXTRA,... Nothing is done where that was done before.
+environment() {
+  wanted="$(cksum <pyproject.toml) $1"
+  case "$(cat .venv/.wheelsmith 2>/dev/null)" in "$wanted" | "$wanted,"*) return ;; esac
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  project=".${1:+[$1]}"
+  # uv fetches many packages at once, which is most of a first run's time. What it cannot do, pip does.
+  _pip install uv 2>/dev/null && _uv "$project" || _pip install --editable "$project"
+  printf '%s' "$wanted" >.venv/.wheelsmith
+}
 
-# bubblewrap isolates builds. It is one small package; without any engine, builds of your own kernels still run,
-# unconfined and labelled so.
-missing=""
-for package in bubblewrap ${packages:-}; do
-  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
-done
-if [ -n "$missing" ] && command -v apt-get >/dev/null 2>&1; then
+_pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
+
+# uv does not read pip's settings: it is told them.
+_uv() {
+  _setting() { .venv/bin/python -m pip config get "global.$1" 2>/dev/null | tr ' ' '\n' || :; }
+  index="${PIP_INDEX_URL:-$(_setting index-url)}"
+  indexes="${PIP_EXTRA_INDEX_URL:-$(_setting extra-index-url)}"
+  find_links="${PIP_FIND_LINKS:-$(_setting find-links)}"
+  SSL_CERT_FILE="${SSL_CERT_FILE:-${PIP_CERT:-$(_setting cert)}}"
+  [ -z "$SSL_CERT_FILE" ] || export SSL_CERT_FILE
+  # shellcheck disable=SC2046 # several words
+  .venv/bin/uv pip install --quiet --no-config --python .venv/bin/python --index-strategy unsafe-best-match \
+    ${index:+--default-index "$index"} $(printf ' --index %s' $indexes | sed 's/ --index $//') \
+    $(printf ' --find-links %s' $find_links | sed 's/ --find-links $//') --editable "$1"
+}
+
+# Install the packages of packages.txt that are for SCRIPT...: debian_packages build
+debian_packages() {
+  missing=""
+  for package in $(for script; do sed -n "s/^$script  *\([^ ]*\).*/\1/p" scripts/packages.txt; done); do
+    # Some packages of nodejs bring npm, and are in the way of the one that Debian has apart.
+    [ "$package" = npm ] && command -v npm >/dev/null 2>&1 && continue
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+  done
+  [ -n "$missing" ] && command -v apt-get >/dev/null 2>&1 || return 0
   if [ "$(id -u)" = 0 ]; then as_root=""; else as_root="sudo -n"; fi
   if [ -z "$as_root" ] || $as_root true 2>/dev/null; then
     echo "installing$missing" >&2
@@ -20,12 +44,4 @@ if [ -n "$missing" ] && command -v apt-get >/dev/null 2>&1; then
       $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } \
       >/dev/null </dev/null || true
   fi
-fi
-
-extra="${extra:-}"
-wanted="$(cksum <pyproject.toml) $extra"
-if [ "$(cat .venv/.wheelsmith 2>/dev/null)" != "$wanted" ]; then
-  [ -x .venv/bin/python ] || python3 -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}"
-  printf '%s' "$wanted" >.venv/.wheelsmith
-fi
+}

@@ -2,3 +2,28 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+import pytest
+import tiers
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no reason to fail: every test has a time-out of its own.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run what can wait for a release, too")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    tiers.select(config, items)
+    tiers.group(items)
+    if not config.pluginmanager.has_plugin("randomly"):
+        tiers.dearest_first(items)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not hasattr(terminalreporter.config, "workerinput"):
+        tiers.summarize(terminalreporter)

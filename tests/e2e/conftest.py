@@ -8,6 +8,7 @@ from pathlib import Path
 
 import containers
 import pytest
+from once import made_once, run_folder
 
 from wheelsmith.engine import engines
 from wheelsmith.prepare import default_cache
@@ -64,11 +65,16 @@ def example(folder: Path) -> Factory:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The default matrix, built."""
-    factory = example(tmp_path_factory.mktemp("default"))
-    answer = factory.run("build-matrix", "-j", "1", "--engine", "bwrap" if shutil.which("bwrap") else "auto")
+    """The default matrix, built; ``first`` is its ``dist`` as that build left it."""
+    folder = made_once(run_folder(tmp_path_factory) / "default", _build_default)
+    return Factory(folder=folder, cache=folder / "cache")
+
+
+def _build_default(folder):
+    factory = example(folder)
+    answer = factory.run("build-matrix", "--engine", "bwrap" if shutil.which("bwrap") else "auto")
     assert answer.returncode == 0, answer.stderr
-    return factory
+    shutil.copytree(folder / "dist", folder / "first", symlinks=True)
 
 
 @pytest.fixture(scope="session")
@@ -99,13 +105,13 @@ def docker_image(podman_image, docker):
     return docker
 
 
-@pytest.fixture(params=["podman", "docker"])
+@pytest.fixture(params=containers.params("podman", "docker", quick=("podman",)))
 def container_engine(request):
     """The name of an engine that has image debian."""
     return request.getfixturevalue(f"{request.param}_image")
 
 
-@pytest.fixture(params=["bwrap", "podman", "docker"])
+@pytest.fixture(params=containers.params("bwrap", "podman", "docker"))
 def confining(request, tmp_path):
     """An engine that keeps commands in, and the image that they run in there."""
     if request.param == "bwrap":
@@ -117,11 +123,21 @@ def confining(request, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def torch_python(tmp_path_factory):
-    """The Python of a clean environment with torch 2.13."""
-    venv = tmp_path_factory.mktemp("torch") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    python = venv / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+def whole_torch(tmp_path_factory):
+    """The packages of an environment with torch 2.13; nothing is added to them."""
+    return next(made_once(run_folder(tmp_path_factory) / "torch", _install_torch).glob("lib/python*/site-packages"))
+
+
+def _install_torch(folder):
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*install, "torch==2.13.0", "numpy", "pytest", "setuptools"], check=True)
-    return python
+
+
+@pytest.fixture
+def torch_python(whole_torch, tmp_path):
+    """The Python of an environment of the test's own, where torch 2.13 is installed."""
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    next(venv.glob("lib/python*/site-packages")).joinpath("torch.pth").write_text(f"{whole_torch}\n")
+    return venv / "bin" / "python"

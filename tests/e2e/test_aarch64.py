@@ -1,7 +1,6 @@
 """Wheels for aarch64, cross-built here: what others say of them, and what one of them computes under emulation.
 
-WHEELSMITH_TEST_CACHE names a folder that keeps the arm64 Python and its torch for the next run. Where a program is
-missing the tests are skipped, or fail if WHEELSMITH_TEST_REQUIRE contains aarch64.
+WHEELSMITH_TEST_CACHE names a folder that keeps the arm64 Python and its torch for the next run.
 """
 
 import json
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import wants
 from arm64 import Arm64, lacking, lacking_for_emulation
 from conftest import example
 
@@ -53,8 +53,7 @@ print("OK", platform.machine(), torch.__version__)
 
 def need(reason: str | None) -> None:
     if reason:
-        required = "aarch64" in os.environ.get("WHEELSMITH_TEST_REQUIRE", "")
-        (pytest.fail if required else pytest.skip)(reason)
+        wants.absent(reason)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 MIB = 2**20
 
 
-@pytest.fixture(params=["bwrap", "local", "podman", "docker"])
+@pytest.fixture(params=containers.params("bwrap", "local", "podman", "docker", quick=("bwrap", "local", "podman")))
 def engine(request, tmp_path):
     if request.param in {"podman", "docker"}:
         request.getfixturevalue(f"{request.param}_image")

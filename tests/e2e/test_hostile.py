@@ -239,8 +239,8 @@ def _words(pid):
         return []
 
 
-@pytest.fixture(params=["bwrap", "podman", "docker"])
-def release(request, tmp_path):
+@pytest.fixture(params=containers.params("bwrap", "podman", "docker"))
+def releasing(request, tmp_path):
     """A folder to release a hostile project from, by one engine."""
     name = request.param
     if name == "bwrap":
@@ -252,8 +252,8 @@ def release(request, tmp_path):
 
 @pytest.mark.network
 @pytest.mark.parametrize("name", BACKENDS)
-def test_what_it_leaves_is_no_wheel(release, tmp_path, name):
-    factory, engine = release
+def test_what_it_leaves_is_no_wheel(releasing, tmp_path, name):
+    factory, engine = releasing
     body, words = BACKENDS[name]
     outside, token = tmp_path / "outside", tmp_path / "token"
     outside.mkdir()
@@ -288,9 +288,9 @@ def test_what_it_leaves_is_no_wheel(release, tmp_path, name):
 
 @pytest.mark.network
 @pytest.mark.parametrize("line", ['#include "{token}"', '__asm__(".incbin \\"{token}\\"");'])
-def test_its_compiler_cannot_read_the_host(release, tmp_path, line):
+def test_its_compiler_cannot_read_the_host(releasing, tmp_path, line):
     """A kernel in the Hub's layout runs nothing of its own while it is built: it has the compiler read for it."""
-    factory, engine = release
+    factory, engine = releasing
     token = tmp_path / "token"
     token.write_text(SECRET)
     source = line.format(token=token) + "\nint tiny_answer() { return 42; }\n"

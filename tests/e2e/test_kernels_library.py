@@ -111,10 +111,9 @@ def hub(tmp_path_factory):
         yield running
 
 
-def run(python, torch_python, hub, home, *argv, cwd=None, **env):
+def run(python, whole_torch, hub, home, *argv, cwd=None, **env):
     """Run the library's Python, which finds torch in another environment."""
-    site = next(torch_python.parent.parent.glob("lib/python*/site-packages"))
-    clean = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(site)}
+    clean = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(whole_torch)}
     return subprocess.run(
         [python, *argv],
         env={**clean, **hub.environment(home / "hf"), **env},
@@ -134,8 +133,8 @@ def test_each_wheel_has_its_variants(hub):
         assert len(hub.repos[f"org/{name}"].history("v1")) == 2
 
 
-def test_the_library_loads_what_was_published(hub, kernels_python, torch_python, tmp_path):
-    answer = run(kernels_python, torch_python, hub, tmp_path, "-c", LOAD)
+def test_the_library_loads_what_was_published(hub, kernels_python, whole_torch, tmp_path):
+    answer = run(kernels_python, whole_torch, hub, tmp_path, "-c", LOAD)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     for name, variant in (("affine", STABLE), ("bounded", BOUNDED)):
@@ -149,11 +148,11 @@ def test_the_library_loads_what_was_published(hub, kernels_python, torch_python,
     project.mkdir()
     (project / "pyproject.toml").write_text('[tool.kernels.dependencies]\n"org/affine" = 1\n')
     locked = run(
-        kernels_python, torch_python, hub, tmp_path, kernels_python.with_name("kernels"), "lock", ".", cwd=project
+        kernels_python, whole_torch, hub, tmp_path, kernels_python.with_name("kernels"), "lock", ".", cwd=project
     )
     assert locked.returncode == 0, locked.stderr
     commit = hub.repos["org/affine"].branches["v1"]
     assert commit in (project / "kernels.lock").read_text()
-    run(kernels_python, torch_python, hub, tmp_path, "-c", WHOLE, commit).check_returncode()
-    offline = run(kernels_python, torch_python, hub, tmp_path, "-c", LOCKED, cwd=project, HF_HUB_OFFLINE="1")
+    run(kernels_python, whole_torch, hub, tmp_path, "-c", WHOLE, commit).check_returncode()
+    offline = run(kernels_python, whole_torch, hub, tmp_path, "-c", LOCKED, cwd=project, HF_HUB_OFFLINE="1")
     assert (offline.stdout, offline.returncode) == ("OK\n", 0), offline.stderr

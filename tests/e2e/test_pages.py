@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import wants
 from outside import outside
 from shop import make_pypi, make_shop, make_torches
 
@@ -37,13 +38,6 @@ pytestmark = pytest.mark.e2e
 WEB = Path(__file__).parent / "web"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 AXES = ("torch", "compute", "arch", "python")
-
-
-def absent(what):
-    """Skip, or fail where everything must be there."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{what}, and CI=true")
-    pytest.skip(what)
 
 
 @contextmanager
@@ -72,11 +66,11 @@ def base(shop):
 def browser():
     program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if program is None:
-        absent("no Chromium is installed")
+        wants.absent("no Chromium is installed")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        absent("playwright is not installed")
+        wants.absent("playwright is not installed")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield started
@@ -108,7 +102,7 @@ def visit(browser, base):
 def judges(request):
     """Node packages, as locked beside this file."""
     if shutil.which("npm") is None:
-        absent("npm is not installed")
+        wants.absent("npm is not installed")
     folder = Path(request.config.cache.mkdir("web"))
     lock = (WEB / "package-lock.json").read_text()
     if not (folder / "done").is_file() or (folder / "done").read_text() != lock:
@@ -117,7 +111,7 @@ def judges(request):
         npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
         answer = subprocess.run(npm, cwd=folder, capture_output=True, text=True)
         if answer.returncode:
-            absent(f"npm could not fetch the judges: {answer.stderr[-300:]}")
+            wants.absent(f"npm could not fetch the judges: {answer.stderr[-300:]}")
         (folder / "done").write_text(lock)
     return folder / "node_modules"
 

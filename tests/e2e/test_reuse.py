@@ -30,7 +30,7 @@ def factory(tmp_path):
     return Factory.at(tmp_path)
 
 
-@pytest.fixture(params=["bwrap", "podman"])
+@pytest.fixture(params=containers.params("bwrap", "podman"))
 def engine(request):
     if request.param == "podman":
         request.getfixturevalue("podman_image")

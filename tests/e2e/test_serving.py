@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from web_hosts import EDGE, SERVE, bucket, edge, nginx, wanted
+import wants
+from web_hosts import EDGE, SERVE, bucket, edge, nginx
 from wheels import make_wheel, offer
 
 from wheelsmith.index import Folder, Index
@@ -42,14 +43,14 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(root):
-    wanted("nginx")
+    wants.program("nginx")
     with nginx(root) as url:
         yield url
 
 
 @pytest.fixture(scope="module", params=["cloudfront", "cloudflare"])
 def behind_a_cdn(request, root):
-    wanted("node")
+    wants.program("node")
     with (
         bucket(root, missing=403 if request.param == "cloudflare" else 404) as origin,
         edge(request.param, origin) as url,
@@ -185,7 +186,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_the_doctor_names_what_is_wrong_with_another_nginx(name, root):
-    wanted("nginx")
+    wants.program("nginx")
     old, new, rule = WRONG[name]
     with nginx(root, (old, new)) as url:
         found = {
@@ -233,7 +234,7 @@ def test_a_bare_bucket_is_told_what_it_lacks(root):
 
 
 def test_the_cloudfront_function_answers_recorded_events():
-    wanted("node")
+    wants.program("node")
     pip = f"{JSON}, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"
     asked = {
         ("/simple/kernel/", pip): "/simple/kernel/index.json",

@@ -12,11 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
+from once import made_once
 
 PYTHON = "3.11"
 DEBIAN = "bookworm"
@@ -69,7 +68,7 @@ class Arm64:
     @classmethod
     def at(cls, root: Path) -> Arm64:
         """Make the root folder, or take the one that is there already."""
-        return cls(root=_once(root, _unpack_debian))
+        return cls(root=made_once(root, _unpack_debian))
 
     def with_packages(self, folder: Path, *requirements: str) -> Arm64:
         """Install packages or wheels into a folder, once, and give a Python that sees them.
@@ -77,7 +76,7 @@ class Arm64:
         What they depend on must be named too: pip judges a dependency's conditions, such as platform_machine, for the
         machine that it runs on itself, and would bring CUDA.
         """
-        _once(folder, lambda part: _install(part, requirements))
+        made_once(folder, lambda part: _install(part, requirements))
         return Arm64(root=self.root, packages=(*self.packages, folder))
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
@@ -90,19 +89,6 @@ class Arm64:
             text=True,
             timeout=300,
         )
-
-
-def _once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Make a folder, whole or not at all, unless it is there already."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            part = folder.with_name(f"{folder.name}.part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir()
-            make(part)
-            part.rename(folder)
-    return folder
 
 
 def _unpack_debian(root: Path) -> None:

@@ -13,19 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import wants
 
-# podman,docker,bwrap: engines that must be ready; without it, those that are not are skipped.
-REQUIRED = [name for name in os.environ.get("WHEELSMITH_TEST_ENGINES", "").split(",") if name]
+
+def params(*names: str, quick: tuple[str, ...] = ("bwrap", "local")) -> list[object]:
+    """Return engines as parameters of a test; all but the quick ones wait for a release."""
+    why = "the same test runs on another engine in the quick tier"
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.release(why)) for name in names]
 
 
 def wanted(name: str) -> None:
-    """Skip the test of an engine that is not here, or fail where it must be."""
-    if shutil.which("dockerd" if name == "docker" else name) is None:
-        if name in REQUIRED:
-            pytest.fail(f"{name} is required by WHEELSMITH_TEST_ENGINES and not installed")
-        pytest.skip(f"{name} is not installed")
-    if name != "bwrap" and os.getuid():
-        pytest.skip(f"a {name} with storage of its own needs root")
+    """Skip the test of an engine that is not here."""
+    wants.program("dockerd" if name == "docker" else name)
+    if name != "bwrap":
+        wants.root(f"a {name} with storage of its own")
 
 
 @contextmanager

@@ -23,7 +23,9 @@ CONTAINER = "wheels"
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-needs_azurite = pytest.mark.skipif(shutil.which("azurite-blob") is None, reason="needs azurite: npm install -g azurite")
+needs_azurite = pytest.mark.skipif(
+    shutil.which("azurite-blob") is None, reason="azurite is not installed: npm install -g azurite"
+)
 
 
 @contextmanager

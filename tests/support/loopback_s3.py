@@ -20,7 +20,7 @@ _MISSING = [name for name in ("obstore", "moto", "flask") if find_spec(name) is 
 # In CI nothing is left out in silence: there the tests fail where something is missing.
 needs_s3 = pytest.mark.skipif(
     bool(_MISSING) and os.environ.get("CI") != "true",
-    reason=f"needs {', '.join(_MISSING)}: pip install obstore 'moto[server]'",
+    reason=f"{', '.join(_MISSING)} is not installed",
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -30,15 +29,6 @@ http {{
     include site.conf;
 }}
 """
-
-
-def wanted(program: str) -> None:
-    """Skip a test whose program is not here; in CI it must be."""
-    if shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{program} is required in CI and not installed")
-    pytest.skip(f"{program} is not installed")
 
 
 @contextmanager

@@ -1,0 +1,30 @@
+"""What a test needs of the machine: without it the test is skipped, and fails in CI, where nothing is left out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NoReturn
+
+import pytest
+
+PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+
+
+def absent(what: str) -> NoReturn:
+    """Skip for want of something; fail in CI, which installs all that its tier needs."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI must have it: {what}")
+    pytest.skip(what)
+
+
+def program(name: str) -> None:
+    """Need a program on PATH, or where Debian keeps servers."""
+    if shutil.which(name, path=PATH) is None:
+        absent(f"{name} is not installed")
+
+
+def root(what: str) -> None:
+    """Need to be root: what only root may do is skipped for everybody else, in CI too."""
+    if os.getuid():
+        pytest.skip(f"{what} needs root")
