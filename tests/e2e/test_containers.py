@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import time
+from functools import partial
 
 import containers
+import processes
 import pytest
 from conftest import Factory, example
 from kernels import matrix, tiny_kernel
-from test_interruptions import wait_until_gone
 
 from wheelsmith.engine.owner import this_process
 from wheelsmith.index import Folder, verify
@@ -74,7 +75,7 @@ def test_killed_in_the_middle_it_cleans_up_and_completes(container_engine, tmp_p
     assert answer.returncode == 0, answer.stderr
     assert containers.containers_left(container_engine) == []
     assert verify(Folder(factory.folder / "dist" / "index")) == ()
-    assert wait_until_gone(factory.folder) == []
+    assert processes.left(partial(processes.in_folder, factory.folder)) == []
     assert list((factory.cache / "work").iterdir()) == []
 
 

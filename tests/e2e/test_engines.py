@@ -5,10 +5,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
 
 import containers
+import processes
 import pytest
 
 from wheelsmith.engine import Command, Ending, Limits, Mount, engines
@@ -16,6 +15,7 @@ from wheelsmith.engine.processes import visible
 
 pytestmark = pytest.mark.e2e
 MIB = 2**20
+ODD = f"61.{os.getpid()}"  # seconds that nobody else sleeps
 
 
 @pytest.fixture(params=containers.params("bwrap", "local", "podman", "docker", quick=("bwrap", "local", "podman")))
@@ -104,36 +104,9 @@ def test_escape_sequences_are_made_visible(engine, tmp_path):
     assert visible("a\x07b") == "a\\x07b"
 
 
-def alive(marker):
-    return [p.name for p in Path("/proc").iterdir() if p.name.isdigit() and marker in _words(p)]
-
-
-def _words(process):
-    try:
-        return (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return []
-
-
-def appears(marker):
-    for _ in range(100):
-        if alive(marker):
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def gone(marker):
-    for _ in range(100):
-        if not alive(marker):
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_what_a_command_leaves_running_is_killed(engine, tmp_path):
-    run(engine, tmp_path, "sh", "-c", "(sleep 61.5 &) ; exit 0")
-    assert gone("61.5")
+    run(engine, tmp_path, "sh", "-c", f"(sleep {ODD} &) ; exit 0")
+    assert processes.left(lambda: processes.with_words(ODD)) == []
 
 
 def test_a_killed_wheelsmith_leaves_nothing_running(engine, tmp_path):
@@ -142,7 +115,7 @@ import threading
 from pathlib import Path
 from wheelsmith.engine import Command, Limits, Mount, engines
 mounts = (Mount(source=Path({str(tmp_path)!r}), target="/work", writable=True),)
-argv = ("sh", "-c", "echo up; sleep 62.5")
+argv = ("sh", "-c", "echo up; sleep {ODD}")
 engine = engines(Path({str(tmp_path / "cache")!r}))[{engine.name!r}]
 image = engine.workplace("debian").image
 where = dict(mounts=mounts, env={{}}, workdir="/work", image=image)
@@ -151,11 +124,12 @@ engine.run(command, lambda line: print(line, flush=True), threading.Event())
 """
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout.readline() == "up\n"
-    assert appears("62.5")  # a loaded machine may be between the shell's two commands
+    # A loaded machine may be between the shell's two commands.
+    assert processes.seen(lambda: processes.with_words(f"\0{ODD}"))
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    assert gone("62.5")
+    assert processes.left(lambda: processes.with_words(ODD)) == []
 
 
 @pytest.mark.parametrize(

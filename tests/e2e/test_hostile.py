@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import containers
+import processes
 import pytest
 from attacks import BACKEND, BACKENDS, PRELUDE, SCRIPTS
 from conftest import Factory
@@ -20,7 +21,7 @@ from wheelsmith.engine import Command, Ending, Limits, Mount
 pytestmark = pytest.mark.e2e
 MIB = 2**20
 SECRET = "hf_" + "canary" * 6
-CANARY = "wheelsmith-canary-of-the-host"
+CANARY = f"wheelsmith-canary-of-the-host-{os.getpid()}"  # another run of the tests has its own
 
 
 @pytest.fixture(scope="module")
@@ -112,31 +113,12 @@ def attack(confining, work, code, host=None, **limits):
     start = time.monotonic()
     exit_ = engine.run(command, lines.append, threading.Event())
     assert time.monotonic() - start < 45
-    assert _gone(command.name)
+    assert processes.left(lambda: processes.with_words(command.name)) == []
     assert (prefix / "header.h").read_text() == "honest"
     assert [path.name for path in prefix.iterdir()] == ["header.h"]
     if engine.has_images:
         assert containers.containers_left(engine.name) == []
     return exit_, lines
-
-
-def _gone(words):
-    for _ in range(100):  # an engine's own helpers may still be tidying up
-        if not _running(words):
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def _running(words):
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and int(process.name) != os.getpid():
-            try:
-                found += [process.name] if words.encode() in (process / "cmdline").read_bytes() else []
-            except OSError:
-                continue
-    return found
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -225,16 +207,12 @@ time.sleep(3000)
 """
     exit_, _ = attack(confining, tmp_path / "work", code, seconds=2.0)
     assert exit_.ending is Ending.TIMEOUT
-    for _ in range(40):
-        if not [pid for pid in _running(marker) if "time.sleep(3000)" in _words(pid)[2:3]]:
-            break
-        time.sleep(0.05)
-    assert not [pid for pid in _running(marker) if _words(pid)[-1:] == [marker]]
+    assert processes.left(lambda: [pid for pid in processes.with_words(marker) if _words(pid)[-1:] == [marker]]) == []
 
 
 def _words(pid):
     try:
-        return Path("/proc", pid, "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+        return Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except OSError:
         return []
 

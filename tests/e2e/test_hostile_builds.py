@@ -14,13 +14,13 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 import containers
 import hostile
+import processes
 import pytest
 from command_line import run_command
 from conftest import ROOT, Factory
@@ -252,26 +252,12 @@ def session_key(world):
 # --- exhaustion ---------------------------------------------------------------------------------------------
 
 
-def processes(marker: str) -> list[int]:
-    """The host's processes that have ``marker`` among their arguments."""
-    found = []
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            with contextlib.suppress(OSError):
-                if marker.encode() in (path / "cmdline").read_bytes():
-                    found.append(int(path.name))
-    return found
-
-
 @pytest.fixture
 def marker():
     """An argument of the attack; whatever carries it must be gone afterwards."""
     word = f"attack-{uuid.uuid4().hex}"
     yield word
-    end = time.monotonic() + 5
-    while left := processes(word):
-        assert time.monotonic() < end, f"{len(left)} processes live on"
-        time.sleep(0.05)
+    assert processes.left(lambda: processes.with_words(word)) == []
 
 
 @contextlib.contextmanager
@@ -281,7 +267,7 @@ def most_processes(marker):
 
     def count():
         while not stop.wait(0.1):
-            counts.append(max(counts[-1], len(processes(marker))))
+            counts.append(max(counts[-1], len(processes.with_words(marker))))
 
     thread = threading.Thread(target=count)
     thread.start()
