@@ -130,6 +130,7 @@ def test_an_image_that_is_not_there(container_engine, tmp_path):
     assert f"not used: {container_engine} has no image nowhere" in auto.stderr
 
 
+@pytest.mark.release("makes or pulls images that nothing else needs")
 def test_what_image_list_and_prune_say(podman_image):
     listed = image_command("list", "--engine", "podman")
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["base-bookworm", "debian"]
@@ -145,6 +146,7 @@ def cuda12(podman_image):
     containers.make_image("podman", "cuda12")
 
 
+@pytest.mark.release("makes or pulls images that nothing else needs")
 def test_nothing_of_this_machine_stays_in_an_image(cuda12):
     from wheelsmith.toolchain.pip_settings import pip_settings
 
@@ -162,6 +164,7 @@ def test_nothing_of_this_machine_stays_in_an_image(cuda12):
     assert names == {"PATH", "CUDA_HOME", "HOME", "HOSTNAME", "PWD", "TERM", "container"}
 
 
+@pytest.mark.release("makes or pulls images that nothing else needs")
 def test_cuda_12_by_a_toolkit_in_an_image(cuda12, tmp_path):
     from wheelsmith.wheel import check_wheel
 

@@ -11,7 +11,11 @@ from conftest import Factory
 from kernels import STABLE_TOML, matrix, pure_kernel, stable_kernel
 from loopback_hub import Hub, serve
 
-pytestmark = [pytest.mark.e2e, pytest.mark.network]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.network,
+    pytest.mark.release("another library's loader"),
+]
 STABLE, BOUNDED = "torch-stable-abi210-cpu-x86_64-linux", "torch213-cxx11-cpu-x86_64-linux"
 KERNELS = ("affine", "bounded", "pure")
 SUPPORT = Path(__file__).parent.parent / "support"

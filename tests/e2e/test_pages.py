@@ -264,11 +264,13 @@ def perform(venv, installer, text, folder):
     return venv.run("uv sync --active", cwd=folder)
 
 
+@pytest.mark.release("an environment for every command")
 def test_at_least_twenty_commands_are_run():
     assert len(SAMPLE) >= 20
     assert {installer for _, installer, _ in SAMPLE} == set(Installer)
 
 
+@pytest.mark.release("an environment for every command")
 @pytest.mark.parametrize(
     ("run", "installer", "has"), SAMPLE, ids=lambda value: "-".join(value) if isinstance(value, tuple) else value
 )
@@ -284,6 +286,7 @@ def test_commands_install_just_what_they_say(commands, venv, tmp_path, run, inst
     assert ("einops" in found) is (run in {PURE, WITH_OTHERS})
 
 
+@pytest.mark.release("an environment for every command")
 @pytest.mark.parametrize("installer", ["pip", "uv", "requirements"])
 def test_a_torch_that_is_there_is_not_replaced_by_another_release(commands, venv, tmp_path, installer):
     venv.install_torch("2.9.1+cu128")
@@ -292,6 +295,7 @@ def test_a_torch_that_is_there_is_not_replaced_by_another_release(commands, venv
     assert venv.versions() == {"torch": "2.9.1+cu128"}
 
 
+@pytest.mark.release("an environment for every command")
 def test_another_build_of_the_same_torch_gives_way_only_to_a_command_that_names_it(commands, venv, tmp_path):
     venv.install_torch("2.11.0+cpu")
     command = commands["activation"][path_of(A, "pip", "absent")]
@@ -300,6 +304,7 @@ def test_another_build_of_the_same_torch_gives_way_only_to_a_command_that_names_
     assert venv.versions()["torch"] == "2.11.0+cu130"
 
 
+@pytest.mark.release("an environment for every command")
 def test_the_tables_for_browsers_without_scripts_have_commands_that_run(visit, base, venv):
     page = visit("projects/activation/", java_script_enabled=False)
     assert not page.locator(".picker").is_visible()
@@ -447,6 +452,7 @@ def test_a_page_works_from_a_folder(visit, shop):
 # --- the judges ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.release("needs packages of npm")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(visit, judges, theme):
     axe = (judges / "axe-core" / "axe.min.js").read_text()
@@ -459,6 +465,7 @@ def test_axe_finds_nothing(visit, judges, theme):
         assert found["passes"]
 
 
+@pytest.mark.release("needs packages of npm")
 def test_every_page_is_valid_html(shop, judges):
     index = shop / "index"
     pages = [

@@ -9,7 +9,11 @@ from conftest import ROOT, Factory
 
 from wheelsmith.wheel import check_wheel
 
-pytestmark = [pytest.mark.e2e, pytest.mark.network]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.network,
+    pytest.mark.release("environments with a whole torch"),
+]
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 

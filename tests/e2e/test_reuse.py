@@ -70,6 +70,7 @@ def test_cold_warm_and_off_give_the_same_bytes(engine, tmp_path):
     assert {name: count for name, count in Counter(really_run(cold)).items() if count > 1} == {}
 
 
+@pytest.mark.release("two toolkits and four capabilities, each twice")
 def test_phases_make_what_nvcc_makes(tmp_path):
     """`local` runs nvcc as it is; bwrap runs its phases, with names of our own for what lies between."""
     containers.wanted("bwrap")
@@ -221,6 +222,7 @@ def test_an_object_that_is_a_link_is_refused(factory, tmp_path):
     assert cell["failure"]["message"] == "the compiler left no regular file tiny.cpp.o"
 
 
+@pytest.mark.release("several whole builds; the parts have unit tests")
 def test_what_is_not_preprocessed_is_not_seen(factory, tmp_path):
     """An assembler's include is in no text that a key is made from."""
     (tmp_path / "k").mkdir()
@@ -238,6 +240,7 @@ def test_what_is_not_preprocessed_is_not_seen(factory, tmp_path):
 # --- a store that is shared, damaged or cannot be written -----------------------------------------------------
 
 
+@pytest.mark.release("several whole builds; the parts have unit tests")
 def test_damaged_pieces_are_made_again(factory, tmp_path):
     cuda_kernel(tmp_path / "k")
     matrix(tmp_path, "k", cuda="13.0", more=ARCHS)
@@ -251,6 +254,7 @@ def test_damaged_pieces_are_made_again(factory, tmp_path):
     assert really_run(steps(factory, "--force", "--out", "warm")) == []
 
 
+@pytest.mark.release("several whole builds; the parts have unit tests")
 def test_pieces_name_nothing_of_the_machine_that_made_them(tmp_path):
     """What one machine compiled, another finds: the folder may be copied, or lie on a disk that both see."""
     containers.wanted("bwrap")
@@ -264,6 +268,7 @@ def test_pieces_name_nothing_of_the_machine_that_made_them(tmp_path):
     assert one.hashes() == two.hashes()
 
 
+@pytest.mark.release("several whole builds; the parts have unit tests")
 def test_several_runs_share_one_store(factory, tmp_path):
     cuda_kernel(tmp_path / "k")
     matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS)
@@ -272,6 +277,7 @@ def test_several_runs_share_one_store(factory, tmp_path):
     assert factory.hashes("out0") == factory.hashes("out1") == factory.hashes("out2")
 
 
+@pytest.mark.release("several whole builds; the parts have unit tests")
 def test_memory_is_held_to_what_is_given(factory, tmp_path):
     """Every compiler gets less than it wants at first, and more when it ends for want of it."""
     hungry = """\

@@ -14,7 +14,11 @@ from wheels import make_wheel
 
 from wheelsmith.index import Folder, make_server, verify
 
-pytestmark = [pytest.mark.e2e, pytest.mark.network]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.network,
+    pytest.mark.release("quick tests make variants of smaller wheels"),
+]
 LABEL = "cu130_80_90_90v_100v_110v_120v"
 MACHINES = {("13.0", "8.6"): LABEL, ("13.2", "12.0"): LABEL, ("12.8", "9.0"): None}
 

@@ -31,8 +31,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning
 NOW = "2026-01-02T03:04:05Z"
 CPU = Cell(torch="2.11", cuda=None, arch="x86_64")
 CUDA = Cell(torch="2.11", cuda="13.0", arch="x86_64")
-# 32,20 is what the release of this was measured with.
-WRITERS, TURNS = map(int, os.environ.get("WHEELSMITH_TEST_HUB_WRITERS", "5,3").split(","))
 
 
 @pytest.fixture
@@ -373,7 +371,10 @@ def test_a_client_that_is_too_old(monkeypatch):
 # --- many at once -------------------------------------------------------------------------------------------
 
 
-def test_many_writers_of_whom_some_are_killed_lose_nothing(hub, tmp_path):
+@pytest.mark.parametrize(
+    ("number_of_writers", "turns"), [(5, 3), pytest.param(12, 8, marks=pytest.mark.release("the same, longer"))]
+)
+def test_many_writers_of_whom_some_are_killed_lose_nothing(number_of_writers, turns, hub, tmp_path):
     """Conflicting parents, refusals, errors, lost answers, old answers, and kill -9 at any moment."""
     hub.weather = Weather(
         seed=3, refused=0.05, busy=0.05, failed=0.05, silently_done=0.05, cut=0.1, lagging=0.1, unread=0.02
@@ -383,14 +384,14 @@ def test_many_writers_of_whom_some_are_killed_lose_nothing(hub, tmp_path):
     script = Path(__file__).parent.parent / "support" / "hub_writer.py"
 
     def start(number):
-        command = [sys.executable, script, KERNEL, tmp_path, str(number), str(TURNS), "2"]
+        command = [sys.executable, script, KERNEL, tmp_path, str(number), str(turns), "2"]
         with (tmp_path / f"{number}.err").open("wb") as log:
             return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
 
-    writers = [start(number) for number in range(WRITERS)]
+    writers = [start(number) for number in range(number_of_writers)]
     chance = random.Random(3)
     first = []
-    for victim in chance.sample(writers, max(1, WRITERS // 4)):
+    for victim in chance.sample(writers, max(1, number_of_writers // 4)):
         first.append(victim.stdout.readline())
         time.sleep(chance.uniform(0, 0.3))
         victim.send_signal(signal.SIGKILL)
@@ -398,7 +399,7 @@ def test_many_writers_of_whom_some_are_killed_lose_nothing(hub, tmp_path):
     codes = [writer.returncode for writer in writers]
     assert set(codes) == {0, -signal.SIGKILL}, [path.read_text()[-2000:] for path in tmp_path.glob("*.err")]
     reported = {line for output in (*first, *outputs) for line in output.splitlines()}
-    assert len(reported) >= TURNS * codes.count(0) + len(first)
+    assert len(reported) >= turns * codes.count(0) + len(first)
     print(hub.weather.happened, len(hub.requests), "requests", len(reported), "wheels")
     hub.weather = Weather()
     storage = open_repo(KERNEL)

@@ -1,7 +1,6 @@
 """One published index, and every installer that people have: which wheel they take beside which torch."""
 
 import json
-import os
 import re
 import sys
 import tomllib
@@ -15,19 +14,28 @@ from torches import COMBINATIONS, HERE, YANKED, right_wheel
 from wheelsmith.files import sha256_file
 
 pytestmark = pytest.mark.network
-# All ways of asking for all combinations, instead of one way each: WHEELSMITH_TEST_FULL=1.
-FULL = bool(os.environ.get("WHEELSMITH_TEST_FULL"))
+# Of what every installer is asked of every combination, these are quick.
+QUICK = {("2.9", "cpu"), ("2.12", "cu132")}
+EVERY = pytest.mark.release("every installer with every combination")
 AGES = ("pip 23.2", "newest pip")
 REPORT = ("install", "--dry-run", "--quiet", "--report", "-")
 JSON = "application/vnd.pypi.simple.v1+json"
 
 
 def pairings():
-    """Each combination of torch and compute platform with one of four ways; each way meets every torch and platform."""
+    """Each combination of torch and compute platform in all of four ways."""
     ways = [(age, way) for age in AGES for way in ("with its torch", "under its torch")]
     for number, (torch, compute) in enumerate(COMBINATIONS):
-        for age, way in ways if FULL else [ways[number % len(ways)]]:
-            yield pytest.param(torch, compute, age, way, id=f"{torch}-{compute}-{age}-{way}".replace(" ", "-"))
+        for place, (age, way) in enumerate(ways):
+            quick = (torch, compute) in QUICK and place == number % len(ways)
+            yield pytest.param(
+                torch,
+                compute,
+                age,
+                way,
+                marks=() if quick else EVERY,
+                id=f"{torch}-{compute}-{age}-{way}".replace(" ", "-"),
+            )
 
 
 def with_torch(tools, loopback, torch, compute):
@@ -67,7 +75,9 @@ def test_pip_takes_the_right_wheel(torch, compute, age, way, tools, loopback):
     assert kernel["download_info"]["archive_info"]["hashes"] == published["hashes"]
 
 
-@pytest.mark.parametrize(("torch", "compute"), COMBINATIONS)
+@pytest.mark.parametrize(
+    ("torch", "compute"), [pytest.param(*each, marks=() if each in QUICK else EVERY) for each in COMBINATIONS]
+)
 def test_uv_takes_the_right_wheel(torch, compute, tools, loopback, tmp_path):
     wanted = tmp_path / "in.txt"
     wanted.write_text(f"kernel\ntorch=={torch}.0\n")
@@ -91,7 +101,9 @@ def changes(said):
     return [line.strip() for line in said.splitlines() if re.match(r" [+-] ", line)]
 
 
-@pytest.mark.parametrize(("torch", "compute"), COMBINATIONS)
+@pytest.mark.parametrize(
+    ("torch", "compute"), [pytest.param(*each, marks=() if each in QUICK else EVERY) for each in COMBINATIONS]
+)
 def test_uv_locks_the_right_wheel(torch, compute, tools, loopback, tmp_path):
     (tmp_path / "pyproject.toml").write_text(
         f"""\
@@ -141,6 +153,7 @@ def locked(tools, loopback, folder):
     return versions
 
 
+@EVERY
 def test_uv_locks_every_compute_platform_at_once(tools, loopback, tmp_path):
     computes = ("cpu", "cu128", "cu130")
 
@@ -180,6 +193,7 @@ conflicts = [[{conflicts}]]
     assert found["torch"] == {f"2.10.1+{compute}" for compute in computes}
 
 
+@EVERY
 @pytest.mark.parametrize("installer", [*AGES, "uv"])
 def test_what_was_installed_imports_beside_its_torch(installer, tools, loopback):
     torch, compute = {"pip 23.2": ("2.9", "cu130"), "newest pip": ("2.11", "cu130"), "uv": ("2.12", "cu132")}[installer]
@@ -195,6 +209,7 @@ def test_what_was_installed_imports_beside_its_torch(installer, tools, loopback)
     assert said == f"{right_wheel(torch, compute)} {torch}.0+{compute}"
 
 
+@EVERY
 @pytest.mark.parametrize("age", PIPS)
 def test_pip_downloads_the_right_wheel(age, tools, loopback, tmp_path):
     if age == "pip 20.3" and sys.version_info >= (3, 12):
@@ -208,6 +223,7 @@ def test_pip_downloads_the_right_wheel(age, tools, loopback, tmp_path):
     ]
 
 
+@EVERY
 @pytest.mark.parametrize("age", AGES)
 def test_pip_lists_the_versions_of_one_compute_platform(age, tools, loopback):
     answer = tools.pip(age, "index", "versions", *pages_of("cu130", loopback), "kernel")
@@ -217,6 +233,7 @@ def test_pip_lists_the_versions_of_one_compute_platform(age, tools, loopback):
     assert listed == [f"{k}+cu130{torch}" for k in (2, 1) for torch in (".torch2.10", ".torch2.9", "")]
 
 
+@EVERY
 @pytest.mark.parametrize("installer", [*AGES, "uv"])
 def test_hash_checking_takes_what_is_listed_and_nothing_else(installer, tools, loopback, tmp_path):
     kernel = files(loopback, "cu130")["2+cu130"]["hashes"]["sha256"]
@@ -240,6 +257,7 @@ def test_a_wheel_with_nothing_compiled_is_in_every_root(compute, tools, loopback
     assert reported(answer) == {"triton_only": "1"}
 
 
+@EVERY
 @pytest.mark.parametrize("age", AGES)
 def test_a_yanked_wheel_needs_an_exact_pin_and_says_why(age, tools, loopback):
     asked = ("--no-deps", *pages_of("cu130", loopback), "kernel==3+cu130")

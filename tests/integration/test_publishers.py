@@ -1,7 +1,8 @@
-"""Many publishers at once, some of them killed. ``tests/support/storm.py`` does the same with 32 of them."""
+"""Many publishers at once, some of them killed."""
 
 import os
 
+import pytest
 from flaky_proxy import Faults, FlakyProxy
 from loopback_s3 import BUCKET, CLOUDS, environment, loopback_s3, needs_s3, only
 from storm import Storm, unleash
@@ -9,6 +10,7 @@ from storm import Storm, unleash
 from wheelsmith.index.target import open_storage
 
 STORM = Storm(publishers=6, wheels=4, batch=2, projects=2, kills=2, stay_dead=2)
+LONG_STORM = Storm(publishers=32, wheels=20, batch=2, projects=4, kills=24, stay_dead=2)
 # Each kind more than once.
 BAD_DAY = {
     "409": 5,
@@ -23,21 +25,23 @@ BAD_DAY = {
 PATIENCE = 3.0
 
 
-def assert_all_is_well(weather):
+def assert_all_is_well(weather, storm=STORM):
     assert weather.failed == []
-    assert weather.killed == STORM.kills
+    assert weather.killed == storm.kills
     assert weather.lost == []
     # All but one publisher, which was abandoned, have reported all of their wheels; they have one in common.
-    assert weather.reported >= (STORM.publishers - weather.abandoned) * (STORM.wheels - 1) + 1
+    assert weather.reported >= (storm.publishers - weather.abandoned) * (storm.wheels - 1) + 1
     assert weather.wrong == ()
     assert weather.mended_again == ()
 
 
-def test_to_a_folder(tmp_path):
+@pytest.mark.parametrize("storm", [STORM, pytest.param(LONG_STORM, marks=pytest.mark.release("the same, longer"))])
+def test_to_a_folder(storm, tmp_path):
     target = str(tmp_path / "index")
-    assert_all_is_well(unleash(STORM, target, open_storage(target), tmp_path, dict(os.environ)))
+    assert_all_is_well(unleash(storm, target, open_storage(target), tmp_path, dict(os.environ)), storm)
 
 
+@pytest.mark.release("another storage: the folder's storm is quick")
 @needs_s3
 def test_to_a_bucket_on_a_bad_day(tmp_path):
     clean = {name: value for name, value in os.environ.items() if not name.startswith(CLOUDS)}

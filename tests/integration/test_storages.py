@@ -77,12 +77,15 @@ def in_azure(request, name, tmp_path):
     return open_storage(f"az://{CONTAINER}/{name}")
 
 
+NOT_QUICK = pytest.mark.release("another storage: the folder's turn of the same tests is quick")
+S3 = [needs_s3, NOT_QUICK]
+AZURE = [needs_s3, needs_azurite, NOT_QUICK]
 # A transaction of these is seen whole or not at all, so it is the transaction that conflicts and not the file.
 AT_ONCE = [pytest.param(staged, id="staged")]
 BUCKETS = [
-    pytest.param(in_s3, id="s3", marks=needs_s3),
-    pytest.param(in_gcs, id="gcs", marks=needs_s3),
-    pytest.param(in_azure, id="azure", marks=[needs_s3, needs_azurite]),
+    pytest.param(in_s3, id="s3", marks=S3),
+    pytest.param(in_gcs, id="gcs", marks=S3),
+    pytest.param(in_azure, id="azure", marks=AZURE),
 ]
 FILE_BY_FILE = [pytest.param(in_folder, id="folder"), *BUCKETS]
 
@@ -260,9 +263,9 @@ def test_a_bucket_serves_what_installers_need(storage, tmp_path):
 @pytest.mark.parametrize(
     ("cloud", "target"),
     [
-        pytest.param("s3", "s3://nosuch-bucket/x", marks=needs_s3),
-        pytest.param("gcs", "gs://nosuch-bucket/x", marks=needs_s3),
-        pytest.param("azure", "az://nosuch-bucket/x", marks=[needs_s3, needs_azurite]),
+        pytest.param("s3", "s3://nosuch-bucket/x", marks=S3),
+        pytest.param("gcs", "gs://nosuch-bucket/x", marks=S3),
+        pytest.param("azure", "az://nosuch-bucket/x", marks=AZURE),
     ],
 )
 def test_a_bucket_that_is_not_there_is_no_empty_index(request, cloud, target):
@@ -281,6 +284,7 @@ def test_a_bucket_that_is_not_there_is_no_empty_index(request, cloud, target):
 
 
 @needs_s3
+@NOT_QUICK
 def test_a_host_that_ignores_preconditions_is_refused(s3, tmp_path):
     s3.blind = True
     try:
@@ -311,6 +315,7 @@ LOST = [
 
 
 @needs_s3
+@NOT_QUICK
 @pytest.mark.parametrize(("befalls", "known", "conflicts", "made"), LOST)
 def test_a_change_whose_answer_is_lost(s3, befalls, known, conflicts, made):
     storage = open_storage(f"s3://{BUCKET}/lost-{befalls}-{known}")
@@ -329,6 +334,7 @@ def test_a_change_whose_answer_is_lost(s3, befalls, known, conflicts, made):
 
 
 @needs_s3
+@NOT_QUICK
 @pytest.mark.parametrize("befalls", ["cut-done", "500-done", "500"])
 def test_an_upload_whose_end_is_not_heard_of_is_made_whole(s3, befalls, tmp_path):
     (tmp_path / "wheel").write_bytes(b"x" * (6 << 20))
@@ -340,6 +346,7 @@ def test_an_upload_whose_end_is_not_heard_of_is_made_whole(s3, befalls, tmp_path
 
 
 @needs_s3
+@NOT_QUICK
 def test_a_profile_is_read_where_boto3_is_there(s3, tmp_path):
     pytest.importorskip("boto3")
     (tmp_path / "credentials").write_text("[ada]\naws_access_key_id = AKIAOFADA\naws_secret_access_key = hunter2\n")
@@ -354,6 +361,7 @@ def test_a_profile_is_read_where_boto3_is_there(s3, tmp_path):
 
 
 @needs_s3
+@NOT_QUICK
 @pytest.mark.parametrize(
     ("target", "environ", "named"),
     [
@@ -373,6 +381,7 @@ def test_a_setting_that_cannot_be_used_is_one_error(target, environ, named):
 
 
 @needs_s3
+@NOT_QUICK
 def test_a_network_that_is_down_is_one_error(s3):
     with only(environment("http://127.0.0.1:9") | {"AWS_SECRET_ACCESS_KEY": "hunter2"}):
         storage = open_storage(f"s3://{BUCKET}/down")
@@ -382,6 +391,7 @@ def test_a_network_that_is_down_is_one_error(s3):
 
 
 @needs_s3
+@NOT_QUICK
 def test_a_wheel_that_went_away_is_one_error(s3, tmp_path):
     with pytest.raises(PackageIndexError, match="not there any more"):
         open_storage(f"s3://{BUCKET}/gone").put(WHEEL, tmp_path / "gone.whl")

@@ -36,6 +36,7 @@ def both(loopback, compute):
     return f"{loopback.index}/{compute}/", f"{loopback.whl}/{compute}/"
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize("installer", [*AGES, "uv"])
 def test_torch_of_one_cuda_gets_the_kernel_of_that_cuda(installer, tools, loopback):
     empty = tools.environment("empty")
@@ -43,6 +44,7 @@ def test_torch_of_one_cuda_gets_the_kernel_of_that_cuda(installer, tools, loopba
     assert found == {"kernel": "2+cu128.torch2.9", "torch": "2.9.0+cu128"}
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize("installer", ["newest pip", "uv"])
 @pytest.mark.parametrize("compute", ["cpu", "cu128", "cu130"])
 def test_who_names_no_torch_gets_a_pair_that_fits(installer, compute, tools, loopback):
@@ -52,6 +54,7 @@ def test_who_names_no_torch_gets_a_pair_that_fits(installer, compute, tools, loo
     assert local == compute
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize("torch", PYPI)
 def test_a_torch_from_pypi_which_names_no_cuda_is_enough(torch, tools, loopback):
     python = tools.environment(f"pypi {torch}", f"torch=={torch}.0", index=loopback.pypi)
@@ -60,12 +63,14 @@ def test_a_torch_from_pypi_which_names_no_cuda_is_enough(torch, tools, loopback)
         assert resolve(tools, installer, python, ours, "kernel") == {"kernel": right_wheel(torch, PYPI[torch])}
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize("installer", [*AGES, "uv"])
 def test_our_root_alone_leaves_torch_as_it_is(installer, tools, loopback, older):
     ours = (f"{loopback.index}/cu128/",)
     assert resolve(tools, installer, older, ours, "--upgrade", "kernel", "torch") == {"kernel": "2+cu128.torch2.9"}
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize(
     ("elsewhere", "installer"), [("pypi", "newest pip"), ("its own", "pip 23.2"), ("pypi", "uv"), ("its own", "uv")]
 )
@@ -84,12 +89,14 @@ def test_another_index_beside_ours_replaces_torch_unless_a_constraint_forbids_it
     assert kept == {"kernel": "2+cu128.torch2.9"}
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize("installer", ["newest pip", "uv"])
 def test_the_root_says_which_cuda_so_a_wrong_root_is_a_wrong_cuda(installer, tools, loopback, older):
     ours = (f"{loopback.index}/cu130/",)
     assert resolve(tools, installer, older, ours, "kernel") == {"kernel": "2+cu130.torch2.9"}
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize("installer", ["newest pip", "uv"])
 def test_the_root_for_all_is_for_exact_pins(installer, tools, loopback, older):
     """The local version that sorts highest says nothing of anybody's GPU."""

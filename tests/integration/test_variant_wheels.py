@@ -257,6 +257,7 @@ def pip(request, tmp_path_factory):
     return run
 
 
+@pytest.mark.release("every installer with every combination")
 @pytest.mark.network
 @pytest.mark.parametrize(
     ("root", "wanted", "version"),
@@ -297,6 +298,7 @@ def published(root):
     return {name: found for name, state in states.items() if (found := variants_files(state))}
 
 
+@pytest.mark.release("needs variantlib; uv judges the same files in the quick tier")
 @pytest.mark.parametrize(("driver", "capability", "compute"), MACHINES)
 def test_variantlib_chooses_as_uv_does(driver, capability, compute, index):
     root, _ = index
@@ -310,6 +312,7 @@ def test_variantlib_chooses_as_uv_does(driver, capability, compute, index):
         assert ordered[-1].label == "null"
 
 
+@pytest.mark.release("needs variantlib; uv judges the same files in the quick tier")
 def test_variantlib_reads_every_file_as_it_was_meant(index, tmp_path):
     root, _ = index
     wheels = [path for path in (root / "index" / "files").rglob("*.whl") if read_variant(path)]
