@@ -16,7 +16,12 @@ from conftest import example
 
 from wheelsmith.wheel import check_wheel
 
-pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.release("needs a cross compiler and an emulator")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.network,
+    pytest.mark.release("needs a cross compiler and an emulator"),
+    pytest.mark.xdist_group("aarch64"),
+]
 # PyPI's torch 2.9 for aarch64 is a CPU build, and so the small one. torch 2.13 there is a CUDA build.
 MATRIX = """\
 kernel: {path: examples/img2gray}

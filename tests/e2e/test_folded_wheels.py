@@ -21,7 +21,12 @@ from wheelsmith.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel import check_wheel
 
-pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.release("two whole torches, and headers of six")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.network,
+    pytest.mark.release("two whole torches, and headers of six"),
+    pytest.mark.xdist_group("folded"),
+]
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TORCHES = os.environ.get("WHEELSMITH_TEST_TORCH", "2.11,2.13").split(",")
 # A setup.py's build environment: the one that the tests of projects make.

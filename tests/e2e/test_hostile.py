@@ -15,6 +15,7 @@ import pytest
 from attacks import BACKEND, BACKENDS, PRELUDE, SCRIPTS
 from conftest import Factory
 from kernels import matrix, tiny_kernel, write
+from wheels import make_wheel
 
 from wheelsmith.engine import Command, Ending, Limits, Mount
 
@@ -246,7 +247,10 @@ def test_what_it_leaves_is_no_wheel(releasing, tmp_path, name):
     axes = "axes: {torch: [2.13], cuda: [cpu], python: [3.11]}\n"
     limits = "engine: {image: debian, memory: 1GiB, disk: 1GiB, timeout: 60s}\n"
     (factory.folder / "matrix.yaml").write_text(f"kernel: {{path: k}}\n{axes}{limits}")
-    answer = factory.run("build-matrix", "--engine", engine)
+    # Its environment has a torch, as every project's has; these attacks have no use for a whole one.
+    make_wheel(tmp_path / "packages", "torch", "2.13.0")
+    packages = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "packages")}
+    answer = factory.run("build-matrix", "--engine", engine, **packages)
     cell = next(iter(factory.results().values()))
     if words is None:  # an honest wheel, made among traps
         assert answer.returncode == 0, answer.stderr

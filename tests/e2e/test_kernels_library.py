@@ -15,6 +15,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.network,
     pytest.mark.release("another library's loader"),
+    pytest.mark.xdist_group("kernels"),
 ]
 STABLE, BOUNDED = "torch-stable-abi210-cpu-x86_64-linux", "torch213-cxx11-cpu-x86_64-linux"
 KERNELS = ("affine", "bounded", "pure")

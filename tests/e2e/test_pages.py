@@ -34,7 +34,7 @@ from wheelsmith.index import (
     template_for,
 )
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pages")]
 WEB = Path(__file__).parent / "web"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 AXES = ("torch", "compute", "arch", "python")

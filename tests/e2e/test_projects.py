@@ -13,6 +13,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.network,
     pytest.mark.release("environments with a whole torch"),
+    pytest.mark.xdist_group("projects"),
 ]
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 

@@ -17,7 +17,7 @@ from wheelsmith.index import Folder, Index
 from wheelsmith.index.probe import Severity, examine
 from wheelsmith.model import Cell
 
-pytestmark = [pytest.mark.e2e, pytest.mark.release("needs nginx and Node.js")]
+pytestmark = [pytest.mark.e2e, pytest.mark.release("needs nginx and Node.js"), pytest.mark.xdist_group("serving")]
 
 JSON = "application/vnd.pypi.simple.v1+json"
 NOW = "2026-01-02T03:04:05Z"

@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.network,
     pytest.mark.release("quick tests make variants of smaller wheels"),
+    pytest.mark.xdist_group("variant builds"),
 ]
 LABEL = "cu130_80_90_90v_100v_110v_120v"
 MACHINES = {("13.0", "8.6"): LABEL, ("13.2", "12.0"): LABEL, ("12.8", "9.0"): None}

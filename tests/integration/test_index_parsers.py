@@ -18,6 +18,8 @@ from wheelsmith.index import Folder, Index, ProjectStatus, make_server
 from wheelsmith.index.state import set_status, yank
 from wheelsmith.model import Cell
 
+pytestmark = pytest.mark.xdist_group("parsers")
+
 HTML, JSON = "text/html", "application/vnd.pypi.simple.v1+json"
 REASON = 'slow & wrong for n > "2**31" <b>&lt;'
 

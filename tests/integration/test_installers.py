@@ -13,7 +13,7 @@ from torches import COMBINATIONS, HERE, YANKED, right_wheel
 
 from wheelsmith.files import sha256_file
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
 # Of what every installer is asked of every combination, these are quick.
 QUICK = {("2.9", "cpu"), ("2.12", "cu132")}
 EVERY = pytest.mark.release("every installer with every combination")

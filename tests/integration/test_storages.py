@@ -17,6 +17,8 @@ from wheelsmith.index import Conflict, Folder, Index, Staged, verify
 from wheelsmith.index.target import open_storage
 from wheelsmith.model import Cell
 
+pytestmark = pytest.mark.xdist_group("storages")
+
 NOW = "2026-01-02T03:04:05Z"
 WHEEL = f"files/ab/{'ab' * 32}/k-1!2+cu130.torch2.9-cp39-abi3-manylinux_2_28_x86_64.whl"
 CPU = Cell(torch="2.9", cuda=None, arch="x86_64")

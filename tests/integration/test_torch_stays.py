@@ -11,7 +11,7 @@ from wheels import make_wheel
 from wheelsmith.errors import WheelError
 from wheelsmith.release import foreign_wheel
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
 AGES = ("pip 23.2", "newest pip")
 REPORT = ("install", "--dry-run", "--quiet", "--report", "-")
 

@@ -37,6 +37,8 @@ from wheelsmith.variants import dump_variants, variant_for
 from wheelsmith.wheel import check_wheel, make_variant, read_variant
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
 
+pytestmark = pytest.mark.xdist_group("variants")
+
 NOW = "2026-01-02T03:04:05Z"
 TORCHES = ("2.9", "2.10")
 COMPUTES = {"cpu": None, "cu126": "12.6", "cu130": "13.0"}

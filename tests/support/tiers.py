@@ -33,14 +33,12 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def group(items: list[pytest.Item]) -> None:
-    """Keep together, on one worker, what shares an engine's storage or a module's fixtures."""
+    """Keep together, on one worker, what shares an engine's storage; modules with dear fixtures mark themselves."""
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         used = {*getattr(item, "fixturenames", ()), *(value for value in parameters if isinstance(value, str))}
         if used & ENGINES:
             item.add_marker(pytest.mark.xdist_group("containers"))
-        elif "/unit/" not in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def dearest_first(items: list[pytest.Item]) -> None:
