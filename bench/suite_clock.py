@@ -43,6 +43,7 @@ class SuiteClock:
     def __init__(self, target: Path) -> None:
         self._target = target
         self._tests: dict[str, dict[str, float]] = {}
+        self._waits: dict[str, str] = {}
         self._kinds: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -51,6 +52,12 @@ class SuiteClock:
     def pytest_sessionstart(self) -> None:
         """Start looking."""
         self._thread.start()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Keep why a test may wait for a release."""
+        for item in session.items:
+            if mark := item.get_closest_marker("release"):
+                self._waits[item.nodeid] = mark.args[0]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item):
@@ -74,7 +81,7 @@ class SuiteClock:
         """Write all of it."""
         self._stop.set()
         self._thread.join()
-        self._target.write_text(json.dumps(self._tests, indent=1) + "\n")
+        self._target.write_text(json.dumps({"tests": self._tests, "waits": self._waits}, indent=1) + "\n")
 
     def _watch(self) -> None:
         received, busy, then = _received(), _busy(), time.monotonic()

@@ -16,7 +16,6 @@ def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="run what can wait for a release, too")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     tiers.select(config, items)
     tiers.group(items)

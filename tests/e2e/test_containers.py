@@ -49,6 +49,7 @@ def test_the_default_matrix(container_engine, built, tmp_path):
     assert {cell["status"] for cell in factory.results().values()} == {"cached"}
 
 
+@pytest.mark.release("bubblewrap's turn of the same is quick")
 def test_killed_in_the_middle_it_cleans_up_and_completes(container_engine, tmp_path):
     factory = Factory.at(tmp_path)
     tiny_kernel(tmp_path / "k", **{"tiny.cpp": '#include <cstdio>\nint tiny_answer() { return std::puts("42"); }\n'})
@@ -79,6 +80,7 @@ def test_killed_in_the_middle_it_cleans_up_and_completes(container_engine, tmp_p
     assert list((factory.cache / "work").iterdir()) == []
 
 
+@pytest.mark.release("bubblewrap's turn of the same is quick")
 def test_what_a_dead_run_left_is_removed(container_engine, tmp_path):
     """A container whose owner died without its leash, as when the machine lost power."""
     reference = "localhost/wheelsmith/debian:latest"
@@ -103,6 +105,7 @@ def _client(engine, argv):
     return [*engines(Path(os.devnull))[engine].client(), *argv[1:]]
 
 
+@pytest.mark.release("bubblewrap's turn of the same is quick")
 def test_out_of_memory_is_told_and_the_others_finish(container_engine, tmp_path):
     factory = Factory.at(tmp_path)
     tiny_kernel(tmp_path / "k", **{"torch-ext/binding.cpp": BOMB})
