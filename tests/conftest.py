@@ -3,7 +3,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-import pytest
 import tiers
 from hypothesis import HealthCheck, settings
 

@@ -33,18 +33,20 @@ def image_command(*argv):
     return subprocess.run(["python3", "-m", "wheelsmith", "image", *argv], capture_output=True, text=True)
 
 
-def test_the_default_matrix(container_engine, built, tmp_path):
+@pytest.mark.parametrize("torch", ["213", pytest.param("", marks=pytest.mark.release("half of the matrix is quick"))])
+def test_the_default_matrix(torch, container_engine, built, tmp_path):
     """The same compilers give the same bytes, in a container or out of it."""
     factory = example(tmp_path)
-    answer = factory.run("build-matrix", "--engine", container_engine)
+    build = ("build-matrix", "--engine", container_engine, "--only", f"*torch{torch}*")
+    answer = factory.run(*build)
     assert answer.returncode == 0, answer.stderr
-    assert factory.hashes() == built.hashes()
+    assert factory.hashes() == {name: digest for name, digest in built.hashes().items() if f"torch{torch}" in name}
     planned = json.loads(factory.run("plan", "--json", "--engine", container_engine).stdout)
     images = {plan["image"]["digest"] for plan in planned["plans"]}
     assert len(images) == 1
     assert images.pop().startswith("sha256:")
     assert containers.containers_left(container_engine) == []
-    again = factory.run("build-matrix", "--engine", container_engine)
+    again = factory.run(*build)
     assert again.returncode == 0
     assert {cell["status"] for cell in factory.results().values()} == {"cached"}
 

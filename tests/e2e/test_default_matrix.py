@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import containers
 import pytest
 from conftest import ROOT, Factory, example
 
@@ -102,7 +103,7 @@ def test_a_wheel_for_another_torch_is_caught(built, tmp_path):
     assert lies(next(tmp_path.glob("*torch2.8*.whl"))) == {"symbols"}
 
 
-@pytest.mark.parametrize("engine", ["bwrap", "local"])
+@pytest.mark.parametrize("engine", containers.params("bwrap", "local", quick=("bwrap",)))
 def test_the_same_plan_gives_the_same_bytes(engine, built, tmp_path):
     """In another folder, with other jobs, on each engine."""
     if engines(tmp_path)[engine].probe().readiness is not Readiness.READY:
