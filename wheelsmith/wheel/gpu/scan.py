@@ -1,0 +1,123 @@
+"""Find GPU code in a file, wherever it lies: no section's name is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import BinaryIO
+
+from wheelsmith.errors import WheelError
+from wheelsmith.wheel.gpu.allowance import Allowance
+from wheelsmith.wheel.gpu.code import GpuCode, capability, joined
+from wheelsmith.wheel.gpu.cubin import read_cubin
+from wheelsmith.wheel.gpu.extent import Extent
+from wheelsmith.wheel.gpu.fatbin import BEGINNING, of_cubin, read_container
+from wheelsmith.wheel.gpu.ptx import HEAD, read_ptx
+
+_CHUNK = 4 << 20  # bytes
+_OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothing is cut in two
+_ELF = b"\x7fELF"
+_EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
+_VERSION = b".version"
+_COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
+_KERNEL = re.compile(rb"\.(?:entry|func)\b")
+_MOST_MISTAKES = 20
+
+
+def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance) -> GpuCode:
+    """Read all the GPU code in a file: containers, cubins and PTX, at any place.
+
+    :param file: seekable; it is read in pieces.
+    :param size: of the file, in bytes.
+    :param allowance: of the wheel that the file is from.
+    """
+    whole = Extent(file=file, start=0, size=size)
+    codes: list[GpuCode] = []
+    mistakes = 0
+    for code in _found(whole, allowance):
+        codes.append(code)
+        mistakes += len(code.mistakes)
+        if mistakes >= _MOST_MISTAKES:
+            break
+    return joined(codes)
+
+
+def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
+    head = whole.read(0, min(_OVERLAP, whole.size))
+    if _begins_as_ptx(head):
+        yield _placed(_whole_ptx(whole, allowance), 0)
+        return
+    text_counts = head.startswith((_ELF, b"!<arch>\n"))  # in source code, PTX is what the source is about
+    within = 0  # where the last container or cubin ends
+    known: frozenset[int] = frozenset()  # what begins within it
+    for at, what in _marks(whole):
+        rest = whole.part(at, whole.size - at)
+        if what == BEGINNING:
+            container = read_container(rest, allowance)
+            known |= {at + offset for offset in container.contents}
+            within = max(within, at + container.size)
+            yield from (_placed(code, at) for code in container.codes)
+        elif what == _ELF and at not in known:
+            code, end = _bare_cubin(rest, allowance)
+            within = max(within, at + end)
+            yield _placed(code, at)
+        elif what == _VERSION and at >= within and text_counts:
+            yield _text(rest)
+        if at >= within:
+            known = frozenset()
+
+
+def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
+    """Find what may be the beginning of GPU code, in the order in which it lies there."""
+    for start in range(0, whole.size, _CHUNK):
+        chunk = whole.read(start, min(_CHUNK + _OVERLAP, whole.size - start))
+        marks = [(at, BEGINNING) for at in _places(chunk, BEGINNING)]
+        marks += [(at, _ELF) for at in _places(chunk, _ELF) if chunk[at + 18 : at + 20] == _EM_CUDA]
+        marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if HEAD.match(chunk, at)]
+        yield from ((start + at, what) for at, what in sorted(marks))
+
+
+def _places(chunk: bytes, mark: bytes) -> Iterator[int]:
+    at = chunk.find(mark)
+    while 0 <= at < _CHUNK:
+        yield at
+        at = chunk.find(mark, at + 1)
+
+
+def _bare_cubin(rest: Extent, allowance: Allowance) -> tuple[GpuCode, int]:
+    try:
+        cubin = read_cubin(rest)
+        allowance.take(cubin.size)
+    except WheelError as error:
+        return GpuCode(mistakes=(f"a cubin: {error.message}",)), len(_ELF)
+    return of_cubin(cubin, cubin.capability), cubin.size
+
+
+def _begins_as_ptx(head: bytes) -> bool:
+    comments = _COMMENTS.match(head)
+    return comments is not None and HEAD.match(head, comments.end()) is not None
+
+
+def _whole_ptx(whole: Extent, allowance: Allowance) -> GpuCode:
+    try:
+        allowance.take(whole.size)
+        ptx = read_ptx(whole.read(0, whole.size))
+    except WheelError as error:
+        return GpuCode(mistakes=(f"PTX: {error.message}",))
+    return GpuCode(ptx=frozenset({ptx.capability}), ptx_versions=frozenset({ptx.version}))
+
+
+def _text(rest: Extent) -> GpuCode:
+    """Read PTX that is a string of a program; how much of it is PTX, the program may decide."""
+    text = rest.read(0, min(_OVERLAP, rest.size)).partition(b"\0")[0]
+    head = HEAD.match(text)
+    if head is None or not _KERNEL.search(text):
+        return GpuCode()
+    return GpuCode(
+        ptx=frozenset({capability(int(head[2]), head[3].decode())}), ptx_versions=frozenset({head[1].decode()})
+    )
+
+
+def _placed(code: GpuCode, at: int) -> GpuCode:
+    return replace(code, mistakes=tuple(f"at byte {at:#x}: {mistake}" for mistake in code.mistakes))

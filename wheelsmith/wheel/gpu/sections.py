@@ -1,0 +1,160 @@
+"""The tables of a cubin's ELF file."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from wheelsmith.errors import WheelError
+from wheelsmith.wheel.gpu.extent import Extent
+
+HEADER = 64  # bytes
+RELOCATABLE, EXECUTABLE = 1, 2  # e_type
+
+# Class, data, version, ABI, its version; then the header's own fields, as <elf.h> has them.
+_IDENT = struct.Struct("<4s5B7x")
+_FIELDS = struct.Struct("<HHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SIXTY_FOUR_BIT, _LITTLE_ENDIAN = 2, 1
+_NULL, _SYMTAB, _STRTAB = 0, 2, 3
+# SHT_NOBITS, and what ptxas has instead of it for the GPU's own kinds of memory.
+_WITHOUT_BYTES = frozenset({8, 0x70000007, 0x70000009, 0x7000000A, 0x70000015})
+_EXECINSTR = 4
+_MOST_NAMES = 64 << 20  # bytes
+_RESERVED = 0xFF00  # section indices from here on are no sections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What stands in the first 64 bytes."""
+
+    abi: int
+    version: int
+    kind: int
+    flags: int
+    segments: tuple[int, int]
+    sections: tuple[int, int]
+    names: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One entry of the section table; ``offset`` and ``size`` in bytes, 0 where it has none in the file."""
+
+    name: str
+    kind: int
+    executable: bool
+    offset: int
+    size: int
+    link: int
+    info: int
+
+
+def read_header(data: bytes) -> Header:
+    """Read a cubin's ELF header.
+
+    :raises WheelError: it is not one.
+    """
+    if len(data) < HEADER:
+        raise WheelError("it is cut short")
+    magic, width, order, _, abi, _ = _IDENT.unpack_from(data)
+    fields = _FIELDS.unpack_from(data, 16)
+    kind, _, version, _, segments, sections, flags, size, segment, segment_count, section, section_count, names = fields
+    if magic != b"\x7fELF" or fields[1] != 190:  # noqa: PLR2004  # EM_CUDA
+        raise WheelError("it is no cubin")
+    if (width, order) != (_SIXTY_FOUR_BIT, _LITTLE_ENDIAN) or kind not in {RELOCATABLE, EXECUTABLE}:
+        raise WheelError("its ELF header is not that of a cubin")
+    if size != HEADER or section != _SECTION.size or (segment_count and segment != _SEGMENT.size):
+        raise WheelError("its ELF header is not that of a cubin")
+    return Header(
+        abi=abi,
+        version=version,
+        kind=kind,
+        flags=flags,
+        segments=(segments, segment_count),
+        sections=(sections, section_count),
+        names=names,
+    )
+
+
+def read_sections(cubin: Extent, header: Header) -> tuple[list[Section], int]:
+    """Read the section table; give the sections, and how many bytes the whole cubin has.
+
+    :raises WheelError: the tables point outside the cubin, or do not fit together.
+    """
+    offset, count = header.sections
+    if not count:  # more than the header's field can count: then the first section does
+        count = _SECTION.unpack(cubin.read(offset, _SECTION.size))[5]
+    if count < 2 or header.names >= count or offset < HEADER:  # noqa: PLR2004  # one, and the names of all
+        raise WheelError("it has no section table")
+    rows = list(_SECTION.iter_unpack(cubin.read(offset, count * _SECTION.size)))
+    end = max(offset + count * _SECTION.size, _end_of_segments(cubin, header))
+    names = _names(cubin, rows[header.names])
+    sections, used = [], 0
+    for name, kind, flags, _, start, size, link, info, _, _ in rows:
+        empty = kind in _WITHOUT_BYTES or kind == _NULL
+        if not empty and start + size > cubin.size:
+            raise WheelError(f"its section {_name(names, name)!r} reaches beyond its end")
+        if link >= count and link < _RESERVED:
+            raise WheelError("its sections refer to what is not there")
+        end = end if empty else max(end, start + size)
+        used += 0 if empty else size
+        sections.append(
+            Section(
+                name=_name(names, name),
+                kind=kind,
+                executable=bool(flags & _EXECINSTR),
+                offset=0 if empty else start,
+                size=0 if empty else size,
+                link=link,
+                info=info,
+            )
+        )
+    if used > 2 * end:
+        raise WheelError("its sections lie over one another")
+    return sections, end
+
+
+def check_symbols(cubin: Extent, sections: list[Section]) -> None:
+    """Check that each symbol has a name, and lies within the section that it names.
+
+    :raises WheelError: one does not.
+    """
+    for table in sections:
+        if table.kind != _SYMTAB:
+            continue
+        if table.size % _SYMBOL.size or table.link >= len(sections) or sections[table.link].kind != _STRTAB:
+            raise WheelError("its symbol table is not one")
+        names = sections[table.link].size
+        for name, kind, _, section, value, size in _SYMBOL.iter_unpack(cubin.read(table.offset, table.size)):
+            if name >= names or (section >= len(sections) and section < _RESERVED):
+                raise WheelError("its symbol table refers to what is not there")
+            place = sections[section] if 0 < section < len(sections) else None
+            if place and place.executable and kind & 0xF == 2 and value + size > place.size:  # noqa: PLR2004  # STT_FUNC
+                raise WheelError(f"a function lies outside of its section {place.name!r}")
+
+
+def _end_of_segments(cubin: Extent, header: Header) -> int:
+    offset, count = header.segments
+    if not count:
+        return 0
+    for kind, _, start, _, _, size, _, _ in _SEGMENT.iter_unpack(cubin.read(offset, count * _SEGMENT.size)):
+        if kind and start + size > cubin.size:
+            raise WheelError("its program headers reach beyond its end")
+    return offset + count * _SEGMENT.size
+
+
+def _names(cubin: Extent, row: tuple[int, ...]) -> bytes:
+    if row[1] != _STRTAB or row[5] > _MOST_NAMES:
+        raise WheelError("its sections have no names")
+    return cubin.read(row[4], row[5])
+
+
+def _name(names: bytes, at: int) -> str:
+    end = names.find(b"\0", at)
+    if end < at:
+        raise WheelError("its sections have no names")
+    # Names are mangled C++ and can be long; for what they serve here, their beginning is enough.
+    return names[at : min(end, at + 200)].decode("ascii", "backslashreplace")
