@@ -5,14 +5,14 @@ import subprocess
 import sys
 
 import pytest
+from wheelsmith.wheel.cubin import assemblers
+from wheelsmith.wheel.fatbin import read_fatbins
 
 from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits
 from wheelsmith.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.cubin import assemblers
 from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.fatbin import read_fatbins
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"

@@ -4,12 +4,12 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from wheelsmith.errors import WheelError
 from wheelsmith.wheel.cubin import LZ4, ZSTANDARD, assemblers, decompress
-from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.fatbin import read_fatbins
 from wheelsmith.wheel.gpu_code import gpu_findings
+
+from wheelsmith.errors import WheelError
+from wheelsmith.wheel.elf import Extension
 
 if sys.version_info >= (3, 14):
     from compression import zstd

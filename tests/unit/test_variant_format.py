@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
+from wheelsmith.wheel.fatbin import GpuCode
 
 from wheelsmith.errors import PackageIndexError, WheelError
 from wheelsmith.index import IndexEntry, ProjectState, ProjectStatus
@@ -25,7 +26,6 @@ from wheelsmith.variants import (
     variant_version,
 )
 from wheelsmith.wheel.archive import WheelContents
-from wheelsmith.wheel.fatbin import GpuCode
 from wheelsmith.wheel.variant import variant_finding
 
 CU126 = variant_for("cu126", ["8.0", "9.0+PTX"])

@@ -1,8 +1,8 @@
 """What a cubin is: the ELF file for a GPU that ptxas makes.
 
-The format is not published. Up to CUDA 12.9 most cubins have ABI 7, with the toolkit in the ELF header's version field
-and architecture and "a" in its flags. ABI 8, for the GPUs of CUDA 12.8 and later and for all from CUDA 13 on, has a note
-that quotes each tool's own words, and from CUDA 13 on the "a" in ``.nv.compat``. The tests compare with cuobjdump.
+The format is not published. Up to CUDA 12.9 most cubins have ABI 7, with the toolkit in the ELF header's version field,
+and architecture and "a" in its flags. ABI 8, for the GPUs of CUDA 12.8 and later and for all from CUDA 13 on, has a
+note that quotes each tool's own words, and from CUDA 13 on the "a" in ``.nv.compat``. The tests compare with cuobjdump.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from wheelsmith.wheel.gpu.sections import (
 _OLD_ABI, _NEW_ABI = 0x33, 0x41
 _OLD_ACCELERATED, _NEW_ACCELERATED = 0x800, 0x8
 _FIRST_ACCELERATED = 90  # the old flag meant something else before
-_VOLTA, _NEWEST = 70, 121  # instructions are 128 bits wide from the first on; the second is the newest that was looked at
+_VOLTA, _NEWEST = (
+    70,
+    121,
+)  # instructions are 128 bits wide from the first on; the second is the newest that was looked at
 _WIDE, _NARROW = 16, 8  # bytes of an instruction
 _EXIT = 0x94D  # opcode, the lowest twelve bits
 _BELOW_TOP = bytes(range(64))  # what the last byte of a wide instruction can be: its two top bits are always 0

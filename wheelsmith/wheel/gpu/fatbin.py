@@ -19,7 +19,8 @@ from wheelsmith.wheel.gpu.extent import Extent, extent_of
 from wheelsmith.wheel.gpu.ptx import read_ptx
 
 BEGINNING = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # magic, version, size of the container's header
-
+# What a program registers at its start, one for each container: magic, version (2 after nvlink), pointers.
+REGISTRATIONS = (struct.pack("<II", 0x466243B1, 1), struct.pack("<II", 0x466243B1, 2))
 _CONTAINER = struct.Struct("<IHHQ")  # …, bytes after the header
 # Kind, version, header size, padded size, compressed size, …, minor, major, arch, …, flags, …, size before compression.
 _ENTRY = struct.Struct("<HHIQI4xHHI8xQQQ")
@@ -103,17 +104,24 @@ def _entries(extent: Extent) -> Iterator[tuple[int, _Entry]]:
         if not padded or at + header + padded > end:
             raise WheelError(f"its entry at {at:#x} is cut short")
         compressed = bool(flags & (LZ4 | ZSTANDARD))
-        if compressed != bool(packed) or compressed != bool(whole) or not padded - _ALIGNED < (packed or padded) <= padded:
+        if (
+            compressed != bool(packed)
+            or compressed != bool(whole)
+            or not padded - _ALIGNED < (packed or padded) <= padded
+        ):
             raise WheelError(f"its entry at {at:#x} has sizes that contradict each other")
         suffix = "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""
-        yield at, _Entry(
-            kind=kind,
-            version=f"{major}.{minor}",
-            label=capability(arch, suffix),
-            flags=flags,
-            size=whole or padded,
-            stored=extent.part(at + header, packed or padded),
-            linked=kind != _RELOCATABLE_PTX and _TO_BE_LINKED not in extent.read(at, min(header, _LONGEST_HEADER)),
+        yield (
+            at,
+            _Entry(
+                kind=kind,
+                version=f"{major}.{minor}",
+                label=capability(arch, suffix),
+                flags=flags,
+                size=whole or padded,
+                stored=extent.part(at + header, packed or padded),
+                linked=kind != _RELOCATABLE_PTX and _TO_BE_LINKED not in extent.read(at, min(header, _LONGEST_HEADER)),
+            ),
         )
         at += header + padded
 
@@ -126,9 +134,10 @@ def _read(entry: _Entry, offset: int) -> GpuCode:
             return _text(entry)
         if entry.kind in {_NVVM, _TILE_IR}:
             return GpuCode(intermediate=frozenset({entry.label}))
-        raise WheelError(f"it is of kind {entry.kind:#x}, which is not known")
+        wrong = f"it is of kind {entry.kind:#x}, which is not known"
     except WheelError as error:
-        return GpuCode(mistakes=(f"code labelled {entry.label}, entry at {offset:#x} of a fatbin: {error.message}",))
+        wrong = error.message
+    return GpuCode(mistakes=(f"code labelled {entry.label}, entry at {offset:#x} of a fatbin: {wrong}",))
 
 
 def _machine_code(entry: _Entry) -> GpuCode:

@@ -12,7 +12,7 @@ from wheelsmith.wheel.gpu.allowance import Allowance
 from wheelsmith.wheel.gpu.code import GpuCode, capability, joined
 from wheelsmith.wheel.gpu.cubin import read_cubin
 from wheelsmith.wheel.gpu.extent import Extent
-from wheelsmith.wheel.gpu.fatbin import BEGINNING, of_cubin, read_container
+from wheelsmith.wheel.gpu.fatbin import BEGINNING, REGISTRATIONS, of_cubin, read_container
 from wheelsmith.wheel.gpu.ptx import HEAD, read_ptx
 
 _CHUNK = 4 << 20  # bytes
@@ -20,6 +20,7 @@ _OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothi
 _ELF = b"\x7fELF"
 _EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
 _VERSION = b".version"
+_POINTER = 8  # bytes, to which what holds a pointer is aligned
 _COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
 _KERNEL = re.compile(rb"\.(?:entry|func)\b")
 _MOST_MISTAKES = 20
@@ -49,30 +50,34 @@ def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
         yield _placed(_whole_ptx(whole, allowance), 0)
         return
     text_counts = head.startswith((_ELF, b"!<arch>\n"))  # in source code, PTX is what the source is about
-    within = 0  # where the last container or cubin ends
-    known: frozenset[int] = frozenset()  # what begins within it
+    within = containers = registered = 0
+    known: set[int] = set()  # what begins within the last container
     for at, what in _marks(whole):
         rest = whole.part(at, whole.size - at)
+        if at >= within:  # the end of the last container or cubin
+            known.clear()
         if what == BEGINNING:
             container = read_container(rest, allowance)
-            known |= {at + offset for offset in container.contents}
+            containers += 1
+            known.update(at + offset for offset in container.contents)
             within = max(within, at + container.size)
             yield from (_placed(code, at) for code in container.codes)
         elif what == _ELF and at not in known:
-            code, end = _bare_cubin(rest, allowance)
-            within = max(within, at + end)
+            code, size = _bare_cubin(rest, allowance)
+            within = max(within, at + size)
             yield _placed(code, at)
         elif what == _VERSION and at >= within and text_counts:
             yield _text(rest)
-        if at >= within:
-            known = frozenset()
+        registered += what in REGISTRATIONS and at >= within and at % _POINTER == 0
+    if registered > containers and head.startswith(_ELF):
+        yield GpuCode(mistakes=(f"it registers {registered} fatbins, and {containers} can be found in it",))
 
 
 def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
     """Find what may be the beginning of GPU code, in the order in which it lies there."""
     for start in range(0, whole.size, _CHUNK):
         chunk = whole.read(start, min(_CHUNK + _OVERLAP, whole.size - start))
-        marks = [(at, BEGINNING) for at in _places(chunk, BEGINNING)]
+        marks = [(at, mark) for mark in (BEGINNING, *REGISTRATIONS) for at in _places(chunk, mark)]
         marks += [(at, _ELF) for at in _places(chunk, _ELF) if chunk[at + 18 : at + 20] == _EM_CUDA]
         marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if HEAD.match(chunk, at)]
         yield from ((start + at, what) for at, what in sorted(marks))
