@@ -7,6 +7,7 @@ from wheelsmith.errors import WheelError
 _ALWAYS = 32 << 20  # bytes
 # Compiled code shrinks by 20 at the most: 13 in the published wheels that this was tried on.
 _GROWTH = 100
+_TEXT = 4
 _MOST_ITEMS = 200_000
 
 
@@ -19,6 +20,13 @@ class Allowance:
     def __init__(self, size: int) -> None:
         self._bytes = _ALWAYS + _GROWTH * size
         self._items = _MOST_ITEMS
+
+    def take_text(self, size: int) -> None:
+        """Take one text of so many bytes out of what is left: it takes longer to read than machine code.
+
+        :raises WheelError: there is not enough left.
+        """
+        self.take(size * _TEXT)
 
     def take(self, size: int) -> None:
         """Take one piece of code of so many bytes out of what is left.

@@ -27,12 +27,10 @@ from wheelsmith.wheel.gpu.sections import (
 _OLD_ABI, _NEW_ABI = 0x33, 0x41
 _OLD_ACCELERATED, _NEW_ACCELERATED = 0x800, 0x8
 _FIRST_ACCELERATED = 90  # the old flag meant something else before
-_VOLTA, _NEWEST = (
-    70,
-    121,
-)  # instructions are 128 bits wide from the first on; the second is the newest that was looked at
+# Instructions are 128 bits wide from Volta on; the last is the newest that was looked at.
+_MAXWELL, _VOLTA, _NEWEST = 50, 70, 121
 _WIDE, _NARROW = 16, 8  # bytes of an instruction
-_EXIT = 0x94D  # opcode, the lowest twelve bits
+_WIDE_EXIT, _NARROW_EXIT = 0x94D, 0xE30  # opcodes: the lowest twelve bits, and the highest
 _BELOW_TOP = bytes(range(64))  # what the last byte of a wide instruction can be: its two top bits are always 0
 _PIECE = 1 << 20  # bytes, of whole instructions
 
@@ -152,9 +150,14 @@ def _check_exits(cubin: Extent, info: Section, sections: list[Section], header: 
         if code is None or not code.executable or len(value) % 4:
             raise WheelError(f"its section {info.name!r} is for no kernel")
         for (offset,) in struct.iter_unpack("<I", value):
-            if offset + _NARROW > code.size:
+            if offset + _NARROW > code.size or not _exits(cubin.read(code.offset + offset, _NARROW), architecture):
                 raise WheelError(f"the kernel in {code.name!r} does not exit where it says")
-            if _VOLTA <= architecture <= _NEWEST:
-                (opcode,) = struct.unpack("<H", cubin.read(code.offset + offset, 2))
-                if opcode & 0xFFF != _EXIT:
-                    raise WheelError(f"the kernel in {code.name!r} does not exit where it says")
+
+
+def _exits(instruction: bytes, architecture: int) -> bool:
+    (word,) = struct.unpack("<Q", instruction)
+    if _VOLTA <= architecture <= _NEWEST:
+        return bool(word & 0xFFF == _WIDE_EXIT)
+    if _MAXWELL <= architecture < _VOLTA:
+        return bool(word >> 52 == _NARROW_EXIT)
+    return True  # not known

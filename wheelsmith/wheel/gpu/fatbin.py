@@ -27,6 +27,7 @@ _ENTRY = struct.Struct("<HHIQI4xHHI8xQQQ")
 _ENTRY_VERSION = 0x101
 _PTX, _ELF, _NVVM, _RELOCATABLE_PTX, _TILE_IR = 1, 2, 8, 0x40, 0x80
 _ACCELERATED, _FAMILY = 0x100000, 0x200000
+_TEXTS = frozenset({_PTX, _RELOCATABLE_PTX})
 _TO_BE_LINKED = b"--compile-only"  # an option of ptxas, which stands in the header of PTX that nvcc -rdc=true made
 _ALIGNED = 8
 _LONGEST_HEADER = 64 << 10  # bytes of options that are looked at
@@ -75,7 +76,8 @@ def read_container(extent: Extent, allowance: Allowance) -> Container:
         for offset, entry in _entries(extent):
             contents.add(entry.stored.start - extent.start)
             size = entry.stored.start - extent.start + entry.stored.size
-            allowance.take(max(entry.size, entry.stored.size))
+            take = allowance.take_text if entry.kind in _TEXTS else allowance.take
+            take(max(entry.size, entry.stored.size))
             codes.append(_read(entry, offset))
         (*_, after) = _CONTAINER.unpack(extent.read(0, _CONTAINER.size))
         size = _CONTAINER.size + after
@@ -130,7 +132,7 @@ def _read(entry: _Entry, offset: int) -> GpuCode:
     try:
         if entry.kind == _ELF:
             return _machine_code(entry)
-        if entry.kind in {_PTX, _RELOCATABLE_PTX}:
+        if entry.kind in _TEXTS:
             return _text(entry)
         if entry.kind in {_NVVM, _TILE_IR}:
             return GpuCode(intermediate=frozenset({entry.label}))

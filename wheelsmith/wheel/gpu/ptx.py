@@ -22,6 +22,7 @@ _BODY = re.compile(rb"(?:" + _PIECE + rb"[;{}])*+" + _PIECE)
 _MODULE = re.compile(rb"(?:\s*+(?:[\w$%]++\s*+:\s*+)?+(?:\.[a-z_][^;`\\]*+)?+;)*+\s*+(?:\.[a-z_][^;`\\]*+)?+")
 _END = re.compile(rb"\b(?:ret|exit|trap|bra)\b")
 _DEEPEST = 12  # blocks within blocks; nvcc writes four
+_SHORTEST = 3  # bytes
 _MOST_PADDING = 8
 
 
@@ -56,6 +57,12 @@ def read_ptx(data: bytes) -> Ptx:
 
 
 def _check_module(text: bytes) -> None:
+    opened, closed = text.count(b"{"), text.count(b"}")
+    if opened != closed:
+        raise WheelError("its PTX ends within a block")
+    # Each statement and block takes time; the shortest that there are, "ret;" and "{}", have more than this on average.
+    if text.count(b";") + opened + closed > len(text) // _SHORTEST + 1:
+        raise WheelError("its PTX holds what is neither directive nor instruction")
     text = _VECTOR.sub(b" 0 ", text)
     if not _BODY.fullmatch(text):
         raise WheelError("its PTX holds what is neither directive nor instruction")

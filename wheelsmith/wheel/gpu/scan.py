@@ -106,7 +106,7 @@ def _begins_as_ptx(head: bytes) -> bool:
 
 def _whole_ptx(whole: Extent, allowance: Allowance) -> GpuCode:
     try:
-        allowance.take(whole.size)
+        allowance.take_text(whole.size)
         ptx = read_ptx(whole.read(0, whole.size))
     except WheelError as error:
         return GpuCode(mistakes=(f"PTX: {error.message}",))
