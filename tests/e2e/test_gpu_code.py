@@ -10,6 +10,7 @@ from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits
 from wheelsmith.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.wheel.gpu import Allowance, read_gpu_code
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"
@@ -163,4 +164,4 @@ def test_a_file_that_is_no_library_is_read(option, cuda, tmp_path):
     source.write_text(SOURCE)
     subprocess.run([cuda / "bin" / "nvcc", option, "-arch=sm_90a", source, "-o", made], check=True)
     code = read(made)
-    assert code.machine_code | code.ptx == {"9.0a"}
+    assert "9.0a" in code.machine_code | code.ptx

@@ -102,7 +102,9 @@ def test_a_family_that_nothing_records_is_believed():
         (make.cubin(90, code=b""), "'.text.k' holds no whole instructions"),
         (make.cubin(90, code=make.instructions(make.EXIT) + b"\0" * 8), "no whole instructions"),
         (make.cubin(90, code=b"\xff" * 64), "holds what is no instruction"),
-        (make.cubin(90, code=bytes(64)), "does not exit where it says"),
+        (make.cubin(90, code=bytes(64)), "holds what is no instruction"),
+        (make.cubin(90, code=make.instructions(make.EXIT) + bytes(16)), "holds what is no instruction"),
+        (make.cubin(90, code=make.instructions(make.NOP) * 4), "does not exit where it says"),
         (make.cubin(61, code=bytes(32)), "does not exit where it says"),
         (make.cubin(90, exit_at=16), "does not exit where it says"),
         (make.cubin(90, exit_at=1 << 20), "does not exit where it says"),
@@ -161,6 +163,7 @@ def section_field(cubin, number, field):
         (3, "size", "<Q", 25),
         (5, "info", "<I", 3),
         (5, "info", "<I", 99),
+        (4, "name", "<I", 12),
         (1, "kind", "<I", 1),
     ],
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from wheelsmith.errors import WheelError
 
-_ALWAYS = 32 << 20  # bytes
+_ALWAYS, _ALWAYS_TEXT = 16 << 20, 3 << 20  # bytes
 # Compiled code shrinks by 20 at the most: 13 in the published wheels that this was tried on.
-_GROWTH = 100
-_TEXT = 4
+_GROWTH, _TEXT_GROWTH = 100, 50
 _MOST_ITEMS = 200_000
 
 
@@ -19,6 +18,7 @@ class Allowance:
 
     def __init__(self, size: int) -> None:
         self._bytes = _ALWAYS + _GROWTH * size
+        self._text = _ALWAYS_TEXT + _TEXT_GROWTH * size
         self._items = _MOST_ITEMS
 
     def take_text(self, size: int) -> None:
@@ -26,7 +26,10 @@ class Allowance:
 
         :raises WheelError: there is not enough left.
         """
-        self.take(size * _TEXT)
+        if size > self._text:
+            raise WheelError(f"it unpacks to more than {_TEXT_GROWTH} times what the wheel weighs")
+        self._text -= size
+        self.take(size)
 
     def take(self, size: int) -> None:
         """Take one piece of code of so many bytes out of what is left.

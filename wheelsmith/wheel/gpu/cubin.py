@@ -31,7 +31,9 @@ _FIRST_ACCELERATED = 90  # the old flag meant something else before
 _MAXWELL, _VOLTA, _NEWEST = 50, 70, 121
 _WIDE, _NARROW = 16, 8  # bytes of an instruction
 _WIDE_EXIT, _NARROW_EXIT = 0x94D, 0xE30  # opcodes: the lowest twelve bits, and the highest
-_BELOW_TOP = bytes(range(64))  # what the last byte of a wide instruction can be: its two top bits are always 0
+_BELOW_TOP = bytes(
+    range(64)
+)  # what the last byte of a wide instruction can be: its two top bits are 0 in all that was looked at
 _PIECE = 1 << 20  # bytes, of whole instructions
 
 
@@ -137,17 +139,26 @@ def _check_code(cubin: Extent, sections: list[Section], header: Header, architec
 def _check_instructions(cubin: Extent, section: Section) -> None:
     for at in range(0, section.size, _PIECE):
         code = cubin.read(section.offset + at, min(_PIECE, section.size - at))
-        if code[_WIDE - 1 :: _WIDE].translate(None, _BELOW_TOP):
+        if code[_WIDE - 1 :: _WIDE].translate(None, _BELOW_TOP) or _has_empty_instruction(code):
             raise WheelError(f"its section {section.name!r} holds what is no instruction")
+
+
+def _has_empty_instruction(code: bytes) -> bool:
+    at = code.find(bytes(_WIDE))
+    while at >= 0 and at % _WIDE:
+        at = code.find(bytes(_WIDE), at - at % _WIDE + _WIDE)
+    return at >= 0
 
 
 def _check_exits(cubin: Extent, info: Section, sections: list[Section], header: Header, architecture: int) -> None:
     """Check that a kernel exits where its attributes say."""
     code = sections[info.info] if info.info < len(sections) else None
+    if code is None or f".nv.info.{code.name.removeprefix('.text.')}"[: len(info.name)] != info.name:
+        raise WheelError(f"its section {info.name!r} is for no kernel")
     for number, value in attributes(cubin.read(info.offset, info.size)):
         if number != EXIT_OFFSETS or header.kind != EXECUTABLE:
             continue
-        if code is None or not code.executable or len(value) % 4:
+        if not code.executable or len(value) % 4 or len(value) > code.size:
             raise WheelError(f"its section {info.name!r} is for no kernel")
         for (offset,) in struct.iter_unpack("<I", value):
             if offset + _NARROW > code.size or not _exits(cubin.read(code.offset + offset, _NARROW), architecture):

@@ -67,7 +67,7 @@ def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
             within = max(within, at + size)
             yield _placed(code, at)
         elif what == _VERSION and at >= within and text_counts:
-            yield _text(rest)
+            yield _text(rest, allowance)
         registered += what in REGISTRATIONS and at >= within and at % _POINTER == 0
     if registered > containers and head.startswith(_ELF):
         yield GpuCode(mistakes=(f"it registers {registered} fatbins, and {containers} can be found in it",))
@@ -113,8 +113,12 @@ def _whole_ptx(whole: Extent, allowance: Allowance) -> GpuCode:
     return GpuCode(ptx=frozenset({ptx.capability}), ptx_versions=frozenset({ptx.version}))
 
 
-def _text(rest: Extent) -> GpuCode:
+def _text(rest: Extent, allowance: Allowance) -> GpuCode:
     """Read PTX that is a string of a program; how much of it is PTX, the program may decide."""
+    try:
+        allowance.take(_OVERLAP)
+    except WheelError as error:
+        return GpuCode(mistakes=(f"PTX: {error.message}",))
     text = rest.read(0, min(_OVERLAP, rest.size)).partition(b"\0")[0]
     head = HEAD.match(text)
     if head is None or not _KERNEL.search(text):

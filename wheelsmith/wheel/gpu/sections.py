@@ -23,6 +23,8 @@ _NULL, _SYMTAB, _STRTAB = 0, 2, 3
 _WITHOUT_BYTES = frozenset({8, 0x70000007, 0x70000009, 0x7000000A, 0x70000015})
 _EXECINSTR = 4
 _MOST_NAMES = 64 << 20  # bytes
+_LONGEST_NAME = 200
+_TYPE, _FUNCTION = 0xF, 2  # of st_info; STT_FUNC
 _RESERVED = 0xFF00  # section indices from here on are no sections
 
 
@@ -118,22 +120,34 @@ def read_sections(cubin: Extent, header: Header) -> tuple[list[Section], int]:
 
 
 def check_symbols(cubin: Extent, sections: list[Section]) -> None:
-    """Check that each symbol has a name, and lies within the section that it names.
+    """Check that each symbol has a name and lies within its section, and that each function is where its name says.
 
-    :raises WheelError: one does not.
+    :raises WheelError: one does not, or is not.
     """
+    named: set[int] = set()  # the sections that begin with the function whose name they have
     for table in sections:
-        if table.kind != _SYMTAB:
-            continue
-        if table.size % _SYMBOL.size or table.link >= len(sections) or sections[table.link].kind != _STRTAB:
-            raise WheelError("its symbol table is not one")
-        names = sections[table.link].size
-        for name, kind, _, section, value, size in _SYMBOL.iter_unpack(cubin.read(table.offset, table.size)):
-            if name >= names or (section >= len(sections) and section < _RESERVED):
-                raise WheelError("its symbol table refers to what is not there")
-            place = sections[section] if 0 < section < len(sections) else None
-            if place and place.executable and kind & 0xF == 2 and value + size > place.size:  # noqa: PLR2004  # STT_FUNC
-                raise WheelError(f"a function lies outside of its section {place.name!r}")
+        if table.kind == _SYMTAB:
+            named |= _functions(cubin, sections, table)
+    for number, section in enumerate(sections):
+        if section.executable and number not in named:
+            raise WheelError(f"its section {section.name!r} has no function of that name")
+
+
+def _functions(cubin: Extent, sections: list[Section], table: Section) -> set[int]:
+    if table.size % _SYMBOL.size or table.link >= len(sections) or sections[table.link].kind != _STRTAB:
+        raise WheelError("its symbol table is not one")
+    names = cubin.read(sections[table.link].offset, sections[table.link].size)
+    named: set[int] = set()
+    for name, kind, _, number, value, size in _SYMBOL.iter_unpack(cubin.read(table.offset, table.size)):
+        if name >= len(names) or (number >= len(sections) and number < _RESERVED):
+            raise WheelError("its symbol table refers to what is not there")
+        section = sections[number] if 0 < number < len(sections) else None
+        if section and section.executable and kind & _TYPE == _FUNCTION:
+            if value + size > section.size:
+                raise WheelError(f"a function lies outside of its section {section.name!r}")
+            if section.name == f".text.{_name(names, name)}"[:_LONGEST_NAME]:
+                named.add(number)
+    return named
 
 
 def _end_of_segments(cubin: Extent, header: Header) -> int:
@@ -153,8 +167,9 @@ def _names(cubin: Extent, row: tuple[int, ...]) -> bytes:
 
 
 def _name(names: bytes, at: int) -> str:
+    """Read a name, or the beginning of one: mangled C++ can be long."""
     end = names.find(b"\0", at)
-    if end < at:
-        raise WheelError("its sections have no names")
-    # Names are mangled C++ and can be long; for what they serve here, their beginning is enough.
-    return names[at : min(end, at + 200)].decode("ascii", "backslashreplace")
+    name = names[at : min(end, at + _LONGEST_NAME)].decode("latin-1")
+    if end < at or not name.isascii() or not name.isprintable():
+        raise WheelError("what it names has no name")
+    return name
