@@ -20,7 +20,8 @@ from wheelsmith.wheel.gpu.ptx import read_ptx
 
 BEGINNING = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # magic, version, size of the container's header
 # What a program registers at its start, one for each container: magic, version (2 after nvlink), pointers.
-REGISTRATIONS = (struct.pack("<II", 0x466243B1, 1), struct.pack("<II", 0x466243B1, 2))
+REGISTRATION = struct.pack("<I", 0x466243B1)
+REGISTRATION_VERSIONS = (struct.pack("<I", 1), struct.pack("<I", 2))
 _CONTAINER = struct.Struct("<IHHQ")  # …, bytes after the header
 # Kind, version, header size, padded size, compressed size, …, minor, major, arch, …, flags, …, size before compression.
 _ENTRY = struct.Struct("<HHIQI4xHHI8xQQQ")

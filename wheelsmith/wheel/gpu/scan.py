@@ -12,11 +12,12 @@ from wheelsmith.wheel.gpu.allowance import Allowance
 from wheelsmith.wheel.gpu.code import GpuCode, capability, joined
 from wheelsmith.wheel.gpu.cubin import read_cubin
 from wheelsmith.wheel.gpu.extent import Extent
-from wheelsmith.wheel.gpu.fatbin import BEGINNING, REGISTRATIONS, of_cubin, read_container
+from wheelsmith.wheel.gpu.fatbin import BEGINNING, REGISTRATION, REGISTRATION_VERSIONS, of_cubin, read_container
 from wheelsmith.wheel.gpu.ptx import HEAD, read_ptx
 
 _CHUNK = 4 << 20  # bytes
 _OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothing is cut in two
+_HEAD = 64 << 10  # bytes, in which PTX begins: a licence may stand before it
 _ELF = b"\x7fELF"
 _EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
 _VERSION = b".version"
@@ -45,7 +46,7 @@ def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance) -> GpuCode:
 
 
 def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
-    head = whole.read(0, min(_OVERLAP, whole.size))
+    head = whole.read(0, min(_HEAD, whole.size))
     if _begins_as_ptx(head):
         yield _placed(_whole_ptx(whole, allowance), 0)
         return
@@ -68,7 +69,7 @@ def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
             yield _placed(code, at)
         elif what == _VERSION and at >= within and text_counts:
             yield _text(rest, allowance)
-        registered += what in REGISTRATIONS and at >= within and at % _POINTER == 0
+        registered += what == REGISTRATION and at >= within and at % _POINTER == 0
     if registered > containers and head.startswith(_ELF):
         yield GpuCode(mistakes=(f"it registers {registered} fatbins, and {containers} can be found in it",))
 
@@ -77,7 +78,10 @@ def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
     """Find what may be the beginning of GPU code, in the order in which it lies there."""
     for start in range(0, whole.size, _CHUNK):
         chunk = whole.read(start, min(_CHUNK + _OVERLAP, whole.size - start))
-        marks = [(at, mark) for mark in (BEGINNING, *REGISTRATIONS) for at in _places(chunk, mark)]
+        marks = [(at, BEGINNING) for at in _places(chunk, BEGINNING)]
+        marks += [
+            (at, REGISTRATION) for at in _places(chunk, REGISTRATION) if chunk[at + 4 : at + 8] in REGISTRATION_VERSIONS
+        ]
         marks += [(at, _ELF) for at in _places(chunk, _ELF) if chunk[at + 18 : at + 20] == _EM_CUDA]
         marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if HEAD.match(chunk, at)]
         yield from ((start + at, what) for at, what in sorted(marks))

@@ -96,16 +96,17 @@ def read_sections(cubin: Extent, header: Header) -> tuple[list[Section], int]:
     names = _names(cubin, rows[header.names])
     sections, used = [], 0
     for name, kind, flags, _, start, size, link, info, _, _ in rows:
+        called = _name(names, name)
         empty = kind in _WITHOUT_BYTES or kind == _NULL
         if not empty and start + size > cubin.size:
-            raise WheelError(f"its section {_name(names, name)!r} reaches beyond its end")
+            raise WheelError(f"its section {called!r} reaches beyond its end")
         if link >= count and link < _RESERVED:
             raise WheelError("its sections refer to what is not there")
         end = end if empty else max(end, start + size)
         used += 0 if empty else size
         sections.append(
             Section(
-                name=_name(names, name),
+                name=called,
                 kind=kind,
                 executable=bool(flags & _EXECINSTR),
                 offset=0 if empty else start,

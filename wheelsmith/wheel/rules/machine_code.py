@@ -8,11 +8,16 @@ from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
+_SUFFIXES = (".cubin", ".fatbin", ".ptx")
+
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    if wheel.gpu_code:
+    empty = [name for name in wheel.contents.files if name.endswith(_SUFFIXES) and name not in wheel.gpu_code]
+    if wheel.gpu_code or empty:
         wrong = [f"{name}, {mistake}" for name, code in wheel.gpu_code.items() for mistake in code.mistakes]
-        yield finding("machine-code", wrong, f"the GPU code in {len(wheel.gpu_code)} files is what it is labelled as")
+        wrong += [f"{name} holds no GPU code that can be read" for name in empty]
+        right = f"the GPU code is whole, and what it is labelled as, in {len(wheel.gpu_code)} of the files"
+        yield finding("machine-code", wrong, right)
 
 
 RULE = Rule(
