@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.wheel.gpu import Allowance, read_gpu_code, scan
+from wheelsmith.wheel.gpu import Allowance, GpuCodeMarks, read_gpu_code, scan
 
 
 def read(data):
@@ -168,6 +168,19 @@ def test_any_change_is_an_answer(changes):
 @given(st.binary(max_size=200), st.sampled_from([b"", make.fatbin(SM90)[:16], make.fatbin(SM90)[:80], b"\x7fELF"]))
 def test_any_bytes_are_an_answer(data, head):
     read(head + data)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000, 1 << 20])
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [(BOTH, True), (make.cubin(90), True), (make.ptx(), True), (b"nothing", False), (make.library(b"x"), False)],
+)
+def test_a_file_that_is_read_in_pieces_is_worth_reading(data, found, size):
+    marks = GpuCodeMarks()
+    data = b"\1" * 500 + data + b"\1" * 500
+    for at in range(0, len(data), size):
+        marks.update(data[at : at + size])
+    assert marks.found == found
 
 
 def test_the_chunks_overlap_by_more_than_any_mark():

@@ -16,6 +16,7 @@ from wheelsmith.wheel.archive import WheelContents, open_wheel
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 
+_FOR_A_GPU = b"\xbe\0"  # EM_CUDA, the machine of an ELF file that is a cubin
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
 # Of a variant wheel: the label says for which compute platform it is.
 _VARIANT_LOCAL = re.compile(r"torch(?:stable|(?P<torch>\d+\.\d+))")
@@ -38,8 +39,9 @@ class Inspection:
 
     @cached_property
     def extensions(self) -> dict[str, Extension]:
-        """Every ELF file, by its path in the wheel."""
-        return {name: read_extension(name, data) for name, data in self.contents.extensions.items()}
+        """Every ELF file for a CPU, by its path in the wheel."""
+        files = self.contents.extensions.items()
+        return {name: read_extension(name, data) for name, data in files if data[18:20] != _FOR_A_GPU}
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:

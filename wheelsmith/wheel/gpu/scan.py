@@ -20,11 +20,28 @@ _OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothi
 _HEAD = 64 << 10  # bytes, in which PTX begins: a licence may stand before it
 _ELF = b"\x7fELF"
 _EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
+_CUBIN = re.compile(rb"\x7fELF[\s\S]{14}\xbe\0")
+_LONGEST_MARK = 256  # bytes; PTX may have more white space between its directives, and then is no PTX of a compiler's
 _VERSION = b".version"
 _POINTER = 8  # bytes, to which what holds a pointer is aligned
 _COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
 _KERNEL = re.compile(rb"\.(?:entry|func)\b")
 _MOST_MISTAKES = 20
+
+
+class GpuCodeMarks:
+    """Whether a file that is read once, piece by piece, may hold GPU code: then it is worth reading as a whole."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._end = b""  # of the last piece: a mark may be cut in two
+
+    def update(self, piece: bytes) -> None:
+        """Look at the next piece."""
+        if not self.found:
+            data = self._end + piece
+            self.found = BEGINNING in data or _CUBIN.search(data) is not None or HEAD.search(data) is not None
+            self._end = data[-_LONGEST_MARK:]
 
 
 def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance) -> GpuCode:
