@@ -286,6 +286,17 @@ def test_a_library_is_of_the_versions_cuda(compute, library, ok):
     assert ok or library in found.message
 
 
+def test_a_version_that_names_cuda_needs_its_runtime():
+    code = make.fatbin(make.code(make.cubin(90), 90))
+    found = compute_platform.compare("k.so", ("libc.so.6",), read(make.library(code)), "cu130")
+    assert (found.ok, found.message) == (False, "the version says cu130, k.so does not need libcudart.so.13")
+    runtime = b"CUDA driver version is insufficient for CUDA runtime version\0"
+    assert compute_platform.compare("k.so", ("libc.so.6",), read(make.library(code, runtime)), "cu130").ok
+    assert compute_platform.compare("k.so", ("libcudart.so.13",), read(make.library(code)), "cu130").ok
+    assert compute_platform.compare("k.fatbin", None, read(code), "cu130").ok
+    assert compute_platform.compare("k.so", (), read(make.library(b"x")), "cu130").ok
+
+
 def test_a_cpu_wheel_holds_no_gpu_code():
     cases = [make.cubin(90), make.ptx(), make.fatbin(make.entry(make.NVVM, 90, b"x" * 8)), make.fatbin()]
     for data in cases:

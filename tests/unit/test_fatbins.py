@@ -117,6 +117,7 @@ def test_what_has_yet_to_be_linked_is_told_apart():
         (make.fatbin(make.code(make.cubin(90), 90, flags=make.ZSTANDARD, size=99)), "unpacks to more"),
         (make.fatbin(make.code(make.cubin(90), 90, flags=make.ZSTANDARD, size=9999)), "unpacks to"),
         (make.fatbin(make.code(make.cubin(90), 90, flags=make.ZSTANDARD, size=1 << 60)), "more than 100 times"),
+        (make.fatbin(make.code(make.cubin(90, "a"), 90, flags=make.ACCELERATED | make.FAMILY)), "at once"),
         (make.fatbin(make.entry(16, 90, b"x" * 64)), "of kind 0x10, which is not known"),
         (make.fatbin(make.code(b"noise" * 100, 90)), "it is no cubin"),
         (make.fatbin(make.code(make.cubin(90) + b"\1" * 24, 90)), "does not fill its entry"),

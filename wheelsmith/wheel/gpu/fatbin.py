@@ -113,6 +113,8 @@ def _entries(extent: Extent) -> Iterator[tuple[int, _Entry]]:
             or not padded - _ALIGNED < (packed or padded) <= padded
         ):
             raise WheelError(f"its entry at {at:#x} has sizes that contradict each other")
+        if flags & _ACCELERATED and flags & _FAMILY:
+            raise WheelError(f"its entry at {at:#x} is for one architecture and for its family at once")
         suffix = "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""
         yield (
             at,

@@ -23,6 +23,8 @@ _EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
 _CUBIN = re.compile(rb"\x7fELF[\s\S]{14}\xbe\0")
 _LONGEST_MARK = 256  # bytes; PTX may have more white space between its directives, and then is no PTX of a compiler's
 _VERSION = b".version"
+# What cudaGetErrorString says of cudaErrorInsufficientDriver: only the runtime itself holds it.
+_RUNTIME = b"CUDA driver version is insufficient for CUDA runtime version"
 _POINTER = 8  # bytes, to which what holds a pointer is aligned
 _COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
 _KERNEL = re.compile(rb"\.(?:entry|func)\b")
@@ -86,6 +88,8 @@ def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
             yield _placed(code, at)
         elif what == _VERSION and at >= within and text_counts:
             yield _text(rest, allowance)
+        elif what == _RUNTIME:
+            yield GpuCode(runtime=True)
         registered += what == REGISTRATION and at >= within and at % _POINTER == 0
     if registered > containers and head.startswith(_ELF):
         yield GpuCode(mistakes=(f"it registers {registered} fatbins, and {containers} can be found in it",))
@@ -99,6 +103,7 @@ def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
         marks += [
             (at, REGISTRATION) for at in _places(chunk, REGISTRATION) if chunk[at + 4 : at + 8] in REGISTRATION_VERSIONS
         ]
+        marks += [(at, _RUNTIME) for at in _places(chunk, _RUNTIME)]
         marks += [(at, _ELF) for at in _places(chunk, _ELF) if chunk[at + 18 : at + 20] == _EM_CUDA]
         marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if HEAD.match(chunk, at)]
         yield from ((start + at, what) for at, what in sorted(marks))

@@ -55,7 +55,7 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
     elif compute is not None:
         runtime = f"libcudart.so.{compute[2:-1]}"
-        if code.present and needed is not None and runtime not in needed:
+        if code.present and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version says {compute}, {name} does not need {runtime}")
         wrong += [f"{name} needs {library}" for library in cuda if _is_of_another_cuda(library, int(compute[2:-1]))]
     return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
@@ -97,8 +97,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 RULE = Rule(
     name="compute-platform",
     proves="`+cpu` holds no GPU code and needs no CUDA library; `+cu13x` needs `libcudart.so.13` where it holds GPU "
-    "code, and no library of another CUDA; the GPU code found in any file, by capability",
-    leaves_open="code that is encrypted, or compressed by other means than nvcc's, is not found; nor is what a program "
-    "compiles when it runs",
+    "code and no runtime of its own, and no library of another CUDA; the GPU code found in any file, by capability",
+    leaves_open="of which CUDA a runtime is that was linked in statically; code that is encrypted, or compressed by "
+    "other means than nvcc's, is not found; nor is what a program compiles when it runs",
     examine=_examine,
 )
