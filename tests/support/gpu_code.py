@@ -19,6 +19,7 @@ EXIT, LOOP, NOP = 0x94D, 0x947, 0x918
 
 _HEADER = struct.Struct("<4s5B7xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 
 
@@ -96,8 +97,13 @@ def _file(sections, *, abi, version, flags, linked):
         body += content or b""
     body += b"\0" * (-len(body) % 8)
     ident = (b"\x7fELF", 2, 1, 1, abi, 8 if abi == NEW_ABI else 7)
-    fields = (2 if linked else 1, 190, version, 0, 0, 64 + len(body), flags, 64, 0, 0, 64, len(rows), 1)
-    return _HEADER.pack(*ident, *fields) + body + b"".join(rows)
+    table, end = b"".join(rows), 64 + len(body) + 64 * len(rows)
+    segments = b""
+    if linked:
+        segments = _SEGMENT.pack(6, 5, end, 0, 0, 112, 112, 8) + _SEGMENT.pack(1, 5, 64, 0, 0, len(body), len(body), 8)
+    counts = (56, 2) if linked else (0, 0)
+    fields = (2 if linked else 1, 190, version, 0, end if linked else 0, 64 + len(body), flags, 64)
+    return _HEADER.pack(*ident, *fields, *counts, 64, len(rows), 1) + body + table + segments
 
 
 def ptx(target="sm_90", version="9.0", body="\tret;\n"):

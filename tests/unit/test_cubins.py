@@ -127,7 +127,9 @@ def test_what_is_wrong_with_a_cubin_is_said(cubin, wrong):
         (4, "<B", 1),  # 32 bits
         (5, "<B", 2),  # big-endian
         (16, "<H", 3),  # a shared library
-        (32, "<Q", 1 << 40),  # program headers that are not used
+        (32, "<Q", 1 << 40),
+        (32, "<Q", 64),  # not where the table says of itself
+        (56, "<H", 3),
         (40, "<Q", 0),
         (40, "<Q", 1 << 63),
         (52, "<H", 52),
@@ -141,10 +143,15 @@ def test_what_is_wrong_with_a_cubin_is_said(cubin, wrong):
 def test_a_broken_header_is_found(offset, layout, value):
     cubin = bytearray(make.cubin(90))
     struct.pack_into(layout, cubin, offset, value)
-    if offset == 32:
-        struct.pack_into("<HH", cubin, 54, 56, 3)
     with pytest.raises(WheelError):
         read_cubin(extent_of(bytes(cubin)))
+
+
+def test_program_headers_that_are_none_are_found():
+    cubin = make.cubin(90)
+    for wrong in (cubin[:-56] + bytes(56), cubin[:-112] + bytes(112), cubin[:-24] + b"\xff" * 24):
+        with pytest.raises(WheelError, match="program headers"):
+            read_cubin(extent_of(wrong))
 
 
 def section_field(cubin, number, field):

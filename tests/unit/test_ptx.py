@@ -51,6 +51,9 @@ GOOD = make.ptx()
     ("data", "wrong"),
     [
         (b"", "does not begin as PTX"),
+        (GOOD.replace(b".target sm_90", b".target sm_90\n.target sm_100"), "two headings"),
+        (GOOD + GOOD, "two headings"),
+        (GOOD.replace(b".address_size 64", b".address_size 32"), "not of 64 bits"),
         (b"\0" * 8, "does not begin as PTX"),
         (bytes(range(256)) * 4, "no text"),
         (GOOD[:80] + bytes(range(200)), "no text"),

@@ -14,6 +14,8 @@ HEAD = re.compile(rb"\.version\s*(\d{1,2}\.\d{1,2})\s*\.target\s*sm_(\d{2,4})([a
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 # Both may hold what looks like code. A text that opens one of them and does not close it is caught by what follows.
 _COMMENT_OR_STRING = re.compile(rb'//[^\n]*|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|"[^"\n]*"')
+_HEADING = re.compile(rb"\.(?:version|target)\b")
+_OTHER_POINTERS = re.compile(rb"\.address_size\s*(?!64\b)\d")
 _INNERMOST = re.compile(rb"\{[^{}]*+\}")
 _VECTOR = re.compile(rb"\{[^{};]*+\}")
 # What stands between ";", "{" and "}": labels, a guard, and then a directive or an instruction with its operands.
@@ -52,7 +54,12 @@ def read_ptx(data: bytes) -> Ptx:
     head = HEAD.match(text, len(text) - len(text.lstrip()))
     if head is None:
         raise WheelError("it does not begin as PTX does, with .version and .target")
-    _check_module(text[head.end() :])
+    rest = text[head.end() :]
+    if _HEADING.search(rest):
+        raise WheelError("its PTX has two headings")
+    if _OTHER_POINTERS.search(rest):
+        raise WheelError("its PTX is for pointers that are not of 64 bits")
+    _check_module(rest)
     return Ptx(version=head[1].decode(), capability=capability(int(head[2]), head[3].decode()))
 
 

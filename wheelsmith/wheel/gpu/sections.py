@@ -22,6 +22,7 @@ _NULL, _SYMTAB, _STRTAB = 0, 2, 3
 # SHT_NOBITS, and what ptxas has instead of it for the GPU's own kinds of memory.
 _WITHOUT_BYTES = frozenset({8, 0x70000007, 0x70000009, 0x7000000A, 0x70000015})
 _EXECINSTR = 4
+_PT_NULL, _PT_PHDR = 0, 6
 _MOST_NAMES = 64 << 20  # bytes
 _LONGEST_NAME = 200
 _TYPE, _FUNCTION = 0xF, 2  # of st_info; STT_FUNC
@@ -155,9 +156,13 @@ def _end_of_segments(cubin: Extent, header: Header) -> int:
     offset, count = header.segments
     if not count:
         return 0
-    for kind, _, start, _, _, size, _, _ in _SEGMENT.iter_unpack(cubin.read(offset, count * _SEGMENT.size)):
-        if kind and start + size > cubin.size:
-            raise WheelError("its program headers reach beyond its end")
+    rows = list(_SEGMENT.iter_unpack(cubin.read(offset, count * _SEGMENT.size)))
+    # The first describes this table itself, in every cubin that was looked at.
+    own = rows[0]
+    if (own[0], own[2], own[5]) != (_PT_PHDR, offset, count * _SEGMENT.size) or any(row[0] == _PT_NULL for row in rows):
+        raise WheelError("its program headers are none")
+    if any(row[2] + row[5] > cubin.size for row in rows):
+        raise WheelError("its program headers reach beyond its end")
     return offset + count * _SEGMENT.size
 
 
