@@ -10,9 +10,7 @@ from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits
 from wheelsmith.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.cubin import assemblers
-from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.fatbin import read_fatbins
+from wheelsmith.wheel.gpu import Allowance, read_gpu_code
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"
@@ -31,6 +29,14 @@ def toolkits(cuobjdump, file):
     """Give the toolkits that cuobjdump names: ``toolkit=124`` with the old ABI, ``toolkit=13.0`` with the new."""
     listing = subprocess.run([cuobjdump, "-elf", file], check=True, capture_output=True, text=True).stdout
     return {f"{major}.{minor}" for major, minor in TOOLKIT.findall(listing)}
+
+
+def read(path):
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        code = read_gpu_code(file, size, Allowance(size))
+    assert code.mistakes == ()
+    return code
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +69,7 @@ def test_the_same_is_read(codes, cuda, cuobjdump, tmp_path):
     flags = [f"-gencode=arch=compute_{c.split(':')[0]},code={c.split(':')[1]}" for c in codes]
     nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
     subprocess.run(nvcc, check=True)
-    code = read_fatbins(read_extension("k.so", library.read_bytes()).fatbins)
+    code = read(library)
     listing = "".join(
         subprocess.run([cuobjdump, option, library], check=True, capture_output=True, text=True).stdout
         for option in ("--list-elf", "--list-ptx")
@@ -86,7 +92,7 @@ def test_compressed_code_is_read(mode, cuda, cuobjdump, tmp_path):
     flags = ["-gencode=arch=compute_80,code=sm_80", f"-compress-mode={mode}", "-Xfatbin=-compress-all"]
     nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
     subprocess.run(nvcc, check=True)
-    code = read_fatbins(read_extension("k.so", library.read_bytes()).fatbins)
+    code = read(library)
     assert code.assemblers == toolkits(cuobjdump, library) == {"13.0"}
 
 
@@ -103,10 +109,59 @@ def ptxas(tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize(("version", "arch"), [("12.4.131", "sm_90"), ("12.8.93", "sm_90"), ("12.8.93", "sm_120")])
-def test_cubins_of_cuda_12_are_read(version, arch, ptxas, cuobjdump, tmp_path):
+@pytest.mark.parametrize(
+    ("version", "arch", "capability"),
+    [
+        ("12.4.131", "sm_90", "9.0"),
+        ("12.8.93", "sm_90", "9.0"),
+        ("12.8.93", "sm_120", "12.0"),
+        ("12.8.93", "sm_90a", "9.0a"),
+        ("12.8.93", "sm_100a", "10.0a"),
+        ("12.9.86", "sm_103f", "10.3f"),
+    ],
+)
+def test_cubins_of_cuda_12_are_read(version, arch, capability, ptxas, cuobjdump, tmp_path):
     source, cubin = tmp_path / "k.ptx", tmp_path / "k.cubin"
-    source.write_text(PTX)
+    own = arch if arch[-1] in "af" else "sm_80"
+    source.write_text(
+        PTX.replace("8.4", "8.8" if arch[-1] == "f" else "8.6" if own != "sm_80" else "8.4").replace("sm_80", own)
+    )
     subprocess.run([ptxas(version), f"-arch={arch}", source, "-o", cubin], check=True)
-    data = cubin.read_bytes()
-    assert assemblers(data, flags=0, size=len(data)) == toolkits(cuobjdump, cubin) == {version.rpartition(".")[0]}
+    code = read(cubin)
+    assert code.assemblers == toolkits(cuobjdump, cubin) == {version.rpartition(".")[0]}
+    assert code.machine_code == {capability}
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["unlinked", "linked"])
+def test_what_has_yet_to_be_linked_is_told_apart(linked, cuda, cuobjdump, tmp_path):
+    source, objects = tmp_path / "k.cu", [tmp_path / "k.o"]
+    source.write_text(SOURCE)
+    flags = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90a,code=sm_90a", "-Xcompiler", "-fPIC"]
+    subprocess.run([cuda / "bin" / "nvcc", "-rdc=true", "-c", *flags, source, "-o", objects[0]], check=True)
+    if linked:
+        objects.append(tmp_path / "linked.o")
+        subprocess.run([cuda / "bin" / "nvcc", "-dlink", *flags, objects[0], "-o", objects[1]], check=True)
+    library = tmp_path / "k.so"
+    subprocess.run(["g++", "-shared", *objects, "-o", library], check=True)
+    code = read(library)
+    assert code.relocatable == {"8.0", "9.0a"}
+    assert code.machine_code == ({"8.0", "9.0a"} if linked else set())
+    assert code.assemblers == {"13.0"}
+
+
+def test_what_nvlink_reads_is_told_apart(cuda, tmp_path):
+    source, made = tmp_path / "k.cu", tmp_path / "k.o"
+    source.write_text(SOURCE)
+    flags = ["-gencode=arch=compute_80,code=lto_80", "-gencode=arch=compute_90,code=compute_90", "-rdc=true"]
+    subprocess.run([cuda / "bin" / "nvcc", "-c", *flags, source, "-o", made], check=True)
+    code = read(made)
+    assert (code.intermediate, code.relocatable, code.ptx) == ({"8.0"}, {"9.0"}, set())
+
+
+@pytest.mark.parametrize("option", ["-cubin", "-fatbin", "-ptx"])
+def test_a_file_that_is_no_library_is_read(option, cuda, tmp_path):
+    source, made = tmp_path / "k.cu", tmp_path / "made"
+    source.write_text(SOURCE)
+    subprocess.run([cuda / "bin" / "nvcc", option, "-arch=sm_90a", source, "-o", made], check=True)
+    code = read(made)
+    assert "9.0a" in code.machine_code | code.ptx

@@ -1,146 +1,312 @@
+import io
 import struct
-import sys
 
+import gpu_code as make
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.errors import WheelError
-from wheelsmith.wheel.cubin import LZ4, ZSTANDARD, assemblers, decompress
-from wheelsmith.wheel.elf import Extension
-from wheelsmith.wheel.fatbin import read_fatbins
-from wheelsmith.wheel.gpu_code import gpu_findings
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
-PTX, CUBIN = 1, 2
+from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
+from wheelsmith.wheel.gpu.compression import LZ4, ZSTANDARD, unpack
+from wheelsmith.wheel.gpu.cubin import read_cubin
+from wheelsmith.wheel.gpu.extent import extent_of
+from wheelsmith.wheel.rules import compute_platform, toolkit
 
 
-def old_cubin(toolkit):
-    """A cubin as ptxas made them before ABI 8: the toolkit stands in the header."""
-    return struct.pack("<4s5B7xHHI40x", b"\x7fELF", 2, 1, 1, 0x33, 7, 2, 190, toolkit)
+def read(data):
+    return read_gpu_code(io.BytesIO(data), len(data), Allowance(len(data)))
 
 
-def new_cubin(*tools):
-    """A cubin of ABI 8, with one note a tool."""
-    names = b"\0.shstrtab\0.note.nv.tkinfo\0"
-    notes = b""
-    for tool in tools:
-        words = f"\0ptxas\0Cuda compilation tools, release {tool}, V{tool}.9\0Build x\0".encode()
-        words += b"\0" * (-len(words) % 4)
-        notes += struct.pack("<III12s", 12, len(words), 2000, b"NVIDIA Corp\0") + words
-    strings_at, notes_at = 64, 64 + len(names)
-    sections_at = notes_at + len(notes)
-    section = struct.Struct("<IIQQQQIIQQ")
-    return (
-        struct.pack(
-            "<4s5B7xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0x41, 8, 2, 190, 1, 0, 0, sections_at, 0, 64, 0, 0, 64, 3, 1
-        )
-        + names
-        + notes
-        + bytes(64)
-        + section.pack(1, 3, 0, 0, strings_at, len(names), 0, 0, 1, 0)
-        + section.pack(11, 7, 0, 0, notes_at, len(notes), 0, 0, 4, 0)
-    )
-
-
-def entry(kind, arch, stored, *, version=(8, 4), flags=0x11, size=0):
-    padded = stored + b"\0" * (-len(stored) % 8)
-    packed = len(stored) if size else 0
-    major, minor = version
-    head = struct.pack("<HHIQI4xHHI8xQQQ", kind, 0x101, 64, len(padded), packed, minor, major, arch, flags, 0, size)
-    return head + padded
-
-
-def fatbin(*entries):
-    body = b"".join(entries)
-    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
-
-
-def literals(data):
-    """LZ4 that compresses nothing."""
-    rest = len(data) - 15
-    return bytes([0xF0, *[255] * (rest // 255), rest % 255]) + data
+def mistakes(data):
+    return "; ".join(read(data).mistakes)
 
 
 def test_what_made_the_code_is_read():
-    code = read_fatbins(
-        fatbin(entry(CUBIN, 80, old_cubin(124)), entry(PTX, 90, b"not read", version=(8, 4)))
-        + fatbin(entry(CUBIN, 100, new_cubin("12.8", "12.9"), flags=0x100011))
+    linked = [("nvlink", "12.9", "-arch sm_100a -m 64 "), ("ptxas", "12.8", "-arch sm_100a -c ")]
+    code = read(
+        make.fatbin(
+            make.code(make.cubin(80, abi=make.OLD_ABI, toolkit="12.4"), 80),
+            make.text(make.ptx("sm_90", "8.4"), 90, version=(8, 4)),
+        )
+        + make.fatbin(make.code(make.cubin(100, "a", tools=linked), 100, flags=make.ACCELERATED | 0x11))
     )
+    assert code.mistakes == ()
     assert (code.machine_code, code.ptx) == ({"8.0", "10.0a"}, {"9.0"})
     assert code.assemblers == {"12.4", "12.8", "12.9"}
     assert (code.ptx_versions, code.front_ends) == ({"8.4"}, {"12.4"})
 
 
-@pytest.mark.parametrize("cubin", [old_cubin(128), new_cubin("12.8")], ids=["old", "new"])
-@pytest.mark.parametrize(("flag", "compress"), [(LZ4, literals), (ZSTANDARD, zstd.compress)], ids=["lz4", "zstd"])
-def test_compressed_code_is_read(cubin, flag, compress):
-    code = read_fatbins(fatbin(entry(CUBIN, 90, compress(cubin), flags=0x11 | flag, size=len(cubin))))
-    assert code.assemblers == {"12.8"}
+@pytest.mark.parametrize("abi", [make.OLD_ABI, make.NEW_ABI], ids=["old", "new"])
+@pytest.mark.parametrize("flag", [0, LZ4, ZSTANDARD], ids=["none", "lz4", "zstd"])
+def test_compressed_code_is_read(abi, flag):
+    cubin = make.cubin(90, "a", abi=abi, toolkit="12.8")
+    code = read(make.fatbin(make.code(cubin, 90, flags=0x11 | flag | make.ACCELERATED)))
+    assert (code.machine_code, code.assemblers, code.mistakes) == ({"9.0a"}, {"12.8"}, ())
 
 
-def test_lz4_repeats():
-    # "ab", then 7 bytes from 2 back; then the literal "c".
-    assert decompress(b"\x23ab\x02\x00\x10c", flags=LZ4, size=10) == b"ababababac"
-    # A match of 15 + 4 + 255 + 1 bytes from 1 back.
-    assert decompress(b"\x1fa\x01\x00\xff\x01\x00", flags=LZ4, size=999) == b"a" * 276
-    assert decompress(b"\x23ab\x02\x00\x10c", flags=LZ4, size=3) == b"aba"
+@pytest.mark.parametrize("architecture", [50, 61, 70, 75, 80, 86, 89, 90, 100, 103, 110, 120, 121, 130])
+@pytest.mark.parametrize("suffix", ["", "a", "f"])
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_cubin_says_what_it_is(architecture, suffix, linked):
+    cubin = read_cubin(extent_of(data := make.cubin(architecture, suffix, linked=linked)))
+    assert cubin.capability == f"{architecture // 10}.{architecture % 10}{suffix}"
+    assert (cubin.linked, cubin.releases, cubin.size) == (linked, {"13.0"}, len(data))
+
+
+def test_before_cuda_13_the_header_says_what_it_is():
+    assert read_cubin(extent_of(make.cubin(90, "a", abi=make.OLD_ABI))).capability == "9.0a"
+    assert read_cubin(extent_of(make.cubin(90, abi=make.OLD_ABI))).capability == "9.0"
+    # Of CUDA 12.8, which had the new ABI and not yet its attributes.
+    early = bytearray(make.cubin(100, "a", compat=0))
+    early[48] |= 0x8
+    assert read_cubin(extent_of(bytes(early))).capability == "10.0a"
 
 
 @pytest.mark.parametrize(
-    ("stored", "flags", "size"),
+    ("cubin", "label", "flags"),
     [
-        (b"", 0, 64),
-        (b"\x7fELF", 0, 64),
-        (b"text" * 20, 0, 64),
-        (old_cubin(124)[:7] + b"\x07" + old_cubin(124)[8:], 0, 64),
-        (new_cubin(), 0, 64),
-        (new_cubin("13.0")[:-64], 0, 64),
-        (b"\x10a\x00\x00", LZ4, 64),
-        (b"\x10a\x05\x00", LZ4, 64),
-        (b"\xff\xff", LZ4, 64),
-        (b"(\xb5/\xfd", ZSTANDARD, 64),
-        (b"no frame", ZSTANDARD, 64),
-        (zstd.compress(new_cubin("13.0")), ZSTANDARD, 1 << 40),
+        (make.cubin(80), 90, 0),
+        (make.cubin(80, abi=make.OLD_ABI), 90, 0),
+        (make.cubin(90), 90, make.ACCELERATED),
+        (make.cubin(90, abi=make.OLD_ABI), 90, make.ACCELERATED),
+        (make.cubin(90, "a"), 90, 0),
+        (make.cubin(90, "a", abi=make.OLD_ABI), 90, 0),
+        (make.cubin(100), 100, make.FAMILY),
+        (make.cubin(100, "f"), 100, 0),
+        (make.cubin(100, "f"), 100, make.ACCELERATED),
+        (make.cubin(100, "a"), 100, make.FAMILY),
+        (make.cubin(100, "f"), 103, make.FAMILY),
+        (make.cubin(80), 180, 0),
     ],
 )
-def test_broken_code_is_one_error(stored, flags, size):
+@pytest.mark.parametrize("compression", [0, LZ4, ZSTANDARD])
+def test_a_label_that_is_not_the_cubins_own_is_found(cubin, label, flags, compression):
+    own = read_cubin(extent_of(cubin)).capability
+    code = read(make.library(make.fatbin(make.code(cubin, label, flags=flags | compression | 0x11))))
+    assert [f"the cubin itself is for {own}" in mistake for mistake in code.mistakes] == [True]
+
+
+def test_a_family_that_nothing_records_is_believed():
+    quiet = make.cubin(100, tools=[("ptxas", "13.0", "")])
+    assert read(make.fatbin(make.code(quiet, 100, flags=make.FAMILY | 0x11))).machine_code == {"10.0f"}
+
+
+@pytest.mark.parametrize(
+    ("cubin", "wrong"),
+    [
+        (make.cubin(90, tools=[("ptxas", "13.0", "-arch sm_80 ")]), "its header says sm_90, the tools .* told sm_80"),
+        (make.cubin(90, tools=[("ptxas", "13.0", "-arch=sm_90a ")]), "its header says sm_90, the tools .* told sm_90a"),
+        (make.cubin(90, "a", tools=[("nvrtc", "13.0", "--gpu-architecture=sm_90 ")]), "header says sm_90a"),
+        (make.cubin(90, tools=[]), "does not say which toolkit made it"),
+        (make.cubin(90, code=b""), "'.text.k' holds no whole instructions"),
+        (make.cubin(90, code=make.instructions(make.EXIT) + b"\0" * 8), "no whole instructions"),
+        (make.cubin(90, code=b"\xff" * 64), "holds what is no instruction"),
+        (make.cubin(90, code=bytes(64)), "holds what is no instruction"),
+        (make.cubin(90, code=make.instructions(make.EXIT) + bytes(16)), "holds what is no instruction"),
+        (make.cubin(90, code=make.instructions(make.NOP) * 4), "does not exit where it says"),
+        (make.cubin(61, code=bytes(32)), "does not exit where it says"),
+        (make.cubin(90, exit_at=16), "does not exit where it says"),
+        (make.cubin(90, exit_at=1 << 20), "does not exit where it says"),
+        (make.cubin(90, more=[(".nv.info", 0x70000000, b"\x04\x11\xff\x00")]), "attributes are cut short"),
+        (make.cubin(90, more=[(".nv.info", 0x70000000, b"\x09\x11\x00\x00")]), "format 0x9, which is not known"),
+        (make.cubin(90, more=[(".note.nv.tkinfo", 7, b"\xff" * 12)]), "notes are cut short"),
+        (make.cubin(90)[:-1], "cut short"),
+        (make.cubin(90)[:60], "cut short"),
+        (make.cubin(90).replace(b"\x7fELF\x02\x01\x01\x41", b"\x7fELF\x02\x01\x01\x40"), "ABI 0x40"),
+    ],
+)
+def test_what_is_wrong_with_a_cubin_is_said(cubin, wrong):
+    with pytest.raises(WheelError, match=wrong):
+        read_cubin(extent_of(cubin))
+
+
+@pytest.mark.parametrize(
+    ("offset", "layout", "value"),
+    [
+        (4, "<B", 1),  # 32 bits
+        (5, "<B", 2),  # big-endian
+        (16, "<H", 3),  # a shared library
+        (32, "<Q", 1 << 40),
+        (32, "<Q", 64),  # not where the table says of itself
+        (56, "<H", 3),
+        (40, "<Q", 0),
+        (40, "<Q", 1 << 63),
+        (52, "<H", 52),
+        (58, "<H", 40),
+        (60, "<H", 0xFFF0),
+        (60, "<H", 1),
+        (62, "<H", 60),
+        (62, "<H", 2),
+    ],
+)
+def test_a_broken_header_is_found(offset, layout, value):
+    cubin = bytearray(make.cubin(90))
+    struct.pack_into(layout, cubin, offset, value)
     with pytest.raises(WheelError):
-        assemblers(stored, flags=flags, size=size)
+        read_cubin(extent_of(bytes(cubin)))
 
 
-@given(st.binary(max_size=200), st.sampled_from([0, LZ4, ZSTANDARD]))
-def test_anything_is_an_answer_or_that_error(data, flags):
+def test_program_headers_that_are_none_are_found():
+    cubin = make.cubin(90)
+    for wrong in (cubin[:-56] + bytes(56), cubin[:-112] + bytes(112), cubin[:-24] + b"\xff" * 24):
+        with pytest.raises(WheelError, match="program headers"):
+            read_cubin(extent_of(wrong))
+
+
+def section_field(cubin, number, field):
+    """Where a field of a section's entry in the table lies."""
+    (table,) = struct.unpack_from("<Q", cubin, 40)
+    return table + 64 * number + {"name": 0, "kind": 4, "offset": 24, "size": 32, "link": 40, "info": 44}[field]
+
+
+@pytest.mark.parametrize(
+    ("number", "field", "layout", "value"),
+    [
+        (4, "offset", "<Q", 1 << 30),
+        (4, "size", "<Q", 1 << 63),
+        (4, "name", "<I", 1 << 20),
+        (3, "link", "<I", 4),
+        (3, "size", "<Q", 25),
+        (5, "info", "<I", 3),
+        (5, "info", "<I", 99),
+        (4, "name", "<I", 12),
+        (1, "kind", "<I", 1),
+    ],
+)
+def test_a_broken_section_table_is_found(number, field, layout, value):
+    cubin = bytearray(make.cubin(90))
+    struct.pack_into(layout, cubin, section_field(cubin, number, field), value)
+    with pytest.raises(WheelError):
+        read_cubin(extent_of(bytes(cubin)))
+
+
+def test_sections_over_one_another_are_found():
+    cubin = bytearray(make.cubin(90, more=[(f".nv.info.{n}", 1, b"") for n in range(40)]))
+    for number in range(8, 48):
+        struct.pack_into("<QQ", cubin, section_field(cubin, number, "offset"), 0, len(cubin))
+    with pytest.raises(WheelError, match="over one another"):
+        read_cubin(extent_of(bytes(cubin)))
+
+
+def test_a_symbol_outside_of_its_section_is_found():
+    cubin = bytearray(make.cubin(90))
+    (symbols,) = struct.unpack_from("<Q", cubin, section_field(cubin, 3, "offset"))
+    struct.pack_into("<Q", cubin, symbols + 24 + 16, 1 << 20)
+    with pytest.raises(WheelError, match="outside of its section"):
+        read_cubin(extent_of(bytes(cubin)))
+
+
+def test_what_unpacks_to_something_else_than_is_said_is_found():
+    block = b"\x23ab\x02\x00\x70ccccccc"
+    assert unpack(block, flags=LZ4, size=16) == b"ababababaccccccc"[:9] + b"ccccccc"
+    for size in (15, 17, 1 << 20, 1 << 40):
+        with pytest.raises(WheelError):
+            unpack(block, flags=LZ4, size=size)
+    frame = make.zstd.compress(b"x" * 1000)
+    assert unpack(frame, flags=ZSTANDARD, size=1000) == b"x" * 1000
+    for data, size in ((frame, 999), (frame, 1001), (frame[:-1], 1000), (frame + b"x", 1000), (b"no frame", 9)):
+        with pytest.raises(WheelError):
+            unpack(data, flags=ZSTANDARD, size=size)
+    with pytest.raises(WheelError, match="two ways"):
+        unpack(frame, flags=ZSTANDARD | LZ4, size=1000)
+
+
+def test_a_small_file_cannot_unpack_to_much():
+    bomb = make.zstd.compress(bytes(1 << 28))
+    assert len(bomb) < 20_000
+    head = make.entry(make.ELF, 90, bomb, packed=len(bomb), size=1 << 28, flags=ZSTANDARD)
+    # Made by hand: entry() would compress it again.
+    stored = bomb + b"\0" * (-len(bomb) % 8)
+    head = head[:8] + struct.pack("<QI", len(stored), len(bomb)) + head[20:64]
+    assert "unpacks to more than 100 times what the wheel weighs" in mistakes(make.fatbin(head + stored))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_cubin_or_that_error(data):
+    for bytes_ in (data, make.cubin(90)[:64] + data):
+        try:
+            read_cubin(extent_of(bytes_))
+        except WheelError:
+            pass
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=5), st.sampled_from([0, 1, 2])
+)
+def test_any_change_of_a_cubin_is_an_answer_or_that_error(changes, which):
+    cubin = bytearray([make.cubin(90, "a"), make.cubin(61, abi=make.OLD_ABI), make.cubin(120, linked=False)][which])
+    for at, value in changes:
+        cubin[at % len(cubin)] = value
     try:
-        assemblers(data, flags=flags, size=500)
+        read_cubin(extent_of(bytes(cubin)))
     except WheelError:
         pass
 
 
-def toolkit(compute, *entries):
-    section = fatbin(*entries)
-    extension = Extension(
-        arch="x86_64",
-        needed=(f"libcudart.so.{compute[2:4]}",),
-        search_paths=(),
-        undefined={},
-        exported=frozenset(),
-        fatbins=section,
-    )
-    return {f.rule: f for f in gpu_findings("k.so", extension, read_fatbins(section), compute)}["toolkit"]
+def made_by(compute, *entries):
+    code = read(make.fatbin(*entries))
+    assert compute_platform.compare("k.so", (f"libcudart.so.{compute[2:4]}",), code, compute).ok
+    return toolkit.compare("k.so", code, f"{compute[2:4]}.{compute[4]}")
 
 
 def test_the_version_names_what_made_the_code():
-    code = [entry(CUBIN, 80, old_cubin(124)), entry(PTX, 90, b"", version=(8, 4))]
-    good = toolkit("cu124", *code)
-    assert (good.ok, good.message) == (True, "machine code by CUDA 12.4; PTX 8.4 as of CUDA 12.4")
-    bad = toolkit("cu128", *code)
+    old = make.text(make.ptx("sm_90", "8.4"), 90, version=(8, 4))
+    cubin = make.code(make.cubin(80, abi=make.OLD_ABI, toolkit="12.4"), 80)
+    good = made_by("cu124", cubin, old)
+    assert (good.rule, good.ok, good.message) == ("toolkit", True, "machine code by CUDA 12.4; PTX 8.4 as of CUDA 12.4")
+    bad = made_by("cu128", cubin, old)
     assert (bad.ok, bad.message) == (False, "the version says CUDA 12.8, CUDA 12.4 made code of k.so")
     # ptxas alone may be newer than the rest of nvcc; the other way round, no driver of that CUDA reads the PTX.
-    assert toolkit("cu128", entry(CUBIN, 80, old_cubin(128)), code[1]).ok
-    newer = toolkit("cu124", code[0], entry(PTX, 90, b"", version=(8, 7)))
+    assert made_by("cu128", make.code(make.cubin(80, abi=make.OLD_ABI, toolkit="12.8"), 80), old).ok
+    newer = made_by("cu124", cubin, make.text(make.ptx("sm_90", "8.7"), 90, version=(8, 7)))
     assert (newer.ok, newer.message) == (False, "CUDA 12.4 reads PTX up to 8.4, k.so has PTX 8.7")
+
+
+@pytest.mark.parametrize(
+    ("compute", "library", "ok"),
+    [
+        ("cpu", "libcublas.so.13", False),
+        ("cpu", "libcudart-1a359ba7.so.13.0.1", False),
+        ("cpu", "libnvjpeg.4a0b5c81.so.13", False),
+        ("cpu", "libcuda.so.1", False),
+        ("cpu", "libc10_cuda.so", False),
+        ("cpu", "libcurl.so.4", True),  # not everything that begins so is CUDA's
+        ("cpu", "libnvme.so.1", True),
+        ("cu130", "libcublas.so.12", False),
+        ("cu130", "libcublas.so.13", True),
+        ("cu130", "libcublasLt.so.12", False),
+        ("cu130", "libcusolver.so.11", False),
+        ("cu130", "libcusparse.so.12", True),
+        ("cu130", "libcudart.so.12", False),
+        ("cu130", "libcudart.so", False),
+        ("cu130", "libcudnn.so.9", True),
+        ("cu126", "libcublas.so.12", True),
+        ("cu126", "libcusolver.so.11", True),
+        ("cu126", "libnvrtc.so.13", False),
+        (None, "libcublas.so.12", True),
+    ],
+)
+def test_a_library_is_of_the_versions_cuda(compute, library, ok):
+    found = compute_platform.compare("k.so", (library,), GpuCode(), compute)
+    assert (found.rule, found.ok) == ("compute-platform", ok)
+    assert ok or library in found.message
+
+
+def test_a_version_that_names_cuda_needs_its_runtime():
+    code = make.fatbin(make.code(make.cubin(90), 90))
+    found = compute_platform.compare("k.so", ("libc.so.6",), read(make.library(code)), "cu130")
+    assert (found.ok, found.message) == (False, "the version says cu130, k.so does not need libcudart.so.13")
+    runtime = b"CUDA driver version is insufficient for CUDA runtime version\0"
+    assert compute_platform.compare("k.so", ("libc.so.6",), read(make.library(code, runtime)), "cu130").ok
+    assert compute_platform.compare("k.so", ("libcudart.so.13",), read(make.library(code)), "cu130").ok
+    assert compute_platform.compare("k.fatbin", None, read(code), "cu130").ok
+    assert compute_platform.compare("k.so", (), read(make.library(b"x")), "cu130").ok
+
+
+def test_a_cpu_wheel_holds_no_gpu_code():
+    cases = [make.cubin(90), make.ptx(), make.fatbin(make.entry(make.NVVM, 90, b"x" * 8)), make.fatbin()]
+    for data in cases:
+        found = compute_platform.compare("data.bin", None, read(data), "cpu")
+        assert (found.ok, "holds GPU code" in found.message) == (False, True)
+    assert compute_platform.compare("k.so", (), read(make.library(b"nothing")), "cpu").ok

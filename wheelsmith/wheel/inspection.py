@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +14,9 @@ from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
 from wheelsmith.wheel.archive import WheelContents, open_wheel
 from wheelsmith.wheel.elf import Extension, read_extension
-from wheelsmith.wheel.fatbin import GpuCode, read_fatbins
+from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 
+_FOR_A_GPU = b"\xbe\0"  # EM_CUDA, the machine of an ELF file that is a cubin
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
 # Of a variant wheel: the label says for which compute platform it is.
 _VARIANT_LOCAL = re.compile(r"torch(?:stable|(?P<torch>\d+\.\d+))")
@@ -37,13 +39,17 @@ class Inspection:
 
     @cached_property
     def extensions(self) -> dict[str, Extension]:
-        """Every ELF file, by its path in the wheel."""
-        return {name: read_extension(name, data) for name, data in self.contents.extensions.items()}
+        """Every ELF file for a CPU, by its path in the wheel."""
+        files = self.contents.extensions.items()
+        return {name: read_extension(name, data) for name, data in files if data[18:20] != _FOR_A_GPU}
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
-        """The GPU code of every ELF file, by its path in the wheel."""
-        return {name: read_fatbins(extension.fatbins) for name, extension in self.extensions.items()}
+        """The GPU code of every file that holds any, by its path in the wheel."""
+        allowance = Allowance(self.path.stat().st_size)
+        files = self.contents.files.items()
+        read = {name: read_gpu_code(io.BytesIO(data), len(data), allowance) for name, data in files}
+        return {name: code for name, code in read.items() if code.present}
 
     @property
     def compute(self) -> str | None:

@@ -11,7 +11,8 @@ from wheelsmith.errors import Place, WheelError
 from wheelsmith.tags import read_wheel_name
 from wheelsmith.variants import Variant, dump_variants, load_variant, sm_values
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
-from wheelsmith.wheel.fatbin import GpuCode
+from wheelsmith.wheel.gpu import GpuCode
+from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.relabel import renamed
 from wheelsmith.wheel.repair import pack
 from wheelsmith.wheel.report import Finding, finding
@@ -73,13 +74,11 @@ def variant_finding(contents: WheelContents, label: str, codes: Iterable[GpuCode
         variant = variant_of(contents, label)
     except WheelError as error:
         return finding("variant", [error.message], "")
-    codes = list(codes)
-    machine = frozenset[str]().union(*(code.machine_code for code in codes))
-    ptx = frozenset[str]().union(*(code.ptx for code in codes))
+    code = joined(codes)
     claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
-    runs = sm_values(machine, ptx)
+    runs = sm_values(code.machine_code, code.ptx)
     wrong = [f"it says sm_arch {value}, and has no code for that" for value in claimed if value not in runs]
-    if not variant.properties and runs:
+    if not variant.properties and code.present:
         wrong = ["the null variant is for every machine, and it has GPU code"]
     return finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
 

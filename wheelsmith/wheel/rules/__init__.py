@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from wheelsmith.wheel.rules import (
+    compute_platform,
     extension,
-    gpu,
+    gpu_code,
+    machine_code,
     metadata,
     names,
     plan,
@@ -12,7 +14,9 @@ from wheelsmith.wheel.rules import (
     purity,
     record,
     symbols,
+    toolkit,
     torch_requirement,
+    variant,
 )
 from wheelsmith.wheel.rules.rule import Rule
 
@@ -27,11 +31,13 @@ RULES: tuple[Rule, ...] = (
     extension.ARCHITECTURE,
     extension.SEARCH_PATH,
     extension.ABI3,
-    gpu.COMPUTE_PLATFORM,
+    compute_platform.RULE,
+    toolkit.RULE,
+    machine_code.RULE,
     symbols.RULE,
-    gpu.VARIANT,
+    variant.RULE,
     plan.RULE,
-    gpu.PLANNED,
+    gpu_code.RULE,
 )
 
 __all__ = ["RULES", "Rule"]

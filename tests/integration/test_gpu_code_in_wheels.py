@@ -1,0 +1,59 @@
+"""GPU code in whole wheels, right and wrong, as a check tells of it."""
+
+import re
+
+import gpu_code as make
+import pytest
+from wheels import make_wheel
+
+from wheelsmith.wheel.check import check_wheel
+
+GOOD = make.fatbin(make.code(make.cubin(90, "a"), 90, flags=make.ACCELERATED | 0x11))
+
+
+def findings(folder, version, **files):
+    wheel = make_wheel(folder, "k", version, files={name.replace("_", "."): data for name, data in files.items()})
+    return {finding.rule: finding for finding in check_wheel(wheel).findings}
+
+
+@pytest.mark.parametrize("data", [make.cubin(90), make.fatbin(make.code(make.cubin(90), 90)), make.ptx()])
+@pytest.mark.parametrize("name", ["k_bin", "k_cubin", "k_txt"])
+def test_a_cpu_wheel_has_no_gpu_code_in_any_file(tmp_path, name, data):
+    found = findings(tmp_path, "1+cpu", **{name: data})
+    assert not found["compute-platform"].ok
+    assert "holds GPU code: 9.0" in found["compute-platform"].message
+    assert found["machine-code"].ok
+
+
+def test_a_data_file_with_gpu_code_is_no_extension(tmp_path):
+    found = findings(tmp_path, "1+cu130", k_fatbin=GOOD, k_cubin=make.cubin(80))
+    assert found["compute-platform"].ok
+    assert found["compute-platform"].message == "GPU code for 8.0, 9.0a"
+    assert found["toolkit"].message == "machine code by CUDA 13.0"
+    assert found["machine-code"].ok
+
+
+def test_the_toolkit_of_a_data_file_is_the_versions(tmp_path):
+    found = findings(tmp_path, "1+cu130", k_fatbin=make.fatbin(make.code(make.cubin(90, toolkit="12.8"), 90)))
+    assert found["toolkit"].message == "the version says CUDA 13.0, CUDA 12.8 made code of k.fatbin"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        (
+            "k_bin",
+            make.fatbin(make.code(make.cubin(80), 90)),
+            "k.bin, at byte 0x0: .* labelled 9.0, .* itself is for 8.0",
+        ),
+        ("k_bin", make.fatbin(make.text(b"noise" * 9)), "k.bin, at byte 0x0: .* does not begin as PTX does"),
+        ("k_cubin", make.cubin(90)[:-8], "k.cubin, at byte 0x0: a cubin: it is cut short"),
+        ("k_cubin", b"noise" * 99, "k.cubin holds no GPU code that can be read"),
+        ("k_ptx", b"noise" * 99, "k.ptx holds no GPU code that can be read"),
+        ("k_ptx", make.ptx()[:-3], "k.ptx, at byte 0x0: PTX: its PTX ends within a block"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, name, data, message):
+    found = findings(tmp_path, "1", **{name: data})
+    assert not found["machine-code"].ok
+    assert re.search(message, found["machine-code"].message)

@@ -1,0 +1,68 @@
+"""What GPU code a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wheelsmith.facts import cuda_toolkits
+
+_NOTHING = frozenset[str]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuCode:
+    """What a file holds, as capabilities: ``8.0``, ``9.0a``, and what made it, as toolkits: ``12.4``.
+
+    :param machine_code: linked, so that a GPU can run it.
+    :param ptx: text that a driver compiles.
+    :param relocatable: machine code and PTX that has yet to be linked (``nvcc -rdc=true``).
+    :param intermediate: what only nvcc's own linker reads: LTO IR and tile IR.
+    :param assemblers: toolkits whose ptxas made the machine code.
+    :param ptx_versions: of the PTX, e.g. ``8.4``: all that is left of what it says of itself.
+    :param runtime: whether CUDA's runtime itself is within (``nvcc -cudart static``, which is nvcc's default).
+    :param mistakes: what is broken, or not what its label says, and where.
+    """
+
+    machine_code: frozenset[str] = _NOTHING
+    ptx: frozenset[str] = _NOTHING
+    relocatable: frozenset[str] = _NOTHING
+    intermediate: frozenset[str] = _NOTHING
+    assemblers: frozenset[str] = _NOTHING
+    ptx_versions: frozenset[str] = _NOTHING
+    runtime: bool = False
+    mistakes: tuple[str, ...] = ()
+
+    @property
+    def present(self) -> bool:
+        """Say whether there is any, broken code included."""
+        return bool(self.machine_code or self.ptx or self.relocatable or self.intermediate or self.mistakes)
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """Return the known toolkits that write PTX of these versions."""
+        return frozenset(name for name, toolkit in cuda_toolkits().items() if toolkit.ptx in self.ptx_versions)
+
+
+def joined(codes: Iterable[GpuCode]) -> GpuCode:
+    """Return what several pieces of code are together."""
+    codes = list(codes)
+    return GpuCode(
+        machine_code=_NOTHING.union(*(code.machine_code for code in codes)),
+        ptx=_NOTHING.union(*(code.ptx for code in codes)),
+        relocatable=_NOTHING.union(*(code.relocatable for code in codes)),
+        intermediate=_NOTHING.union(*(code.intermediate for code in codes)),
+        assemblers=_NOTHING.union(*(code.assemblers for code in codes)),
+        ptx_versions=_NOTHING.union(*(code.ptx_versions for code in codes)),
+        runtime=any(code.runtime for code in codes),
+        mistakes=tuple(mistake for code in codes for mistake in code.mistakes),
+    )
+
+
+def capability(number: int, suffix: str = "") -> str:
+    """Return the capability of an architecture: ``9.0a`` of sm_90a.
+
+    :param number: as ``sm_90`` has it.
+    :param suffix: ``a`` for code that only this architecture runs, ``f`` for its family's, or none.
+    """
+    return f"{number // 10}.{number % 10}{suffix}"

@@ -1,0 +1,158 @@
+"""Find GPU code in a file, wherever it lies: no section's name is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import BinaryIO
+
+from wheelsmith.errors import WheelError
+from wheelsmith.wheel.gpu.allowance import Allowance
+from wheelsmith.wheel.gpu.code import GpuCode, capability, joined
+from wheelsmith.wheel.gpu.cubin import read_cubin
+from wheelsmith.wheel.gpu.extent import Extent
+from wheelsmith.wheel.gpu.fatbin import BEGINNING, REGISTRATION, REGISTRATION_VERSIONS, of_cubin, read_container
+from wheelsmith.wheel.gpu.ptx import HEAD, read_ptx
+
+_CHUNK = 4 << 20  # bytes
+_OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothing is cut in two
+_HEAD = 64 << 10  # bytes, in which PTX begins: a licence may stand before it
+_ELF = b"\x7fELF"
+_EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
+_CUBIN = re.compile(rb"\x7fELF[\s\S]{14}\xbe\0")
+_LONGEST_MARK = 256  # bytes; PTX may have more white space between its directives, and then is no PTX of a compiler's
+_VERSION = b".version"
+# What cudaGetErrorString says of cudaErrorInsufficientDriver: only the runtime itself holds it.
+_RUNTIME = b"CUDA driver version is insufficient for CUDA runtime version"
+_POINTER = 8  # bytes, to which what holds a pointer is aligned
+_COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
+_KERNEL = re.compile(rb"\.(?:entry|func)\b")
+_MOST_MISTAKES = 20
+
+
+class GpuCodeMarks:
+    """Whether a file that is read once, piece by piece, may hold GPU code: then it is worth reading as a whole."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._end = b""  # of the last piece: a mark may be cut in two
+
+    def update(self, piece: bytes) -> None:
+        """Look at the next piece."""
+        if not self.found:
+            data = self._end + piece
+            self.found = BEGINNING in data or _CUBIN.search(data) is not None or HEAD.search(data) is not None
+            self._end = data[-_LONGEST_MARK:]
+
+
+def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance) -> GpuCode:
+    """Read all the GPU code in a file: containers, cubins and PTX, at any place.
+
+    :param file: seekable; it is read in pieces.
+    :param size: of the file, in bytes.
+    :param allowance: of the wheel that the file is from.
+    """
+    whole = Extent(file=file, start=0, size=size)
+    codes: list[GpuCode] = []
+    mistakes = 0
+    for code in _found(whole, allowance):
+        codes.append(code)
+        mistakes += len(code.mistakes)
+        if mistakes >= _MOST_MISTAKES:
+            break
+    return joined(codes)
+
+
+def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
+    head = whole.read(0, min(_HEAD, whole.size))
+    if _begins_as_ptx(head):
+        yield _placed(_whole_ptx(whole, allowance), 0)
+        return
+    text_counts = head.startswith((_ELF, b"!<arch>\n"))  # in source code, PTX is what the source is about
+    within = containers = registered = 0
+    known: set[int] = set()  # what begins within the last container
+    for at, what in _marks(whole):
+        rest = whole.part(at, whole.size - at)
+        if at >= within:  # the end of the last container or cubin
+            known.clear()
+        if what == BEGINNING:
+            container = read_container(rest, allowance)
+            containers += 1
+            known.update(at + offset for offset in container.contents)
+            within = max(within, at + container.size)
+            yield from (_placed(code, at) for code in container.codes)
+        elif what == _ELF and at not in known:
+            code, size = _bare_cubin(rest, allowance)
+            within = max(within, at + size)
+            yield _placed(code, at)
+        elif what == _VERSION and at >= within and text_counts:
+            yield _text(rest, allowance)
+        elif what == _RUNTIME:
+            yield GpuCode(runtime=True)
+        registered += what == REGISTRATION and at >= within and at % _POINTER == 0
+    if registered > containers and head.startswith(_ELF):
+        yield GpuCode(mistakes=(f"it registers {registered} fatbins, and {containers} can be found in it",))
+
+
+def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
+    """Find what may be the beginning of GPU code, in the order in which it lies there."""
+    for start in range(0, whole.size, _CHUNK):
+        chunk = whole.read(start, min(_CHUNK + _OVERLAP, whole.size - start))
+        marks = [(at, BEGINNING) for at in _places(chunk, BEGINNING)]
+        marks += [
+            (at, REGISTRATION) for at in _places(chunk, REGISTRATION) if chunk[at + 4 : at + 8] in REGISTRATION_VERSIONS
+        ]
+        marks += [(at, _RUNTIME) for at in _places(chunk, _RUNTIME)]
+        marks += [(at, _ELF) for at in _places(chunk, _ELF) if chunk[at + 18 : at + 20] == _EM_CUDA]
+        marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if HEAD.match(chunk, at)]
+        yield from ((start + at, what) for at, what in sorted(marks))
+
+
+def _places(chunk: bytes, mark: bytes) -> Iterator[int]:
+    at = chunk.find(mark)
+    while 0 <= at < _CHUNK:
+        yield at
+        at = chunk.find(mark, at + 1)
+
+
+def _bare_cubin(rest: Extent, allowance: Allowance) -> tuple[GpuCode, int]:
+    try:
+        cubin = read_cubin(rest)
+        allowance.take(cubin.size)
+    except WheelError as error:
+        return GpuCode(mistakes=(f"a cubin: {error.message}",)), len(_ELF)
+    return of_cubin(cubin, cubin.capability), cubin.size
+
+
+def _begins_as_ptx(head: bytes) -> bool:
+    comments = _COMMENTS.match(head)
+    return comments is not None and HEAD.match(head, comments.end()) is not None
+
+
+def _whole_ptx(whole: Extent, allowance: Allowance) -> GpuCode:
+    try:
+        allowance.take_text(whole.size)
+        ptx = read_ptx(whole.read(0, whole.size))
+    except WheelError as error:
+        return GpuCode(mistakes=(f"PTX: {error.message}",))
+    return GpuCode(ptx=frozenset({ptx.capability}), ptx_versions=frozenset({ptx.version}))
+
+
+def _text(rest: Extent, allowance: Allowance) -> GpuCode:
+    """Read PTX that is a string of a program; how much of it is PTX, the program may decide."""
+    try:
+        allowance.take(_OVERLAP)
+    except WheelError as error:
+        return GpuCode(mistakes=(f"PTX: {error.message}",))
+    text = rest.read(0, min(_OVERLAP, rest.size)).partition(b"\0")[0]
+    head = HEAD.match(text)
+    if head is None or not _KERNEL.search(text):
+        return GpuCode()
+    return GpuCode(
+        ptx=frozenset({capability(int(head[2]), head[3].decode())}), ptx_versions=frozenset({head[1].decode()})
+    )
+
+
+def _placed(code: GpuCode, at: int) -> GpuCode:
+    return replace(code, mistakes=tuple(f"at byte {at:#x}: {mistake}" for mistake in code.mistakes))

@@ -1,0 +1,104 @@
+"""The compute platform that a wheel names is the one that its files need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from wheelsmith.wheel.gpu import GpuCode
+from wheelsmith.wheel.gpu.code import joined
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.rules.rule import Rule
+
+# The major versions of the libraries of CUDA 12 and 13, as the wheels of NVIDIA's own on PyPI have them.
+_OF_ONE_CUDA = {
+    **dict.fromkeys(
+        ("cudart", "cublas", "cublasLt", "nvblas", "nvrtc", "nvJitLink", "nvfatbin", "cupti", "nvjpeg"), (12, 13)
+    ),
+    **dict.fromkeys(("cufft", "cufftw", "cusolver", "cusolverMg"), (11, 12)),
+    **dict.fromkeys(
+        (f"npp{part}" for part in ("c", "ial", "icc", "idei", "if", "ig", "im", "ist", "isu", "itc", "s")), (12, 13)
+    ),
+}
+_OF_ANY_CUDA = frozenset(
+    {"cuda", "cufile", "cufile_rdma", "curand", "cusparse", "cusparseLt", "nccl", "nvidia-ml", "nvToolsExt"}
+) | {
+    *("cudnn", "cudnn_adv", "cudnn_cnn", "cudnn_graph", "cudnn_ops", "cudnn_heuristic", "nvshmem_host", "cudadevrt"),
+    *("cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "torch_cuda", "torch_cuda_linalg", "c10_cuda"),
+}
+# auditwheel puts a hash into the names of what it grafts.
+_SONAME = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
+_FIRST_CUDA = 12
+
+
+def examined_files(wheel: Inspection) -> Iterator[tuple[str, tuple[str, ...] | None, GpuCode]]:
+    """Return each extension with what it needs and its GPU code, then all other files with GPU code together."""
+    for name, extension in wheel.extensions.items():
+        yield name, extension.needed, wheel.gpu_code.get(name, GpuCode())
+    others = [name for name in wheel.gpu_code if name not in wheel.extensions]
+    if others:
+        more = f" and {len(others) - 1} more data files" if len(others) > 1 else ""
+        yield f"{others[0]}{more}", None, joined(wheel.gpu_code[name] for name in others)
+
+
+def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: str | None) -> Finding:
+    """Compare what a file needs and holds with what the version says.
+
+    :param needed: DT_NEEDED; None of what is no library.
+    :param compute: ``cpu``, ``cu130``, or None.
+    """
+    cuda = [library for library in needed or () if _stem(library) in {*_OF_ONE_CUDA, *_OF_ANY_CUDA}]
+    wrong = []
+    if compute == "cpu":
+        wrong += [f"the version says cpu, {name} needs {', '.join(cuda)}"] if cuda else []
+        wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
+    elif compute is not None:
+        runtime = f"libcudart.so.{compute[2:-1]}"
+        if code.present and needed is not None and runtime not in needed and not code.runtime:
+            wrong.append(f"the version says {compute}, {name} does not need {runtime}")
+        wrong += [f"{name} needs {library}" for library in cuda if _is_of_another_cuda(library, int(compute[2:-1]))]
+    return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
+
+
+def _is_of_another_cuda(library: str, cuda: int) -> bool:
+    majors = _OF_ONE_CUDA.get(_stem(library))
+    if majors is None or not _FIRST_CUDA <= cuda < _FIRST_CUDA + len(majors):
+        return False
+    match = _SONAME.fullmatch(library)
+    return match is None or match["major"] != str(majors[cuda - _FIRST_CUDA])
+
+
+def _stem(library: str) -> str:
+    match = _SONAME.fullmatch(library)
+    return match["stem"] if match else ""
+
+
+def _listed(code: GpuCode) -> str:
+    kinds = (
+        (code.machine_code, ""),
+        (code.ptx, " as PTX"),
+        (code.relocatable, " not linked"),
+        (code.intermediate, " as IR"),
+    )
+    found = [f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_number)]
+    return ", ".join(found) or "none that can be read"
+
+
+def _number(capability: str) -> tuple[float, str]:
+    return float(capability.rstrip("af")), capability
+
+
+def _examine(wheel: Inspection) -> Iterator[Finding]:
+    for name, needed, code in examined_files(wheel):
+        yield compare(name, needed, code, wheel.compute)
+
+
+RULE = Rule(
+    name="compute-platform",
+    proves="`+cpu` holds no GPU code and needs no CUDA library; `+cu13x` needs `libcudart.so.13` where it holds GPU "
+    "code and no runtime of its own, and no library of another CUDA; the GPU code found in any file, by capability",
+    leaves_open="of which CUDA a runtime is that was linked in statically; code that is encrypted, or compressed by "
+    "other means than nvcc's, is not found; nor is what a program compiles when it runs",
+    examine=_examine,
+)

@@ -1,0 +1,34 @@
+"""GPU code is whole, and is what its label says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.rules.rule import Rule
+
+_SUFFIXES = (".cubin", ".fatbin", ".ptx")
+
+
+def _examine(wheel: Inspection) -> Iterator[Finding]:
+    empty = [name for name in wheel.contents.files if name.endswith(_SUFFIXES) and name not in wheel.gpu_code]
+    if wheel.gpu_code or empty:
+        wrong = [f"{name}, {mistake}" for name, code in wheel.gpu_code.items() for mistake in code.mistakes]
+        wrong += [f"{name} holds no GPU code that can be read" for name in empty]
+        right = f"the GPU code is whole, and what it is labelled as, in {len(wheel.gpu_code)} of the files"
+        yield finding("machine-code", wrong, right)
+
+
+RULE = Rule(
+    name="machine-code",
+    proves="GPU code is found at any place in any file, and asked itself: a cubin's own architecture, `a` and `f` "
+    "included, and PTX's own `.version` and `.target` are what the fatbin's entry says; all of it unpacks to the size "
+    "that is said; a cubin's tables, symbols, notes and attributes lie within it and are well-formed, its kernels exit "
+    "where they say, and its code is made of whole instructions; PTX is a module of text from its first directives to "
+    "its end",
+    leaves_open="that the instructions are the right ones; an `f` where no tool's command line is recorded; LTO IR and "
+    "tile IR, which are not documented, are taken by their label; PTX in a string of a program counts for its "
+    "target, and is not read to its end",
+    examine=_examine,
+)

@@ -1,0 +1,52 @@
+"""The CUDA that a wheel names is the one that made its GPU code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wheelsmith.facts import cuda_toolkits
+from wheelsmith.wheel.gpu import GpuCode
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.rules.compute_platform import examined_files
+from wheelsmith.wheel.rules.rule import Rule
+
+
+def compare(name: str, code: GpuCode, cuda: str) -> Finding:
+    """Compare what made a file's GPU code with a toolkit: ``13.0``.
+
+    PTX that an older front end wrote is no lie, a driver of this CUDA compiles it; but it is told.
+    """
+    wrong = [
+        f"the version says CUDA {cuda}, CUDA {other} made code of {name}" for other in sorted(code.assemblers - {cuda})
+    ]
+    known = cuda_toolkits().get(cuda)
+    if known:
+        newer = sorted(version for version in code.ptx_versions if _release(version) > _release(known.ptx))
+        wrong += [f"CUDA {cuda} reads PTX up to {known.ptx}, {name} has PTX {version}" for version in newer]
+    made = [f"machine code by CUDA {', '.join(sorted(code.assemblers))}"] if code.assemblers else []
+    written = ", ".join(sorted(code.front_ends)) or "?"
+    made += [f"PTX {', '.join(sorted(code.ptx_versions))} as of CUDA {written}"] if code.ptx_versions else []
+    return finding("toolkit", wrong, "; ".join(made))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _examine(wheel: Inspection) -> Iterator[Finding]:
+    compute = wheel.compute
+    if compute is None or compute == "cpu":
+        return
+    for name, _, code in examined_files(wheel):
+        if code.present:
+            yield compare(name, code, f"{compute[2:-1]}.{compute[-1]}")
+
+
+RULE = Rule(
+    name="toolkit",
+    proves="every cubin was assembled by the ptxas of the version's CUDA: `+cu124` by 12.4's; no PTX is newer than "
+    "it reads",
+    leaves_open="LTO IR and tile IR do not say what made them",
+    examine=_examine,
+)
