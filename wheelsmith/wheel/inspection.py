@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
-from wheelsmith.wheel.archive import WheelContents, open_wheel
+from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile, read_record
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.fatbin import GpuCode, read_fatbins
+from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
+from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
+ELF_MAGIC, FATBIN_MAGIC = b"\x7fELF", b"\x50\xed\x55\xba"
+_GPU_FILES = (".ptx", ".cubin", ".fatbin")
+_LONGEST_RECORD = 64 * 2**20
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
 # Of a variant wheel: the label says for which compute platform it is.
 _VARIANT_LOCAL = re.compile(r"torch(?:stable|(?P<torch>\d+\.\d+))")
 _COMPUTE = re.compile(r"(cu\d{3})(_.*)?")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Survey:
+    """What one pass over every file gave.
+
+    :param digests: file → its size and hash.
+    :param binaries: file → where its content lies, of those that hold machine code.
+    :param elf: which of them are ELF files.
+    """
+
+    digests: dict[str, Digest]
+    binaries: dict[str, Path]
+    elf: tuple[str, ...]
+
+
 class Inspection:
-    """One wheel, and what it was planned to be.
+    """One wheel, and what it was planned to be. No member is held in memory; close it to remove what was unpacked.
 
     :param path: of the wheel.
     :param expected: what the plan promised; None where there is no plan.
@@ -32,13 +58,90 @@ class Inspection:
     def __init__(self, path: Path, expected: WheelSpec | None = None) -> None:
         self.path = path
         self.expected = expected
-        self.contents: WheelContents = open_wheel(path)
-        self.name: WheelName = read_wheel_name(path.name)
+        self.archive = open_archive(path)
+        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
+        try:
+            self.info: str = info_folder(self.archive)
+            self.name: WheelName = read_wheel_name(path.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the wheel and remove what was unpacked of it."""
+        self.archive.close()
+        if self._unpacked:
+            self._unpacked.cleanup()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file, by its path in the wheel."""
+        return tuple(self.archive.files)
+
+    @property
+    def digests(self) -> dict[str, Digest]:
+        """Size and hash of every file, by its path in the wheel; the hash is of the kind that RECORD has."""
+        return self._survey.digests
+
+    @property
+    def binaries(self) -> tuple[str, ...]:
+        """Every file that may hold machine code: ELF files, fatbins, and what is named as GPU code."""
+        return tuple(self._survey.binaries)
+
+    @property
+    def elf_files(self) -> tuple[str, ...]:
+        """Every ELF file."""
+        return self._survey.elf
+
+    def binary(self, name: str) -> BinaryIO:
+        """Open one of ``binaries``; whoever asks closes it."""
+        return self._survey.binaries[name].open("rb")
+
+    def text(self, name: str, most: int = LONGEST_TEXT) -> bytes:
+        """Return the content of a small file.
+
+        :param most: bytes that it may have.
+        :raises WheelError: it has more.
+        """
+        return self.archive.read(name, most)
+
+    @cached_property
+    def record(self) -> RecordFile:
+        """What RECORD says."""
+        return read_record(self.text(f"{self.info}/RECORD", _LONGEST_RECORD), 2 * len(self.archive.members) + 100)
+
+    @cached_property
+    def metadata(self) -> Headers:
+        """METADATA's headers."""
+        return read_headers(self.text(f"{self.info}/METADATA"))
+
+    @cached_property
+    def wheel_headers(self) -> Headers:
+        """WHEEL's headers."""
+        return read_headers(self.text(f"{self.info}/WHEEL"))
+
+    @property
+    def variant_file(self) -> bytes | None:
+        """What ``variant.json`` holds; None where there is none."""
+        name = f"{self.info}/{VARIANT_FILE}"
+        return self.text(name, LONGEST_VARIANT) if name in self.archive.members else None
 
     @cached_property
     def extensions(self) -> dict[str, Extension]:
         """Every ELF file, by its path in the wheel."""
-        return {name: read_extension(name, data) for name, data in self.contents.extensions.items()}
+        found = {}
+        for name in self.elf_files:
+            with self.binary(name) as file:
+                found[name] = read_extension(name, file.read())
+        return found
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
@@ -63,8 +166,45 @@ class Inspection:
     @cached_property
     def torch(self) -> SpecifierSet | None:
         """What the wheel requires of torch; None where it requires no torch."""
-        for line in self.contents.metadata.get_all("Requires-Dist", []):
+        for line in self.metadata.get_all("Requires-Dist"):
             requirement = Requirement(line)
             if requirement.name == "torch" and requirement.marker is None:
                 return requirement.specifier
         return None
+
+    @cached_property
+    def _survey(self) -> _Survey:
+        """Read every file once, in pieces: hash it, and keep what holds machine code in a folder for this."""
+        digests, binaries, elf = {}, {}, []
+        for number, name in enumerate(self.archive.files):
+            hasher = Hasher(self.record.algorithm(name))
+            pieces = self.archive.chunks(name)
+            first = next(pieces, b"")
+            hasher.update(first)
+            if first.startswith((ELF_MAGIC, FATBIN_MAGIC)) or name.lower().endswith(_GPU_FILES):
+                binaries[name] = self._folder() / str(number)
+                self._unpack(first, pieces, hasher, binaries[name])
+            if first.startswith(ELF_MAGIC):
+                elf.append(name)
+            for piece in pieces:
+                hasher.update(piece)
+            digests[name] = hasher.digest()
+        return _Survey(digests=digests, binaries=binaries, elf=tuple(elf))
+
+    def _unpack(self, first: bytes, pieces: Iterator[bytes], hasher: Hasher, target: Path) -> None:
+        try:
+            with target.open("wb") as file:
+                file.write(first)
+                for piece in pieces:
+                    hasher.update(piece)
+                    file.write(piece)
+        except OSError as error:
+            raise WheelError(
+                f"{self.path.name} cannot be unpacked to {target.parent}: {error.strerror or error}",
+                remedy="name a folder with more room in TMPDIR",
+            ) from None
+
+    def _folder(self) -> Path:
+        if self._unpacked is None:
+            self._unpacked = tempfile.TemporaryDirectory(prefix="wheelsmith-check-")
+        return Path(self._unpacked.name)

@@ -18,7 +18,7 @@ def _compute_platform(wheel: Inspection) -> Iterator[Finding]:
 
 def _variant(wheel: Inspection) -> Iterator[Finding]:
     if label := wheel.name.label:
-        yield variant_finding(wheel.contents, label, wheel.gpu_code.values())
+        yield variant_finding(wheel.variant_file, wheel.path.name, label, wheel.gpu_code.values())
 
 
 def _planned(wheel: Inspection) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from wheelsmith.wheel.rules.rule import Rule
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    text = wheel.contents.files[f"{wheel.contents.info}/METADATA"]
+    text = wheel.text(f"{wheel.info}/METADATA")
     try:
         Metadata.from_email(text, validate=True)
         wrong = []

@@ -12,9 +12,9 @@ from wheelsmith.wheel.rules.rule import Rule
 
 
 def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
-    name, version, metadata = wheel.name.project, wheel.name.version, wheel.contents.metadata
+    name, version, metadata = wheel.name.project, wheel.name.version, wheel.metadata
     wrong = []
-    if canonicalize_name(metadata.get("Name", "")) != name:
+    if canonicalize_name(metadata.get("Name") or "") != name:
         wrong.append(f"METADATA says {metadata.get('Name')}, the file name {name}")
     if metadata.get("Version") != str(version):
         wrong.append(f"METADATA says version {metadata.get('Version')}, the file name {version}")
@@ -22,7 +22,7 @@ def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _tags(wheel: Inspection) -> Iterator[Finding]:
-    written = {line.strip() for line in wheel.contents.wheel.get_all("Tag", [])}
+    written = {line.strip() for line in wheel.wheel_headers.get_all("Tag")}
     claimed = {str(tag) for tag in wheel.name.tags}
     wrong = [f"WHEEL says {', '.join(sorted(written))}, the file name {', '.join(sorted(claimed))}"]
     yield finding("tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wheelsmith.wheel.archive import record_mistakes
+from wheelsmith.wheel.archive.record import compare_record
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    contents = wheel.contents
-    yield finding("record", record_mistakes(contents), f"{len(contents.files)} files are what RECORD says")
+    wrong = compare_record(wheel.record, wheel.info, wheel.digests)
+    yield finding("record", wrong, f"{len(wheel.files)} files are what RECORD says")
 
 
 RULE = Rule(
