@@ -11,20 +11,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.errors import WheelError
+from wheelsmith.facts import torch_releases
 from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile, read_record
 from wheelsmith.wheel.elf import Extension, read_extension
+from wheelsmith.wheel.environments import Environment, environments
 from wheelsmith.wheel.fatbin import GpuCode, read_fatbins
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
+from wheelsmith.wheel.requirements import Requirements, TorchRequirement, read_requirements, torch_requirement
 from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
 ELF_MAGIC, FATBIN_MAGIC = b"\x7fELF", b"\x50\xed\x55\xba"
+_MACHINE = slice(18, 20)  # of an ELF header, e_machine
+_CUDA = b"\xbe\0"  # EM_CUDA: code for a GPU, which is data to the loader
 _GPU_FILES = (".ptx", ".cubin", ".fatbin")
 _LONGEST_RECORD = 64 * 2**20
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
@@ -39,7 +43,7 @@ class _Survey:
 
     :param digests: file → its size and hash.
     :param binaries: file → where its content lies, of those that hold machine code.
-    :param elf: which of them are ELF files.
+    :param elf: which of them are ELF files for a CPU.
     """
 
     digests: dict[str, Digest]
@@ -98,7 +102,7 @@ class Inspection:
 
     @property
     def elf_files(self) -> tuple[str, ...]:
-        """Every ELF file."""
+        """Every ELF file but cubins, which no loader takes."""
         return self._survey.elf
 
     def binary(self, name: str) -> BinaryIO:
@@ -164,13 +168,23 @@ class Inspection:
         return (found["torch"] or "") if found else None
 
     @cached_property
-    def torch(self) -> SpecifierSet | None:
+    def requirements(self) -> Requirements:
+        """What the wheel requires."""
+        return read_requirements(self.metadata.get_all("Requires-Dist"))
+
+    @cached_property
+    def environments(self) -> list[Environment]:
+        """Every Python and machine that the tags and Requires-Python allow."""
+        try:
+            pythons = SpecifierSet(self.metadata.get("Requires-Python") or "")
+        except ValueError:
+            pythons = SpecifierSet()  # the rule of METADATA tells it
+        return environments(self.name.tags, pythons)
+
+    @cached_property
+    def torch_requirement(self) -> TorchRequirement | None:
         """What the wheel requires of torch; None where it requires no torch."""
-        for line in self.metadata.get_all("Requires-Dist"):
-            requirement = Requirement(line)
-            if requirement.name == "torch" and requirement.marker is None:
-                return requirement.specifier
-        return None
+        return torch_requirement(self.requirements.lines, self.environments, tuple(torch_releases()))
 
     @cached_property
     def _survey(self) -> _Survey:
@@ -184,7 +198,7 @@ class Inspection:
             if first.startswith((ELF_MAGIC, FATBIN_MAGIC)) or name.lower().endswith(_GPU_FILES):
                 binaries[name] = self._folder() / str(number)
                 self._unpack(first, pieces, hasher, binaries[name])
-            if first.startswith(ELF_MAGIC):
+            if first.startswith(ELF_MAGIC) and first[_MACHINE] != _CUDA:
                 elf.append(name)
             for piece in pieces:
                 hasher.update(piece)

@@ -65,8 +65,10 @@ def _end_record(file: BinaryIO, length: int) -> tuple[int, tuple[int, int, int, 
     behind = len(tail) - at - _RECORD.size
     if behind != comment:
         raise WheelError(f"not a readable zip archive: {behind} bytes follow its end record, which says {comment}")
-    if b"PK" in tail[at + _RECORD.size :]:
-        raise WheelError("its comment holds another archive's records")
+    # uv refuses those that look like a part of an archive.
+    text = tail[at + _RECORD.size :]
+    if b"PK" in text or not (text.isascii() and text.decode().isprintable()):
+        raise WheelError("its comment holds another archive's records, or is no plain text")
     if (disk, directory_disk) != (0, 0) or here != count:
         raise WheelError("it is one of several parts of an archive")
     return first + at, (here, count, size, start)

@@ -94,9 +94,13 @@ def _entries(data: bytes, count: int) -> Iterator[_Entry]:
         fields = _CENTRAL.unpack_from(data, at)
         at += _CENTRAL.size
         lengths = fields[12:15]
-        raw, extra, _ = _split(data[at : at + sum(lengths)], lengths)
+        raw, extra, comment = _split(data[at : at + sum(lengths)], lengths)
         at += sum(lengths)
-        yield _entry(fields, raw, extra)
+        entry = _entry(fields, raw, extra)
+        if comment:
+            # uv up to 0.9.5 took it for the next entry: https://advisories.gitlab.com/pkg/pypi/uv/
+            raise WheelError(f"{entry.name!r} has a comment in the directory, which some readers take for an entry")
+        yield entry
     if at != len(data):
         raise WheelError(f"its directory has {len(data) - at} bytes more than its {count} entries")
 
@@ -124,8 +128,6 @@ def _entry(fields: tuple[int, ...], raw: bytes, data: bytes) -> _Entry:
         raise WheelError(f"{name!r}: {error.message}") from None
     if method == STORED and packed != size:
         raise WheelError(f"{name!r} is stored as it is, in {packed} bytes, and has {size}")
-    if method == STORED and flags & _BEHIND:
-        raise WheelError(f"{name!r} is stored as it is, and its size stands behind it: nothing says where it ends")
     mode = attributes >> 16
     return _Entry(
         raw=raw, name=name, flags=flags, method=method, crc=crc, packed=packed, size=size, header=header, mode=mode
