@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wheelsmith.errors import WheelError
@@ -12,13 +12,14 @@ from wheelsmith.wheel.report import CheckReport, Finding
 from wheelsmith.wheel.rules import RULES
 
 
-def check_wheel(path: Path, expected: WheelSpec | None = None) -> CheckReport:
+def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
     """Check every rule that applies.
 
     :param expected: what the plan promised; without it, all that the wheel itself claims is still proven.
+    :param declared: patterns of files that it is meant to install, though they look like another project's.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
-    with Inspection(path, expected) as wheel:
+    with Inspection(path, expected, declared) as wheel:
         return CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,12 +56,14 @@ class Inspection:
 
     :param path: of the wheel.
     :param expected: what the plan promised; None where there is no plan.
+    :param declared: patterns of files that it is meant to install, though they look like another project's.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
 
-    def __init__(self, path: Path, expected: WheelSpec | None = None) -> None:
+    def __init__(self, path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> None:
         self.path = path
         self.expected = expected
+        self.declared = declared
         self.archive = open_archive(path)
         self._unpacked: tempfile.TemporaryDirectory[str] | None = None
         try:

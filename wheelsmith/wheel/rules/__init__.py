@@ -5,11 +5,13 @@ from __future__ import annotations
 from wheelsmith.wheel.rules import (
     extension,
     gpu,
+    installs,
     metadata,
     names,
     plan,
     platform,
     purity,
+    readable,
     record,
     symbols,
     torch_requirement,
@@ -17,11 +19,13 @@ from wheelsmith.wheel.rules import (
 from wheelsmith.wheel.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
+    readable.RULE,
     record.RULE,
     names.NAME_AND_VERSION,
     names.TAGS,
     metadata.RULE,
     torch_requirement.RULE,
+    installs.RULE,
     purity.RULE,
     platform.RULE,
     extension.ARCHITECTURE,

@@ -12,7 +12,7 @@ from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import LONG_NUMBER
 from wheelsmith.wheel.rules.rule import Rule
 
-_NEWEST = "2.4"  # version of METADATA
+_NEWEST = "2.5"  # version of METADATA
 _REQUIRED: tuple[Literal["metadata_version", "name", "version"], ...] = ("metadata_version", "name", "version")
 _MOST_NAMES = 200  # of fields: the specification knows forty
 _NUMBERED = ("Version", "Requires-Python", "Metadata-Version", "Provides-Dist", "Obsoletes-Dist", "Requires-External")
@@ -38,8 +38,8 @@ def _too_much(wheel: Inspection) -> Iterator[str]:
 def _against_specification(wheel: Inspection) -> list[str]:
     raw, unread = parse_email(wheel.text(f"{wheel.info}/METADATA"))
     wrong = [f"{name} is no field of METADATA, or is there twice" for name in sorted(unread)]
-    # setuptools wrote License-File years before the version of METADATA that knows it: a header that comes early is read
-    # by everybody all the same.
+    # setuptools wrote License-File years before the version of METADATA that knows it: everybody reads a header that
+    # comes early all the same.
     newest = cast("RawMetadata", {**raw, "metadata_version": _NEWEST})
     required = cast("RawMetadata", {key: raw[key] for key in _REQUIRED if key in raw})
     return list(dict.fromkeys([*wrong, *_validated(required), *_validated(newest)]))
@@ -58,6 +58,6 @@ def _validated(raw: RawMetadata) -> list[str]:
 RULE = Rule(
     name="metadata",
     proves="METADATA keeps the core metadata specification, and its headers end for every reader at the same line",
-    leaves_open="a field that a later version of the specification brought is accepted in an earlier one, as installers do",
+    leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
     examine=_examine,
 )

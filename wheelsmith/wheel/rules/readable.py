@@ -18,8 +18,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 RULE = Rule(
     name="readable",
     proves="the file is one zip archive without gaps, prefix or second archive, whose directory and local headers say "
-    "the same; members are stored or deflated, each once, with a plain name and kind, and unpack to what is said; there "
-    "is one `.dist-info` folder with METADATA, WHEEL and RECORD; nothing in it is out of proportion",
+    "the same; members are stored or deflated, each once, with a plain name and kind, and unpack to what is said; "
+    "there is one `.dist-info` folder with METADATA, WHEEL and RECORD; nothing in it is out of proportion",
     leaves_open="links and special files are refused, though some unzippers make them",
     examine=_examine,
 )

@@ -17,6 +17,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 
 RULE = Rule(
     name="record",
-    proves="every file is what RECORD says, and RECORD lists every file",
+    proves="every file is what RECORD says, by a hash no weaker than sha256, and RECORD lists every file but its "
+    "signatures",
     examine=_examine,
 )
