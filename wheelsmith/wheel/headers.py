@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Bytes of METADATA or WHEEL. The longest of real wheels have a README with pictures inside.
 LONGEST_TEXT = 8 * 2**20
@@ -26,10 +26,12 @@ class Headers:
 
     :param fields: name in lower case → its values, in the order of the file.
     :param wrong: what one reader may see and another not.
+    :param block: the headers as they are, without the text behind them.
     """
 
     fields: dict[str, tuple[str, ...]]
     wrong: tuple[str, ...]
+    block: bytes
 
     def get(self, name: str) -> str | None:
         """Return the first value of a field, or None where there is none."""
@@ -49,7 +51,7 @@ def read_headers(data: bytes) -> Headers:
         lines = block.decode("utf-8").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
         return _unread(f"it is not UTF-8: {error.reason} at byte {error.start}")
-    return _read(lines)
+    return replace(_read(lines), block=block)
 
 
 def _read(lines: list[str]) -> Headers:
@@ -73,7 +75,7 @@ def _read(lines: list[str]) -> Headers:
     fields: dict[str, list[str]] = {}
     for name, parts in found:
         fields.setdefault(name, []).append("\n".join(parts))
-    return Headers(fields={name: tuple(values) for name, values in fields.items()}, wrong=tuple(wrong))
+    return Headers(fields={name: tuple(values) for name, values in fields.items()}, wrong=tuple(wrong), block=b"")
 
 
 def _has_control(line: str) -> bool:
@@ -83,4 +85,4 @@ def _has_control(line: str) -> bool:
 
 
 def _unread(reason: str) -> Headers:
-    return Headers(fields={}, wrong=(reason,))
+    return Headers(fields={}, wrong=(reason,), block=b"")

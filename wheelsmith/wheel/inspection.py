@@ -23,7 +23,13 @@ from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.environments import Environment, environments
 from wheelsmith.wheel.fatbin import GpuCode, read_fatbins
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
-from wheelsmith.wheel.requirements import Requirements, TorchRequirement, read_requirements, torch_requirement
+from wheelsmith.wheel.requirements import (
+    Requirements,
+    TorchRequirement,
+    read_requirements,
+    requires_python,
+    torch_requirement,
+)
 from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
 ELF_MAGIC, FATBIN_MAGIC = b"\x7fELF", b"\x50\xed\x55\xba"
@@ -177,11 +183,7 @@ class Inspection:
     @cached_property
     def environments(self) -> list[Environment]:
         """Every Python and machine that the tags and Requires-Python allow."""
-        try:
-            pythons = SpecifierSet(self.metadata.get("Requires-Python") or "")
-        except ValueError:
-            pythons = SpecifierSet()  # the rule of METADATA tells it
-        return environments(self.name.tags, pythons)
+        return environments(self.name.tags, requires_python(self.metadata.get("Requires-Python")) or SpecifierSet())
 
     @cached_property
     def torch_requirement(self) -> TorchRequirement | None:

@@ -17,7 +17,8 @@ from wheelsmith.wheel.environments import Environment
 # Characters of one line, and lines: more than any real wheel has, and little enough to take apart at leisure.
 _LONGEST = 8192
 _MOST = 5000
-_MOST_OF_TORCH = 40
+# Of what is required of torch and of Python, which is followed through every environment.
+_MOST_OF_TORCH, _LONGEST_FOLLOWED, _MOST_CLAUSES, _MOST_WAYS = 20, 1000, 50, 20
 # Python refuses to make a number of more than 4300 digits, and is slow long before.
 LONG_NUMBER = re.compile(r"\d{100}")
 _PATCHES = range(10)  # of a torch release: none has had more than three
@@ -71,6 +72,16 @@ def read_requirements(values: Sequence[str]) -> Requirements:
     return Requirements(lines=tuple(lines), wrong=tuple(wrong))
 
 
+def requires_python(value: str | None) -> SpecifierSet | None:
+    """Return what Requires-Python says; None where no installer understands it, or would want to."""
+    if len(value or "") > _LONGEST_FOLLOWED or LONG_NUMBER.search(value or ""):
+        return None
+    try:
+        return SpecifierSet(value or "")
+    except (InvalidSpecifier, ValueError):
+        return None
+
+
 def torch_requirement(
     lines: Iterable[Requirement], environments: Sequence[Environment], known: Sequence[str]
 ) -> TorchRequirement | None:
@@ -82,23 +93,17 @@ def torch_requirement(
     needs = [line for line in lines if canonicalize_name(line.name) == "torch"]
     if not needs:
         return None
-    if len(needs) > _MOST_OF_TORCH:
-        return _unknown("torch", f"there are {len(needs)} lines that require torch")
-    if any(need.url for need in needs):
-        return _unknown("torch", "torch is required from a URL: which release that is, nobody can know")
-    texts, absent, empty = dict[str, SpecifierSet](), list[str](), list[str]()
+    if why := _not_followed(needs):
+        return _unknown("torch", why)
     try:
-        for environment in environments:
-            active = [need for need in needs if need.marker is None or need.marker.evaluate(environment)]
-            if not active:
-                absent.append(_where(environment))
-                continue
-            together = SpecifierSet(",".join(dict.fromkeys(str(need.specifier) for need in active if need.specifier)))
-            texts[str(together)] = together
+        texts, absent = _ways(needs, environments)
     except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError, RecursionError) as error:
         return _unknown("torch", f"no one can say when torch is required: {str(error)[:200]}")
     if not texts:
         return None
+    if len(texts) > _MOST_WAYS or any(len(specifiers) > _MOST_CLAUSES for specifiers in texts.values()):
+        return _unknown("torch", "what is required of torch has too many clauses to follow")
+    empty = list[str]()
     releases, beyond = set[str](), dict[str, None]()
     for text, specifiers in texts.items():
         admitted, others = _admitted(specifiers, known)
@@ -113,6 +118,33 @@ def torch_requirement(
         absent=tuple(dict.fromkeys(absent)),
         wrong=tuple(empty),
     )
+
+
+def _not_followed(needs: Sequence[Requirement]) -> str | None:
+    if len(needs) > _MOST_OF_TORCH:
+        return f"there are {len(needs)} lines that require torch: more than {_MOST_OF_TORCH}"
+    if any(len(str(need)) > _LONGEST_FOLLOWED for need in needs):
+        return f"a line that requires torch is longer than {_LONGEST_FOLLOWED} characters"
+    if any(need.url for need in needs):
+        return "torch is required from a URL: which release that is, nobody can know"
+    return None
+
+
+def _ways(
+    needs: Sequence[Requirement], environments: Sequence[Environment]
+) -> tuple[dict[str, SpecifierSet], list[str]]:
+    """Return each set of clauses that holds in some environment, and the environments that need no torch."""
+    texts: dict[str, SpecifierSet] = {}
+    absent = []
+    for environment in environments:
+        active = [need for need in needs if need.marker is None or need.marker.evaluate(environment)]
+        if not active:
+            absent.append(_where(environment))
+            continue
+        clauses = dict.fromkeys(str(need.specifier) for need in active if need.specifier)
+        together = SpecifierSet(",".join(clauses))
+        texts[str(together)] = together
+    return texts, absent
 
 
 def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> tuple[set[str], list[str]]:

@@ -113,11 +113,14 @@ class Archive:
         for piece in pieces:
             if inflater.eof:
                 raise EOFError("there are bytes behind its end")
-            rest = piece
-            while rest and not inflater.eof:
+            rest, more = piece, True
+            while more and not inflater.eof:
                 # One byte more than there may be: a stream that goes on is found, and costs nothing.
-                chunk = inflater.decompress(rest, min(_CHUNK, left + 1))
+                most = min(_CHUNK, left + 1)
+                chunk = inflater.decompress(rest, most)
                 rest = inflater.unconsumed_tail
+                # It may hold back what it has read and had no room to give.
+                more = bool(rest) or len(chunk) == most
                 left -= len(chunk)
                 if left < 0:
                     raise EOFError(f"it goes on after the {member.size} bytes that the directory says")

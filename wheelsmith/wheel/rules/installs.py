@@ -14,7 +14,7 @@ from wheelsmith.wheel.installed import Installed, Scheme, entry_point_programs, 
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
-_LONGEST = 2**20  # bytes of entry_points.txt
+_LONGEST = 2**18  # bytes of entry_points.txt
 # What Python runs or reads whenever it starts (site, PEP 829), whoever imports what.
 _AT_START = (".pth", ".start")
 _CUSTOMIZE = ("sitecustomize", "usercustomize")

@@ -9,11 +9,19 @@ from packaging.metadata import Metadata, RawMetadata, parse_email
 
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
-from wheelsmith.wheel.requirements import LONG_NUMBER
+from wheelsmith.wheel.requirements import LONG_NUMBER, requires_python
 from wheelsmith.wheel.rules.rule import Rule
 
 _NEWEST = "2.5"  # version of METADATA
 _REQUIRED: tuple[Literal["metadata_version", "name", "version"], ...] = ("metadata_version", "name", "version")
+# Characters of fields that have a grammar.
+_LONGEST = {
+    "License-Expression": 1000,
+    "Description-Content-Type": 300,
+    "Name": 300,
+    "Version": 300,
+    "Provides-Extra": 300,
+}
 _MOST_NAMES = 200  # of fields: the specification knows forty
 _NUMBERED = ("Version", "Requires-Python", "Metadata-Version", "Provides-Dist", "Obsoletes-Dist", "Requires-External")
 
@@ -27,6 +35,15 @@ def _too_much(wheel: Inspection) -> Iterator[str]:
     """Find what would keep the reader of METADATA busy, or that it does not expect."""
     headers = wheel.metadata
     yield from wheel.requirements.wrong
+    try:
+        wheel.text(f"{wheel.info}/METADATA").decode("utf-8")
+    except UnicodeDecodeError as error:
+        yield f"its description is not UTF-8: {error.reason} at byte {error.start}"
+    if requires_python(headers.get("Requires-Python")) is None:
+        yield f"Requires-Python {(headers.get('Requires-Python') or '')[:60]!r} cannot be read, or followed"
+    for field, longest in _LONGEST.items():
+        if any(len(value) > longest for value in headers.get_all(field)):
+            yield f"{field} is longer than {longest} characters"
     if len(headers.fields) > _MOST_NAMES:
         yield f"it has {len(headers.fields)} kinds of headers"
     for field in _NUMBERED:
@@ -36,7 +53,8 @@ def _too_much(wheel: Inspection) -> Iterator[str]:
 
 
 def _against_specification(wheel: Inspection) -> list[str]:
-    raw, unread = parse_email(wheel.text(f"{wheel.info}/METADATA"))
+    # Without the text behind the headers, whose lines would be taken apart one by one.
+    raw, unread = parse_email(wheel.metadata.block + b"\n\n")
     wrong = [f"{name} is no field of METADATA, or is there twice" for name in sorted(unread)]
     # setuptools wrote License-File years before the version of METADATA that knows it: everybody reads a header that
     # comes early all the same.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from wheelsmith.tags import MOST_TAGS
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import LONG_NUMBER
@@ -20,7 +22,6 @@ SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 _MAJOR = 1  # of the wheel format
 _TAG = re.compile(r"[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+", re.ASCII)
 _LONGEST_TAG = 300
-_MOST_TAGS = 2000
 
 
 def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
@@ -95,14 +96,16 @@ def _format(wheel: Inspection) -> Iterator[str]:
 
 
 def _is_tag(line: str) -> bool:
-    return len(line) <= _LONGEST_TAG and bool(_TAG.fullmatch(line.strip()))
+    if len(line) > _LONGEST_TAG or not _TAG.fullmatch(line.strip()):
+        return False
+    return prod(part.count(".") + 1 for part in line.split("-")) <= MOST_TAGS
 
 
 def _expanded(lines: list[str]) -> frozenset[Tag]:
     """Return the tags of WHEEL; a line may hold several, written as a file name has them."""
     found: set[Tag] = set()
     for line in lines:
-        if len(found) <= _MOST_TAGS:
+        if len(found) <= MOST_TAGS:
             found |= parse_tag(line.strip())
     return frozenset(found)
 
