@@ -16,21 +16,23 @@ WHEEL = b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-
 POINTS = b"[console_scripts]\nrun-kernel = kernel:main\n"
 # What parsers trip over.
 PIECES = (
-    *(b"\r", b"\n", b"\r\n", b"\n\n", b" ", b"\t", b"\0", b"\x0b", b"\x1c", b"\x85", b"\xe2\x80\xa8", b"\xff", b"\xc3\xa9"),
-    *(b'"', b",", b";", b":", b"=", b"==", b"===", b"~=", b"(", b")", b"[", b"]", b"@", b"%", b"!", b"+", b"-", b".", b"*"),
-    *(b"\nName: torch", b"\nVersion: 2", b"\nRequires-Dist: ", b"\nTag: ", b"\nBuild: 1", b" torch", b"extra", b"'", b"\\"),
-    *(b"9" * 50, b"9" * 5000, b"((((", b"or ", b"and not in ", b"\xef\xbb\xbf", b"../", b"sha256=", b"md5=", b"\nFrom me"),
-)  # fmt: skip
+    *(b"\r", b"\n", b"\r\n", b"\n\n", b" ", b"\t", b"\0", b"\x0b", b"\x1c", b"\x85"),
+    *(b"\xe2\x80\xa8", b"\xff", b"\xc3\xa9", b"\xef\xbb\xbf"),
+    *(b'"', b",", b";", b":", b"=", b"==", b"===", b"~=", b"(", b")", b"[", b"]", b"@", b"%", b"!", b"+", b"-"),
+    *(b".", b"*", b"'", b"\\", b" torch", b"extra", b"or ", b"and not in ", b"../", b"sha256=", b"md5=", b"\nFrom me"),
+    *(b"\nName: torch", b"\nVersion: 2", b"\nRequires-Dist: ", b"\nTag: ", b"\nBuild: 1"),
+    *(b"9" * 50, b"9" * 5000, b"(((("),
+)
 FIELDS = ("needed", "flags", "method", "crc", "packed", "size", "attributes", "start")
 NUMBERS = (0, 1, 8, 12, 0x800, 0x801, 0xFF, 0x7FFF, 0xFFFF, 0xFFFE)
-NAMES = ("kernel-1+cu130.torch2.11-py3-none-any.whl",)
+NAME = "kernel-1+cu130.torch2.11-py3-none-any.whl"
 
 
 def spoiled_wheel(folder: Path, seed: int) -> Path:
     """Write a wheel with a few things spoiled, and give its path."""
     chance = random.Random(seed)
     texts = {"metadata": METADATA, "wheel": WHEEL, "points": POINTS, "record": None}
-    path = folder / NAMES[0]
+    path = folder / NAME
     way = chance.randrange(5)
     if way in {0, 1}:
         key = chance.choice(("metadata", "metadata", "metadata", "wheel", "points"))

@@ -20,7 +20,7 @@ from wheelsmith.wheel.rules.rule import Rule
 SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 
 _MAJOR = 1  # of the wheel format
-_TAG = re.compile(r"[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+", re.ASCII)
+_TAG = re.compile(r"\w+(\.\w+)*-\w+(\.\w+)*-\w+(\.\w+)*", re.ASCII)
 _LONGEST_TAG = 300
 
 
