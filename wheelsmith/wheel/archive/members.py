@@ -46,7 +46,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class Entry:
     """One entry of the central directory."""
 
     raw: bytes
@@ -60,17 +60,25 @@ class _Entry:
     mode: int
 
 
-def read_members(file: BinaryIO, directory: Directory, most: int) -> tuple[Member, ...]:
-    """Return every member of an archive, in the order of the central directory.
+def read_entries(file: BinaryIO, directory: Directory, most: int) -> list[Entry]:
+    """Return the entries of a central directory, in its order.
 
-    :param most: members that are read.
-    :raises WheelError: one is not what a wheel may hold, or two readers would see two things.
+    :param most: entries that are read.
+    :raises WheelError: one is not what a wheel may hold.
     """
     if directory.count > most:
         raise WheelError(f"it unpacks to more than {most} files: it says {directory.count}")
     file.seek(directory.start)
-    entries = list(_entries(file.read(directory.size), directory.count))
-    starts = _data_starts(file, entries, directory.start)
+    return list(_entries(file.read(directory.size), directory.count))
+
+
+def read_members(file: BinaryIO, entries: list[Entry], end: int) -> tuple[Member, ...]:
+    """Return the member of each entry.
+
+    :param end: where the central directory begins.
+    :raises WheelError: two readers would see two things.
+    """
+    starts = _data_starts(file, entries, end)
     return tuple(
         Member(
             name=entry.name,
@@ -86,7 +94,7 @@ def read_members(file: BinaryIO, directory: Directory, most: int) -> tuple[Membe
     )
 
 
-def _entries(data: bytes, count: int) -> Iterator[_Entry]:
+def _entries(data: bytes, count: int) -> Iterator[Entry]:
     at = 0
     for number in range(count):
         if len(data) - at < _CENTRAL.size or data[at : at + 4] != _CENTRAL_MAGIC:
@@ -112,13 +120,13 @@ def _split(data: bytes, lengths: tuple[int, ...]) -> tuple[bytes, bytes, bytes]:
     return data[:name], data[name : name + extra], data[name + extra :]
 
 
-def _entry(fields: tuple[int, ...], raw: bytes, data: bytes) -> _Entry:
+def _entry(fields: tuple[int, ...], raw: bytes, data: bytes) -> Entry:
     _, _, _, needed, _, flags, method, _, _, crc, packed, size, *_, disk, _, attributes, header = fields
     name = _name(raw, flags)
     if needed > _NEWEST or method not in {STORED, DEFLATED}:
         raise WheelError(f"{name!r} is packed by method {method} (version {needed}): a wheel's are 0 and 8")
     if flags & ~_FLAGS:
-        raise WheelError(f"{name!r} is encrypted or patched: its flags are {flags:#06x}")
+        raise WheelError(f"not a readable zip archive: {name!r} is encrypted or patched, its flags are {flags:#06x}")
     if disk not in {0, 0xFFFF}:
         raise WheelError(f"{name!r} lies in another part of the archive")
     extra = _extra(name, data, raw)
@@ -129,7 +137,7 @@ def _entry(fields: tuple[int, ...], raw: bytes, data: bytes) -> _Entry:
     if method == STORED and packed != size:
         raise WheelError(f"{name!r} is stored as it is, in {packed} bytes, and has {size}")
     mode = attributes >> 16
-    return _Entry(
+    return Entry(
         raw=raw, name=name, flags=flags, method=method, crc=crc, packed=packed, size=size, header=header, mode=mode
     )
 
@@ -139,7 +147,7 @@ def _name(raw: bytes, flags: int) -> str:
     try:
         return raw.decode("utf-8" if flags & _UTF8 else "ascii")
     except UnicodeDecodeError:
-        raise WheelError(f"it holds a file with an unsafe name: {raw!r} is neither ASCII nor marked as UTF-8") from None
+        raise WheelError(f"not a readable zip archive: the name {raw!r} is neither ASCII nor marked as UTF-8") from None
 
 
 def _extra(name: str, data: bytes, raw: bytes) -> ExtraFields:
@@ -152,7 +160,7 @@ def _extra(name: str, data: bytes, raw: bytes) -> ExtraFields:
     return extra
 
 
-def _data_starts(file: BinaryIO, entries: list[_Entry], end: int) -> dict[int, int]:
+def _data_starts(file: BinaryIO, entries: list[Entry], end: int) -> dict[int, int]:
     """Return where each member's data begins, by where its local header does.
 
     Readers of streams see local headers only: each must say what the directory says, and follow upon the last one.
@@ -165,7 +173,7 @@ def _data_starts(file: BinaryIO, entries: list[_Entry], end: int) -> dict[int, i
     return {entry.header: _local(file, entry, following) for entry, following in zip(ordered, places[1:], strict=True)}
 
 
-def _local(file: BinaryIO, entry: _Entry, following: int) -> int:
+def _local(file: BinaryIO, entry: Entry, following: int) -> int:
     """Return where a member's data begins, when its local header and all up to the next one is in order."""
     name = entry.name
     file.seek(entry.header)
@@ -195,7 +203,7 @@ def _local(file: BinaryIO, entry: _Entry, following: int) -> int:
     return start
 
 
-def _check_gap(file: BinaryIO, entry: _Entry, gap: int, *, wide: bool) -> None:
+def _check_gap(file: BinaryIO, entry: Entry, gap: int, *, wide: bool) -> None:
     """Refuse anything between a member's data and the next header but the descriptor that its flags announce."""
     name = entry.name
     if gap < 0:

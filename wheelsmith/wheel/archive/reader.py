@@ -10,10 +10,10 @@ from typing import BinaryIO, Self
 
 from wheelsmith.errors import Place, WheelError
 from wheelsmith.wheel.archive.end import find_directory
-from wheelsmith.wheel.archive.members import STORED, Member, read_members
+from wheelsmith.wheel.archive.members import STORED, Member, read_entries, read_members
 from wheelsmith.wheel.archive.safe_names import check_names
 
-MOST_MEMBERS = 100_000
+MOST_MEMBERS = 20_000
 MOST_BYTES = 8 * 2**30
 
 _GROWTH = 100
@@ -93,13 +93,15 @@ class Archive:
 
     def _read(self) -> tuple[Member, ...]:
         length = self._file.seek(0, 2)
-        members = read_members(self._file, find_directory(self._file, length), MOST_MEMBERS)
-        total = sum(member.size for member in members)
+        directory = find_directory(self._file, length)
+        entries = read_entries(self._file, directory, MOST_MEMBERS)
+        total = sum(entry.size for entry in entries)
         if total > MOST_BYTES:
             raise WheelError(f"it unpacks to more than {MOST_BYTES >> 30} GiB: {total} bytes")
         # An archive that is small only because it is made to burst; compiled code shrinks by ten at the most.
         if total > _HARMLESS and total > _GROWTH * length:
             raise WheelError(f"it unpacks to {total // length} times its size")
+        members = read_members(self._file, entries, directory.start)
         check_names(members)
         return members
 
