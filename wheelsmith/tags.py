@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -11,6 +12,8 @@ from packaging.version import Version
 
 from wheelsmith.model import Cell
 
+# Combinations of a compressed tag set; the largest of real wheels have a dozen.
+MOST_TAGS = 1000
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
@@ -32,6 +35,7 @@ class WheelName:
     :param project: the normalized name.
     :param plain: the file name without the variant label, which is all that most tools can read.
     :param label: of a variant wheel (PEP 825); None for any other.
+    :param build: the build number with what follows it, e.g. ``1`` or ``2post``; empty where there is none.
     """
 
     project: str
@@ -39,6 +43,7 @@ class WheelName:
     tags: frozenset[Tag]
     plain: str
     label: str | None
+    build: str = ""
 
 
 def read_wheel_name(filename: str) -> WheelName:
@@ -54,8 +59,13 @@ def read_wheel_name(filename: str) -> WheelName:
         if not VARIANT_LABEL.fullmatch(label) or not filename.endswith(".whl"):
             raise InvalidWheelFilename(f"{label!r} is no variant label: 0-9, a-z, '_' and '.'")
     plain = filename if label is None else "-".join(parts) + ".whl"
-    project, version, _, tags = parse_wheel_filename(plain)
-    return WheelName(project=str(project), version=version, tags=tags, plain=plain, label=label)
+    parts = plain.removesuffix(".whl").split("-")
+    if len(parts) > 3 and prod(part.count(".") + 1 for part in parts[-3:]) > MOST_TAGS:  # noqa: PLR2004  # three are tags
+        raise InvalidWheelFilename(f"it stands for more than {MOST_TAGS} tags")
+    project, version, (*build,), tags = parse_wheel_filename(plain)
+    return WheelName(
+        project=str(project), version=version, tags=tags, plain=plain, label=label, build="".join(map(str, build))
+    )
 
 
 def wheel_stem(distribution: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from command_line import run_command
 from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel, write
 from loopback_hub import Hub, serve
+from zips import wheel_entries, write_zip
 
 AXES = "axes: {torch: [2.13], cuda: [cpu]}\n"
 
@@ -324,6 +325,26 @@ def make_wheel(path: Path, files: dict[str, str], record: str = "pure-1.dist-inf
 
 WHEELS = [
     ("absent", lambda p: None, "there is no"),
+    ("empty", lambda p: p.write_bytes(b""), "not a readable zip"),
+    ("a folder", lambda p: p.mkdir(), "is a folder"),
+    ("a pipe", os.mkfifo, "not a plain file"),
+    (
+        "a name beyond ASCII",
+        lambda p: make_wheel(p, {**GOOD, "pure-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: pürë\n"}),
+        "METADATA says pürë",
+    ),
+    (
+        "a requirement beyond ASCII",
+        lambda p: make_wheel(
+            p, {**GOOD, "pure-1.dist-info/METADATA": f"{GOOD['pure-1.dist-info/METADATA']}Requires-Dist: tôrch\n"}
+        ),
+        "Requires-Dist 'tôrch' cannot be read",
+    ),
+    (
+        "a tag beyond ASCII",
+        lambda p: make_wheel(p, {**GOOD, "pure-1.dist-info/WHEEL": "Wheel-Version: 1.0\nTag: pý3-none-any\n"}),
+        "which is no tag",
+    ),
     ("not a zip", lambda p: p.write_bytes(b"hello"), "not a readable zip"),
     ("truncated", lambda p: p.write_bytes(make_wheel(p, GOOD).read_bytes()[:-40]), "not a readable zip"),
     ("no METADATA", lambda p: make_wheel(p, {"pure-1.dist-info/WHEEL": ""}), "has no pure-1.dist-info/METADATA"),
@@ -349,6 +370,13 @@ def test_wheel(spoil, message, monkeypatch, capsys, tmp_path):
     assert answer.code == 1
     assert message in answer.out
     assert "Traceback" not in answer.err
+
+
+def test_a_file_of_another_project_is_declared(monkeypatch, capsys, tmp_path):
+    path = write_zip(tmp_path / "kernel-1-py3-none-any.whl", wheel_entries({"kernel.pth": b"import kernel"}))
+    refused = run_command(monkeypatch, capsys, "check", str(path))
+    assert (refused.code, "wrong installs: it installs kernel.pth" in refused.out) == (1, True)
+    assert run_command(monkeypatch, capsys, "check", "--declare", "kernel.pth", str(path)).code == 0
 
 
 def test_a_name_that_is_no_wheels(monkeypatch, capsys, tmp_path):

@@ -24,7 +24,6 @@ from wheelsmith.variants import (
     variant_mistakes,
     variant_version,
 )
-from wheelsmith.wheel.archive import WheelContents
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.variant import variant_finding
 
@@ -207,12 +206,11 @@ def test_a_wheel_has_the_one_variant_of_its_name(data, said):
     ],
 )
 def test_a_check_compares_the_gpus_with_the_code(variant, machine_code, ptx, said):
-    files = {"k-1.dist-info/variant.json": dump_variants([variant])}
-    contents = WheelContents(filename=f"k-1-py3-none-any-{variant.label}.whl", info="k-1.dist-info", files=files)
+    filename, data = f"k-1-py3-none-any-{variant.label}.whl", dump_variants([variant])
     code = GpuCode(machine_code=frozenset(machine_code), ptx=frozenset(ptx))
-    found = variant_finding(contents, variant.label, [code])
+    found = variant_finding(data, filename, variant.label, [code])
     assert (found.ok, said is None or said in found.message) == (said is None, True)
-    assert not variant_finding(contents, "other", [code]).ok
+    assert not variant_finding(data, filename, "other", [code]).ok
 
 
 # --- in an index --------------------------------------------------------------------------------------------

@@ -20,13 +20,23 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-v", "--verbose", is_flag=True, help="Show also what is right.")
+@click.option(
+    "--declare",
+    "declared",
+    multiple=True,
+    metavar="PATH",
+    help="A file that a wheel is meant to install, though it is another project's or runs whenever Python starts: as "
+    "the finding names it, * allowed. Again for more.",
+)
 @json_option("Print every finding as JSON on stdout.")
 @click.pass_context
-def command(ctx: click.Context, *, wheels: tuple[Path, ...], verbose: bool, as_json: bool) -> None:
+def command(
+    ctx: click.Context, *, wheels: tuple[Path, ...], verbose: bool, declared: tuple[str, ...], as_json: bool
+) -> None:
     """Prove that wheels tell the truth: tags, symbols, requirements, GPU code."""
     from wheelsmith.report import make_console
 
-    reports = [_check(path) for path in wheels]
+    reports = [_check(path, declared) for path in wheels]
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "wheels": [r.to_json() for r in reports]}, indent=1))
     else:
@@ -36,12 +46,16 @@ def command(ctx: click.Context, *, wheels: tuple[Path, ...], verbose: bool, as_j
     ctx.exit(ExitCode.OK if all(report.ok for report in reports) else ExitCode.CELLS_FAILED)
 
 
-def _check(path: Path) -> CheckReport:
+def _check(path: Path, declared: tuple[str, ...]) -> CheckReport:
     """Check one wheel; one that cannot be read is a finding too, so that the others are checked."""
     try:
-        return check_wheel(path)
+        return check_wheel(path, declared=declared)
     except WheelError as error:
-        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=error.message),))
+        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=_told(error)),))
+
+
+def _told(error: WheelError) -> str:
+    return f"{error.message}; {error.remedy}" if error.remedy else error.message
 
 
 def _show(report: CheckReport, console: Console, *, verbose: bool) -> None:
@@ -49,5 +63,5 @@ def _show(report: CheckReport, console: Console, *, verbose: bool) -> None:
     console.print(visible(f"{mark} {report.wheel}"), style=style, soft_wrap=True)
     for finding in report.findings:
         if verbose or not finding.ok:
-            word = "ok  " if finding.ok else "lies"
+            word = "ok   " if finding.ok else "wrong"
             console.print(visible(f"  {word} {finding.rule}: {finding.message}"), soft_wrap=True)

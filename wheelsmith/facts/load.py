@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,6 +14,7 @@ from wheelsmith.record import Record, canonical_digest
 
 # Part of every prefix's name: raised when the way a prefix is laid out changes.
 _LAYOUT = 2
+_VERSIONED = re.compile(r"(python|pip|pydoc|idle|gcc|g\+\+)[-\d.]+t?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,25 @@ class Dependency(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownProjects:
+    """Names that many environments already have, and whose they are.
+
+    :param standard_library: import names of Python's own.
+    :param modules: import name → the projects that install it.
+    :param programs: program → the projects that install it; none for a program of the operating system.
+    """
+
+    standard_library: frozenset[str]
+    modules: dict[str, tuple[str, ...]]
+    programs: dict[str, tuple[str, ...]]
+
+    def owners_of_program(self, name: str) -> tuple[str, ...] | None:
+        """Return the projects that install a program, ``pip3.12`` as ``pip``; None where it is nobody's."""
+        plain = _VERSIONED.fullmatch(name)
+        return self.programs.get(name, self.programs.get(plain[1]) if plain else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFloor(Record):
     """The oldest NVIDIA driver that runs what any toolkit of a CUDA major made, as ``580``.
 
@@ -142,6 +163,17 @@ def dependencies() -> tuple[Dependency, ...]:
 def driver_floors() -> dict[str, DriverFloor]:
     """Give the oldest driver of each CUDA major, by the major."""
     return {item["cuda"]: DriverFloor.from_json(item) for item in _read("drivers.json")["floors"]}
+
+
+@cache
+def known_projects() -> KnownProjects:
+    """Return what belongs to well-known projects."""
+    plain = _read("projects.json")
+    return KnownProjects(
+        standard_library=frozenset(plain["standard_library"]),
+        modules={name: tuple(owners) for name, owners in plain["modules"].items()},
+        programs={name: tuple(owners) for name, owners in plain["programs"].items()},
+    )
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.report import CheckReport
+from wheelsmith.wheel.report import CheckReport, Finding
 from wheelsmith.wheel.rules import RULES
 
 
-def check_wheel(path: Path, expected: WheelSpec | None = None) -> CheckReport:
+def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
     """Check every rule that applies.
 
     :param expected: what the plan promised; without it, all that the wheel itself claims is still proven.
+    :param declared: patterns of files that it is meant to install, though they look like another project's.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
-    wheel = Inspection(path, expected)
-    return CheckReport(wheel=path.name, findings=tuple(found for rule in RULES for found in rule.findings(wheel)))
+    with Inspection(path, expected, declared) as wheel:
+        return CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
+
+
+def _findings(wheel: Inspection) -> Iterator[Finding]:
+    told: set[str] = set()
+    for rule in RULES:
+        try:
+            yield from rule.findings(wheel)
+        except WheelError as error:
+            # Several rules may ask for what cannot be read: the first one that did has said so.
+            if error.message not in told:
+                yield Finding(rule=rule.name, ok=False, message=error.message)
+            told.add(error.message)

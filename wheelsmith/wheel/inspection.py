@@ -2,54 +2,171 @@
 
 from __future__ import annotations
 
-import io
+import itertools
+import os
 import re
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Protocol, Self
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from wheelsmith.errors import WheelError
+from wheelsmith.facts import torch_releases
 from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
-from wheelsmith.wheel.archive import WheelContents, open_wheel
+from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile, read_record
 from wheelsmith.wheel.elf import Extension, read_extension
-from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
+from wheelsmith.wheel.environments import Environment, environments
+from wheelsmith.wheel.gpu import Allowance, GpuCode, GpuCodeMarks, read_gpu_code
+from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
+from wheelsmith.wheel.requirements import (
+    Requirements,
+    TorchRequirement,
+    read_requirements,
+    requires_python,
+    torch_requirement,
+)
+from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
-_FOR_A_GPU = b"\xbe\0"  # EM_CUDA, the machine of an ELF file that is a cubin
+ELF_MAGIC = b"\x7fELF"
+_MACHINE = slice(18, 20)  # of an ELF header, e_machine
+_CUDA = b"\xbe\0"  # EM_CUDA: code for a GPU, which is data to the loader
+_GPU_FILES = (".ptx", ".cubin", ".fatbin")
+_LONGEST_RECORD = 64 * 2**20
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
 # Of a variant wheel: the label says for which compute platform it is.
 _VARIANT_LOCAL = re.compile(r"torch(?:stable|(?P<torch>\d+\.\d+))")
 _COMPUTE = re.compile(r"(cu\d{3})(_.*)?")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Survey:
+    """What one pass over every file gave.
+
+    :param digests: file → its size and hash.
+    :param binaries: file → where its content lies, of those that hold machine code.
+    :param elf: which of them are ELF files for a CPU.
+    """
+
+    digests: dict[str, Digest]
+    binaries: dict[str, Path]
+    elf: tuple[str, ...]
+
+
 class Inspection:
-    """One wheel, and what it was planned to be.
+    """One wheel, and what it was planned to be. No member is held in memory; close it to remove what was unpacked.
 
     :param path: of the wheel.
     :param expected: what the plan promised; None where there is no plan.
+    :param declared: patterns of files that it is meant to install, though they look like another project's.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
 
-    def __init__(self, path: Path, expected: WheelSpec | None = None) -> None:
+    def __init__(self, path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> None:
         self.path = path
         self.expected = expected
-        self.contents: WheelContents = open_wheel(path)
-        self.name: WheelName = read_wheel_name(path.name)
+        self.declared = declared
+        self.archive = open_archive(path)
+        self._unpacked: tempfile.TemporaryDirectory[str] | None = None
+        try:
+            self.info: str = info_folder(self.archive)
+            self.name: WheelName = read_wheel_name(path.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the wheel and remove what was unpacked of it."""
+        self.archive.close()
+        if self._unpacked:
+            self._unpacked.cleanup()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file, by its path in the wheel."""
+        return tuple(self.archive.files)
+
+    @property
+    def digests(self) -> dict[str, Digest]:
+        """Size and hash of every file, by its path in the wheel; the hash is of the kind that RECORD has."""
+        return self._survey.digests
+
+    @property
+    def binaries(self) -> tuple[str, ...]:
+        """Every file that may hold machine code: ELF files, and whatever has GPU code in it or is named so."""
+        return tuple(self._survey.binaries)
+
+    @property
+    def elf_files(self) -> tuple[str, ...]:
+        """Every ELF file but cubins, which no loader takes."""
+        return self._survey.elf
+
+    def binary(self, name: str) -> BinaryIO:
+        """Open one of ``binaries``; whoever asks closes it."""
+        return self._survey.binaries[name].open("rb")
+
+    def text(self, name: str, most: int = LONGEST_TEXT) -> bytes:
+        """Return the content of a small file.
+
+        :param most: bytes that it may have.
+        :raises WheelError: it has more.
+        """
+        return self.archive.read(name, most)
+
+    @cached_property
+    def record(self) -> RecordFile:
+        """What RECORD says."""
+        return read_record(self.text(f"{self.info}/RECORD", _LONGEST_RECORD), 2 * len(self.archive.members) + 100)
+
+    @cached_property
+    def metadata(self) -> Headers:
+        """METADATA's headers."""
+        return read_headers(self.text(f"{self.info}/METADATA"))
+
+    @cached_property
+    def wheel_headers(self) -> Headers:
+        """WHEEL's headers."""
+        return read_headers(self.text(f"{self.info}/WHEEL"))
+
+    @property
+    def variant_file(self) -> bytes | None:
+        """What ``variant.json`` holds; None where there is none."""
+        name = f"{self.info}/{VARIANT_FILE}"
+        return self.text(name, LONGEST_VARIANT) if name in self.archive.members else None
 
     @cached_property
     def extensions(self) -> dict[str, Extension]:
-        """Every ELF file for a CPU, by its path in the wheel."""
-        files = self.contents.extensions.items()
-        return {name: read_extension(name, data) for name, data in files if data[18:20] != _FOR_A_GPU}
+        """Every ELF file, by its path in the wheel."""
+        found = {}
+        for name in self.elf_files:
+            with self.binary(name) as file:
+                found[name] = read_extension(name, file.read())
+        return found
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
         """The GPU code of every file that holds any, by its path in the wheel."""
         allowance = Allowance(self.path.stat().st_size)
-        files = self.contents.files.items()
-        read = {name: read_gpu_code(io.BytesIO(data), len(data), allowance) for name, data in files}
-        return {name: code for name, code in read.items() if code.present}
+        found = {}
+        for name in self.binaries:
+            with self.binary(name) as file:
+                found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), allowance)
+        return {name: code for name, code in found.items() if code.present}
 
     @property
     def compute(self) -> str | None:
@@ -67,10 +184,64 @@ class Inspection:
         return (found["torch"] or "") if found else None
 
     @cached_property
-    def torch(self) -> SpecifierSet | None:
+    def requirements(self) -> Requirements:
+        """What the wheel requires."""
+        return read_requirements(self.metadata.get_all("Requires-Dist"))
+
+    @cached_property
+    def environments(self) -> list[Environment]:
+        """Every Python and machine that the tags and Requires-Python allow."""
+        return environments(self.name.tags, requires_python(self.metadata.get("Requires-Python")) or SpecifierSet())
+
+    @cached_property
+    def torch_requirement(self) -> TorchRequirement | None:
         """What the wheel requires of torch; None where it requires no torch."""
-        for line in self.contents.metadata.get_all("Requires-Dist", []):
-            requirement = Requirement(line)
-            if requirement.name == "torch" and requirement.marker is None:
-                return requirement.specifier
-        return None
+        return torch_requirement(self.requirements.lines, self.environments, tuple(torch_releases()))
+
+    @cached_property
+    def _survey(self) -> _Survey:
+        """Read every file once, in pieces: hash it, and keep what holds machine code in a folder for this."""
+        digests, binaries, elf = {}, {}, []
+        for number, name in enumerate(self.archive.files):
+            hasher, marks = Hasher(self.record.algorithm(name)), GpuCodeMarks()
+            pieces = self.archive.chunks(name)
+            first = next(pieces, b"")
+            whole = itertools.chain((first,), pieces)
+            if first.startswith(ELF_MAGIC) or name.lower().endswith(_GPU_FILES):
+                binaries[name] = self._unpack(_seen_by(whole, hasher), number)
+            else:
+                deque(_seen_by(whole, hasher, marks), maxlen=0)
+            if marks.found:  # perhaps not before its end; such files are rare
+                binaries[name] = self._unpack(self.archive.chunks(name), number)
+            if first.startswith(ELF_MAGIC) and first[_MACHINE] != _CUDA:
+                elf.append(name)
+            digests[name] = hasher.digest()
+        return _Survey(digests=digests, binaries=binaries, elf=tuple(elf))
+
+    def _unpack(self, pieces: Iterable[bytes], number: int) -> Path:
+        target = self._folder() / str(number)
+        try:
+            with target.open("wb") as file:
+                file.writelines(pieces)
+        except OSError as error:
+            raise WheelError(
+                f"{self.path.name} cannot be unpacked to {target.parent}: {error.strerror or error}",
+                remedy="name a folder with more room in TMPDIR",
+            ) from None
+        return target
+
+    def _folder(self) -> Path:
+        if self._unpacked is None:
+            self._unpacked = tempfile.TemporaryDirectory(prefix="wheelsmith-check-")
+        return Path(self._unpacked.name)
+
+
+class _Watcher(Protocol):
+    def update(self, piece: bytes, /) -> object: ...
+
+
+def _seen_by(pieces: Iterable[bytes], *watchers: _Watcher) -> Iterator[bytes]:
+    for piece in pieces:
+        for watcher in watchers:
+            watcher.update(piece)
+        yield piece

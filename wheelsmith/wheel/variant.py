@@ -10,13 +10,16 @@ from pathlib import Path
 from wheelsmith.errors import Place, WheelError
 from wheelsmith.tags import read_wheel_name
 from wheelsmith.variants import Variant, dump_variants, load_variant, sm_values
-from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
+from wheelsmith.wheel.archive import open_wheel, record_mistakes
+from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.relabel import renamed
 from wheelsmith.wheel.repair import pack
 from wheelsmith.wheel.report import Finding, finding
 
+VARIANT_FILE = "variant.json"
+LONGEST_VARIANT = 2**20  # bytes
 _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
 
 
@@ -37,7 +40,7 @@ def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Pat
     headers = _VERSION.sub(f"Version: {version}".encode(), headers, count=1)
     stem = f"{contents.filename.partition('-')[0]}-{version}"
     made = renamed(contents, stem, headers + blank + text)
-    files = {**made.files, f"{made.info}/variant.json": dump_variants([variant])}
+    files = {**made.files, f"{made.info}/{VARIANT_FILE}": dump_variants([variant])}
     packed = pack(replace(made, files=files), work)
     wheel = packed.rename(packed.with_name(f"{packed.stem}-{variant.label}.whl"))
     _check(wheel, files, variant)
@@ -50,16 +53,20 @@ def read_variant(path: Path) -> Variant | None:
     :raises WheelError: it says nothing, or does not keep the format.
     """
     label = read_wheel_name(path.name).label
-    return variant_of(open_wheel(path), label) if label else None
+    if not label:
+        return None
+    with open_archive(path) as archive:
+        name = f"{info_folder(archive)}/{VARIANT_FILE}"
+        return variant_of(archive.read(name, LONGEST_VARIANT) if name in archive.members else None, path.name, label)
 
 
-def variant_of(contents: WheelContents, label: str) -> Variant:
-    """Give what a wheel with this label says of itself.
+def variant_of(data: bytes | None, filename: str, label: str) -> Variant:
+    """Return what a wheel with this label says of itself.
 
+    :param data: its ``variant.json``; None where there is none.
     :raises WheelError: it says nothing, or does not keep the format.
     """
-    where = Place(file=contents.filename)
-    data = contents.files.get(f"{contents.info}/variant.json")
+    where = Place(file=filename)
     if data is None:
         raise WheelError("the name has a variant label, and there is no variant.json", where=where)
     try:
@@ -68,10 +75,10 @@ def variant_of(contents: WheelContents, label: str) -> Variant:
         raise WheelError(error.message, where=where) from None
 
 
-def variant_finding(contents: WheelContents, label: str, codes: Iterable[GpuCode]) -> Finding:
+def variant_finding(data: bytes | None, filename: str, label: str, codes: Iterable[GpuCode]) -> Finding:
     """Compare the GPUs that a variant wheel names with the code that it holds."""
     try:
-        variant = variant_of(contents, label)
+        variant = variant_of(data, filename, label)
     except WheelError as error:
         return finding("variant", [error.message], "")
     code = joined(codes)
@@ -86,7 +93,7 @@ def variant_finding(contents: WheelContents, label: str, codes: Iterable[GpuCode
 def _check(wheel: Path, files: dict[str, bytes], variant: Variant) -> None:
     """Read back what was made: tools that make variants have been seen to write what others refuse."""
     contents = open_wheel(wheel)
-    record = f"{contents.info}/RECORD"
+    record, data = f"{contents.info}/RECORD", contents.files.get(f"{contents.info}/{VARIANT_FILE}")
     same = {**contents.files, record: b""} == {**files, record: b""}
-    if not same or record_mistakes(contents) or variant_of(contents, variant.label) != variant:
+    if not same or record_mistakes(contents) or variant_of(data, wheel.name, variant.label) != variant:
         raise WheelError("the variant wheel is not what was to be made", where=Place(file=wheel.name))

@@ -6,12 +6,14 @@ from wheelsmith.wheel.rules import (
     compute_platform,
     extension,
     gpu_code,
+    installs,
     machine_code,
     metadata,
     names,
     plan,
     platform,
     purity,
+    readable,
     record,
     symbols,
     toolkit,
@@ -21,11 +23,13 @@ from wheelsmith.wheel.rules import (
 from wheelsmith.wheel.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
+    readable.RULE,
     record.RULE,
     names.NAME_AND_VERSION,
     names.TAGS,
     metadata.RULE,
     torch_requirement.RULE,
+    installs.RULE,
     purity.RULE,
     platform.RULE,
     extension.ARCHITECTURE,

@@ -12,7 +12,7 @@ _SUFFIXES = (".cubin", ".fatbin", ".ptx")
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    empty = [name for name in wheel.contents.files if name.endswith(_SUFFIXES) and name not in wheel.gpu_code]
+    empty = [name for name in wheel.files if name.endswith(_SUFFIXES) and name not in wheel.gpu_code]
     if wheel.gpu_code or empty:
         wrong = [f"{name}, {mistake}" for name, code in wheel.gpu_code.items() for mistake in code.mistakes]
         wrong += [f"{name} holds no GPU code that can be read" for name in empty]

@@ -3,26 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal, cast
 
-from packaging.metadata import Metadata
+from packaging.metadata import Metadata, RawMetadata, parse_email
 
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.requirements import LONG_NUMBER, requires_python
 from wheelsmith.wheel.rules.rule import Rule
+
+_NEWEST = "2.5"  # version of METADATA
+_REQUIRED: tuple[Literal["metadata_version", "name", "version"], ...] = ("metadata_version", "name", "version")
+# Characters of fields that have a grammar.
+_LONGEST = {
+    "License-Expression": 1000,
+    "Description-Content-Type": 300,
+    "Name": 300,
+    "Version": 300,
+    "Provides-Extra": 300,
+}
+_MOST_NAMES = 200  # of fields: the specification knows forty
+_NUMBERED = ("Version", "Requires-Python", "Metadata-Version", "Provides-Dist", "Obsoletes-Dist", "Requires-External")
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    text = wheel.contents.files[f"{wheel.contents.info}/METADATA"]
-    try:
-        Metadata.from_email(text, validate=True)
-        wrong = []
-    except ExceptionGroup as group:
-        wrong = [str(error) for error in group.exceptions]
+    wrong = [*wheel.metadata.wrong, *_too_much(wheel)] or _against_specification(wheel)
     yield finding("metadata", wrong, "METADATA keeps the core metadata specification")
+
+
+def _too_much(wheel: Inspection) -> Iterator[str]:
+    """Find what would keep the reader of METADATA busy, or that it does not expect."""
+    headers = wheel.metadata
+    yield from wheel.requirements.wrong
+    try:
+        wheel.text(f"{wheel.info}/METADATA").decode("utf-8")
+    except UnicodeDecodeError as error:
+        yield f"its description is not UTF-8: {error.reason} at byte {error.start}"
+    if requires_python(headers.get("Requires-Python")) is None:
+        yield f"Requires-Python {(headers.get('Requires-Python') or '')[:60]!r} cannot be read, or followed"
+    for field, longest in _LONGEST.items():
+        if any(len(value) > longest for value in headers.get_all(field)):
+            yield f"{field} is longer than {longest} characters"
+    if len(headers.fields) > _MOST_NAMES:
+        yield f"it has {len(headers.fields)} kinds of headers"
+    for field in _NUMBERED:
+        for value in headers.get_all(field):
+            if LONG_NUMBER.search(value):
+                yield f"{field} {value[:60]!r}… has a number of 100 digits"
+
+
+def _against_specification(wheel: Inspection) -> list[str]:
+    # Without the text behind the headers, whose lines would be taken apart one by one.
+    raw, unread = parse_email(wheel.metadata.block + b"\n\n")
+    wrong = [f"{name} is no field of METADATA, or is there twice" for name in sorted(unread)]
+    # setuptools wrote License-File years before the version of METADATA that knows it: everybody reads a header that
+    # comes early all the same.
+    newest = cast("RawMetadata", {**raw, "metadata_version": _NEWEST})
+    required = cast("RawMetadata", {key: raw[key] for key in _REQUIRED if key in raw})
+    return list(dict.fromkeys([*wrong, *_validated(required), *_validated(newest)]))
+
+
+def _validated(raw: RawMetadata) -> list[str]:
+    try:
+        Metadata.from_raw(raw, validate=True)
+    except ExceptionGroup as group:
+        return [" ".join(str(error).split())[:300] for error in group.exceptions]
+    except (ValueError, RecursionError) as error:
+        return [f"it cannot be read: {str(error)[:200]}"]
+    return []
 
 
 RULE = Rule(
     name="metadata",
-    proves="METADATA keeps the core metadata specification",
+    proves="METADATA keeps the core metadata specification, and its headers end for every reader at the same line",
+    leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
     examine=_examine,
 )

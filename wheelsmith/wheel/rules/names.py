@@ -1,40 +1,130 @@
-"""File name, METADATA and WHEEL say the same."""
+"""File name, folders, METADATA and WHEEL say the same."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from math import prod
 
+from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
+from wheelsmith.tags import MOST_TAGS
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.requirements import LONG_NUMBER
 from wheelsmith.wheel.rules.rule import Rule
+
+# Subfolders of .data that pip and uv know; they refuse a wheel with another one.
+SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
+
+_MAJOR = 1  # of the wheel format
+_TAG = re.compile(r"\w+(\.\w+)*-\w+(\.\w+)*-\w+(\.\w+)*", re.ASCII)
+_LONGEST_TAG = 300
 
 
 def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
-    name, version, metadata = wheel.name.project, wheel.name.version, wheel.contents.metadata
-    wrong = []
-    if canonicalize_name(metadata.get("Name", "")) != name:
-        wrong.append(f"METADATA says {metadata.get('Name')}, the file name {name}")
-    if metadata.get("Version") != str(version):
-        wrong.append(f"METADATA says version {metadata.get('Version')}, the file name {version}")
-    yield finding("name-and-version", wrong, f"{name} {version} in file name and METADATA")
+    name, version = wheel.name.project, wheel.name.version
+    counts = {field: len(wheel.metadata.get_all(field)) for field in ("Name", "Version")}
+    wrong = [f"METADATA has {count} lines for {field}" for field, count in counts.items() if count != 1]
+    said, number = wheel.metadata.get("Name"), wheel.metadata.get("Version")
+    if said is not None and canonicalize_name(said) != name:
+        wrong.append(f"METADATA says {said[:100]}, the file name {name}")
+    if number is not None and not _same_version(number, version):
+        wrong.append(f"METADATA says version {number[:100]}, the file name {version}")
+    stem = wheel.info.removesuffix(".dist-info")
+    folder, _, folder_version = stem.rpartition("-")
+    if canonicalize_name(folder) != name or not _same_version(folder_version, version):
+        wrong.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
+    wrong += _data_folders(wheel, stem)
+    yield finding("name-and-version", wrong, f"{name} {version} in file name, {wheel.info} and METADATA")
+
+
+def _data_folders(wheel: Inspection, stem: str) -> Iterator[str]:
+    """Find what pip would unpack elsewhere, and uv as a package or not at all."""
+    tops: dict[str, set[str]] = {}
+    for name in wheel.files:
+        top, _, rest = name.partition("/")
+        if top.lower().endswith(".data") and rest:
+            tops.setdefault(top, set()).add(rest.partition("/")[0] if "/" in rest else f"{rest} (a file)")
+    for top, kinds in sorted(tops.items()):
+        if top != f"{stem}.data":
+            yield f"the folder {top} is not {stem}.data: installers disagree on what it is"
+        if unknown := sorted(kinds - set(SCHEMES)):
+            yield f"{top} holds {unknown[0]}, which installers do not know"
+
+
+def _same_version(text: str, version: Version) -> bool:
+    """Say whether a version is the same one, in whatever legal way it is written: 2024.01.02 is 2024.1.2."""
+    try:
+        return not LONG_NUMBER.search(text) and Version(text) == version
+    except (InvalidVersion, ValueError):
+        return False
 
 
 def _tags(wheel: Inspection) -> Iterator[Finding]:
-    written = {line.strip() for line in wheel.contents.wheel.get_all("Tag", [])}
-    claimed = {str(tag) for tag in wheel.name.tags}
-    wrong = [f"WHEEL says {', '.join(sorted(written))}, the file name {', '.join(sorted(claimed))}"]
-    yield finding("tags", wrong if written != claimed else [], f"{', '.join(sorted(claimed))} in file name and WHEEL")
+    headers = wheel.wheel_headers
+    wrong = [f"WHEEL: {reason}" for reason in headers.wrong]
+    lines = headers.get_all("Tag")
+    wrong += [f"WHEEL says {line[:60]!r}, which is no tag" for line in lines if not _is_tag(line)]
+    written = _expanded([line for line in lines if _is_tag(line)])
+    claimed = wheel.name.tags
+    if written != claimed:
+        said = _told(written) or "nothing"
+        wrong.append(f"WHEEL says {said}, the file name {_told(claimed)}")
+    wrong += _format(wheel)
+    if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
+        wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
+    yield finding("tags", wrong, f"{_told(claimed)} in file name and WHEEL")
+
+
+def _format(wheel: Inspection) -> Iterator[str]:
+    """Compare what WHEEL says besides tags: pip refuses another format, and puts files where purity says."""
+    headers = wheel.wheel_headers
+    for field in ("Wheel-Version", "Root-Is-Purelib", "Build"):
+        if len(headers.get_all(field)) > 1:
+            yield f"WHEEL has {len(headers.get_all(field))} lines for {field}"
+    said = (headers.get("Wheel-Version") or "").strip()
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,4})*", said, re.ASCII) or int(said.split(".")[0]) != _MAJOR:
+        yield f"WHEEL says Wheel-Version {said[:40]!r}: installers know {_MAJOR}.0"
+    if (pure := headers.get("Root-Is-Purelib")) is None or pure.strip().lower() not in {"true", "false"}:
+        yield f"WHEEL says Root-Is-Purelib {'nothing' if pure is None else repr(pure[:40])}: it is true or false"
+    build = (headers.get("Build") or "").strip()
+    if build != wheel.name.build:
+        yield f"WHEEL says build {build[:40]!r}, the file name {wheel.name.build!r}"
+
+
+def _is_tag(line: str) -> bool:
+    if len(line) > _LONGEST_TAG or not _TAG.fullmatch(line.strip()):
+        return False
+    return prod(part.count(".") + 1 for part in line.split("-")) <= MOST_TAGS
+
+
+def _expanded(lines: list[str]) -> frozenset[Tag]:
+    """Return the tags of WHEEL; a line may hold several, written as a file name has them."""
+    found: set[Tag] = set()
+    for line in lines:
+        if len(found) <= MOST_TAGS:
+            found |= parse_tag(line.strip())
+    return frozenset(found)
+
+
+def _told(tags: frozenset[Tag]) -> str:
+    names = sorted(map(str, tags))
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")  # noqa: PLR2004  # a line
 
 
 NAME_AND_VERSION = Rule(
     name="name-and-version",
-    proves="METADATA and the file name agree",
+    proves="METADATA, the `.dist-info` folder, the `.data` folder and the file name agree on name and version, each "
+    "said once; `.data` holds only what installers know",
     examine=_name_and_version,
 )
 TAGS = Rule(
     name="tags",
-    proves="WHEEL and the file name agree",
+    proves="WHEEL and the file name agree on every tag and on the build number; the format is one that installers "
+    "read; Requires-Python admits a Python that the tags name",
+    in_the_wild="sgl-kernel 0.3.21: WHEEL says `cp310-abi3-linux_x86_64`, the file name `manylinux2014_x86_64`",
     examine=_tags,
 )

@@ -18,9 +18,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
-    contents = wheel.contents
     if spec.metadata is not None:
-        same = contents.files[f"{contents.info}/METADATA"] == spec.metadata.encode()
+        same = wheel.text(f"{wheel.info}/METADATA") == spec.metadata.encode()
         yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
     name, version, tags = wheel.name.project, wheel.name.version, wheel.name.tags
     planned = (canonicalize_name(spec.distribution), spec.version)

@@ -11,17 +11,29 @@ from wheelsmith.wheel.rules.rule import Rule
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     platforms = {tag.platform for tag in wheel.name.tags}
-    extensions = wheel.extensions
+    compiled = wheel.elf_files
     wrong = []
-    if platforms == {"any"} and extensions:
-        wrong.append(f"a wheel for any platform holds {next(iter(extensions))}")
-    if "any" not in platforms and not extensions:
-        wrong.append(f"a wheel for {', '.join(platforms)} holds nothing that is compiled")
-    yield finding("purity", wrong, f"{len(extensions)} compiled files for platform {', '.join(sorted(platforms))}")
+    if "any" in platforms and compiled:
+        wrong.append(f"a wheel for any platform holds {compiled[0]}")
+    if any("linux" in platform for platform in platforms) and not wheel.binaries:
+        wrong.append(f"a wheel for {', '.join(sorted(platforms))} holds nothing that is compiled")
+    pure = (wheel.wheel_headers.get("Root-Is-Purelib") or "").strip().lower()
+    # https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+    if pure == "true" and compiled:
+        wrong.append(
+            f"WHEEL says Root-Is-Purelib: true, and {compiled[0]} is compiled: where platlib is a folder of its own "
+            "(lib64), it comes into the wrong one"
+        )
+    if pure == "false" and platforms == {"any"}:
+        wrong.append("WHEEL says Root-Is-Purelib: false, and the tag says that it is for any platform")
+    yield finding("purity", wrong, f"{len(compiled)} compiled files for platform {', '.join(sorted(platforms))}")
 
 
 RULE = Rule(
     name="purity",
-    proves="a wheel for any platform holds nothing compiled, and the other way round",
+    proves="a wheel for any platform holds nothing compiled for a CPU, one for Linux does, and WHEEL's Root-Is-Purelib "
+    "says the same",
+    leaves_open="programs for Windows and macOS are not looked for",
+    in_the_wild="nvidia-cublas 13.10.0.20: `Root-Is-Purelib: true` beside three shared libraries",
     examine=_examine,
 )

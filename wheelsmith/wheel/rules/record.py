@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wheelsmith.wheel.archive import record_mistakes
+from wheelsmith.wheel.archive.record import compare_record
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    contents = wheel.contents
-    yield finding("record", record_mistakes(contents), f"{len(contents.files)} files are what RECORD says")
+    wrong = compare_record(wheel.record, wheel.info, wheel.digests)
+    yield finding("record", wrong, f"{len(wheel.files)} files are what RECORD says")
 
 
 RULE = Rule(
     name="record",
-    proves="every file is what RECORD says, and RECORD lists every file",
+    proves="every file is what RECORD says, by a hash no weaker than sha256, and RECORD lists every file but its "
+    "signatures",
     examine=_examine,
 )

