@@ -66,10 +66,13 @@ def summarize(reporter: pytest.TerminalReporter) -> None:
     for report in reporter.stats.get("skipped", ()):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         wanting[reason.removeprefix("Skipped: ")][report.nodeid.partition("::")[0]] += 1
-    if proved:
+    said = {file: words for file in sorted(proved) if (words := _first_line(ROOT / file))}
+    if said:
         reporter.section("proved")
-        for file, count in sorted(proved.items()):
-            reporter.write_line(f"{count:5} {file}: {_first_line(ROOT / file)}")
+        for file, words in said.items():
+            reporter.write_line(f"{proved[file]:5} {words}")
+        if rest := proved.total() - sum(proved[file] for file in said):
+            reporter.write_line(f"{rest:5} tests of parts")
     if wanting:
         reporter.section("skipped")
         for reason, files in sorted(wanting.items()):
