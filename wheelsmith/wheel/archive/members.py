@@ -134,8 +134,6 @@ def _entry(fields: tuple[int, ...], raw: bytes, data: bytes) -> Entry:
         size, packed, header = true_values(extra, size, packed, header)
     except WheelError as error:
         raise WheelError(f"{name!r}: {error.message}") from None
-    if method == STORED and packed != size:
-        raise WheelError(f"{name!r} is stored as it is, in {packed} bytes, and has {size}")
     mode = attributes >> 16
     return Entry(
         raw=raw, name=name, flags=flags, method=method, crc=crc, packed=packed, size=size, header=header, mode=mode
@@ -176,6 +174,8 @@ def _data_starts(file: BinaryIO, entries: list[Entry], end: int) -> dict[int, in
 def _local(file: BinaryIO, entry: Entry, following: int) -> int:
     """Return where a member's data begins, when its local header and all up to the next one is in order."""
     name = entry.name
+    if entry.method == STORED and entry.packed != entry.size:
+        raise WheelError(f"{name!r} is stored as it is, in {entry.packed} bytes, and has {entry.size}")
     file.seek(entry.header)
     head = file.read(_LOCAL.size)
     if len(head) < _LOCAL.size or head[:4] != _LOCAL_MAGIC:
