@@ -1,5 +1,6 @@
 """What we read of a binary's GPU code against what NVIDIA's own cuobjdump says."""
 
+import io
 import re
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def test_the_same_is_read(codes, cuda, cuobjdump, tmp_path):
     flags = [f"-gencode=arch=compute_{c.split(':')[0]},code={c.split(':')[1]}" for c in codes]
     nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
     subprocess.run(nvcc, check=True)
-    code = read_fatbins(read_extension("k.so", library.read_bytes()).fatbins)
+    code = read_fatbins(read_extension("k.so", io.BytesIO(library.read_bytes())).fatbins)
     listing = "".join(
         subprocess.run([cuobjdump, option, library], check=True, capture_output=True, text=True).stdout
         for option in ("--list-elf", "--list-ptx")
@@ -86,7 +87,7 @@ def test_compressed_code_is_read(mode, cuda, cuobjdump, tmp_path):
     flags = ["-gencode=arch=compute_80,code=sm_80", f"-compress-mode={mode}", "-Xfatbin=-compress-all"]
     nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
     subprocess.run(nvcc, check=True)
-    code = read_fatbins(read_extension("k.so", library.read_bytes()).fatbins)
+    code = read_fatbins(read_extension("k.so", io.BytesIO(library.read_bytes())).fatbins)
     assert code.assemblers == toolkits(cuobjdump, library) == {"13.0"}
 
 

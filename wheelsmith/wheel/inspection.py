@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from wheelsmith.errors import WheelError
+from wheelsmith.facts import torch_releases
 from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
 from wheelsmith.wheel.archive import WheelContents, open_wheel
-from wheelsmith.wheel.elf import Extension, read_extension
+from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
 from wheelsmith.wheel.fatbin import GpuCode, read_fatbins
+from wheelsmith.wheel.providers import Providers
 
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
 # Of a variant wheel: the label says for which compute platform it is.
@@ -37,8 +42,47 @@ class Inspection:
 
     @cached_property
     def extensions(self) -> dict[str, Extension]:
-        """Every ELF file, by its path in the wheel."""
-        return {name: read_extension(name, data) for name, data in self.contents.extensions.items()}
+        """Every ELF file for a CPU that a loader takes, by its path in the wheel."""
+        return {name: read for name, read in self._elf_files.items() if isinstance(read, Extension)}
+
+    @cached_property
+    def broken_extensions(self) -> dict[str, str]:
+        """What is wrong with each ELF file for a CPU that no loader takes, by its path in the wheel."""
+        return {name: read for name, read in self._elf_files.items() if isinstance(read, str)}
+
+    @cached_property
+    def providers(self) -> Providers:
+        """Who brings the libraries and symbols that the ELF files need."""
+        platforms = frozenset(tag.platform for tag in self.name.tags)
+        return Providers(self.extensions, platforms, self.compute, self._torch_releases)
+
+    def python_sources(self) -> Iterator[tuple[str, bytes]]:
+        """Read every Python file, by its path in the wheel."""
+        yield from ((name, data) for name, data in self.contents.files.items() if name.endswith(".py"))
+
+    @cached_property
+    def loads_for_all(self) -> bool:
+        """Whether Python code of the wheel loads libraries so that all see their symbols."""
+        return any(b"RTLD_GLOBAL" in source for _, source in self.python_sources())
+
+    @property
+    def _torch_releases(self) -> tuple[str, ...] | None:
+        if self.torch is None:
+            return None
+        # A release is named by two numbers, and its patches export the same.
+        patches = range(10)
+        return tuple(r for r in torch_releases() if any(self.torch.contains(f"{r}.{n}") for n in patches))
+
+    @cached_property
+    def _elf_files(self) -> dict[str, Extension | str]:
+        read: dict[str, Extension | str] = {}
+        for name, data in self.contents.extensions.items():
+            if is_for_the_cpu(data):
+                try:
+                    read[name] = read_extension(name, io.BytesIO(data))
+                except WheelError as error:
+                    read[name] = error.message
+        return read
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
