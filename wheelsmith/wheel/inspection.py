@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -56,14 +57,25 @@ class Inspection:
         platforms = frozenset(tag.platform for tag in self.name.tags)
         return Providers(self.extensions, platforms, self.compute, self._torch_releases)
 
-    def python_sources(self) -> Iterator[tuple[str, bytes]]:
-        """Read every Python file, by its path in the wheel."""
-        yield from ((name, data) for name, data in self.contents.files.items() if name.endswith(".py"))
+    def binary(self, name: str) -> BinaryIO:
+        """Open one of the ELF files; whoever asks closes it."""
+        return io.BytesIO(self.contents.extensions[name])
+
+    def python_sources(self, *words: bytes) -> Iterator[tuple[str, bytes]]:
+        """Read every Python file that has one of these words, by its path in the wheel."""
+        for name, data in self.contents.files.items():
+            if name.endswith(".py") and any(word in data for word in words):
+                yield name, data
+
+    @cached_property
+    def loads_libraries(self) -> bool:
+        """Whether Python code of the wheel loads libraries by itself."""
+        return any(True for _ in self.python_sources(b"CDLL", b"LoadLibrary", b"load_library", b"dlopen"))
 
     @cached_property
     def loads_for_all(self) -> bool:
         """Whether Python code of the wheel loads libraries so that all see their symbols."""
-        return any(b"RTLD_GLOBAL" in source for _, source in self.python_sources())
+        return any(True for _ in self.python_sources(b"RTLD_GLOBAL"))
 
     @property
     def _torch_releases(self) -> tuple[str, ...] | None:

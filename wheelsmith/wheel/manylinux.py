@@ -31,6 +31,8 @@ class Policy:
     def allows(self, versions: Iterable[str], arch: str) -> bool:
         """Say whether every such machine has these versions of symbols; of other families nothing is promised."""
         known = self.versions[arch]
+        if not known:
+            return False  # there was no such platform for this architecture
         parted = (version.partition("_") for version in versions)
         return all(number in known[family] for family, _, number in parted if family in known)
 

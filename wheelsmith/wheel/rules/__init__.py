@@ -16,6 +16,7 @@ from wheelsmith.wheel.rules import (
     record,
     suffix,
     symbols,
+    torch_ops,
     torch_requirement,
 )
 from wheelsmith.wheel.rules.rule import Rule
@@ -37,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     python_symbols.RELEASE,
     gpu.COMPUTE_PLATFORM,
     symbols.RULE,
+    torch_ops.RULE,
     gpu.VARIANT,
     plan.RULE,
     gpu.PLANNED,

@@ -33,8 +33,8 @@ ARCHITECTURE = Rule(
 )
 SEARCH_PATH = Rule(
     name="search-path",
-    proves="every entry of RPATH and RUNPATH begins with `$ORIGIN` and stays inside of what pip installs into: no path of "
-    "the machine that built it, none relative to the working directory",
+    proves="every entry of RPATH and RUNPATH begins with `$ORIGIN` and stays inside of what pip installs into: no path "
+    "of the machine that built it, none relative to the working directory",
     leaves_open="which other project's libraries lie in such a folder",
     in_the_wild="torchvision 0.29.2: a RUNPATH of the machine that built it",
     examine=_search_path,

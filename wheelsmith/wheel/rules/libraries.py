@@ -15,11 +15,21 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         strangers: dict[str, list[str]] = {}
         for library in extension.needed:
-            if why := _without(providers, name, extension.arch, library):
+            why = _out_of_reach(wheel, name, library) or _without(providers, name, extension.arch, library)
+            if why:
                 strangers.setdefault(why, []).append(library)
         wrong = [f"{name} needs {', '.join(found)}: {why}" for why, found in strangers.items()]
         brought = sorted(lib for lib in extension.needed if not providers.is_platforms(extension.arch, lib))
         yield finding("libraries", wrong, f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
+
+
+def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
+    """Return why the loader does not find a library of the wheel; None where it does, or Python code may load it."""
+    own = wheel.providers.own
+    place = own.anywhere(library)
+    if place is None or own.found(name, library) or wheel.loads_libraries:
+        return None
+    return f"in the wheel as {place}, where the loader does not look"
 
 
 def _without(providers: Providers, name: str, arch: str, library: str) -> str | None:
@@ -35,9 +45,9 @@ def _without(providers: Providers, name: str, arch: str, library: str) -> str | 
 
 RULE = Rule(
     name="libraries",
-    proves="every library in DT_NEEDED is the wheel's own, one that the tag's platform must have, one that the required "
-    "torch releases have, or one of CUDA's of the version's major release, each by its exact name",
-    leaves_open="that what the wheel's Python code loads first, it does load: a library of the wheel that is on no search "
-    "path is believed to be loaded before; that a CUDA library which torch does not load itself is loaded before",
+    proves="every library in DT_NEEDED is the wheel's own, one that the tag's platform must have, one that the "
+    "required torch releases have, or one of CUDA's of the version's major release, each by its exact name",
+    leaves_open="where Python code of the wheel loads libraries (ctypes, torch.ops.load_library), whether it loads "
+    "what is on no search path; whether a CUDA library that torch does not load itself is loaded before",
     examine=_examine,
 )

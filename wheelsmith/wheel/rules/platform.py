@@ -80,8 +80,8 @@ def _blacklisted(extension: Extension, tag: str) -> Iterator[tuple[str, list[str
 
 RULE = Rule(
     name="platform-tag",
-    proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the policies "
-    "that auditwheel publishes; a symbol without a version counts as the version in which its library has it",
+    proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
+    "policies that auditwheel publishes; a symbol without a version counts as the version in which its library has it",
     leaves_open="which instructions of the processor are used",
     examine=_examine,
 )

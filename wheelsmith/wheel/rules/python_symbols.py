@@ -67,8 +67,8 @@ ABI3 = Rule(
 )
 RELEASE = Rule(
     name="python-symbols",
-    proves="every symbol that is named as CPython's is exported by the CPython that the tag names; where the tag names none, "
-    "it is in the stable ABI; a weak one is exported by some CPython at least",
+    proves="every symbol that is named as CPython's is exported by the CPython that the tag names; where the tag names "
+    "none, it is in the stable ABI; a weak one is exported by some CPython at least",
     leaves_open="free-threaded Pythons, and releases that are not known",
     examine=_release,
 )

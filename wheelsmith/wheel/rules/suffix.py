@@ -58,9 +58,9 @@ def mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
 
 RULE = Rule(
     name="suffix",
-    proves="every Python that the tag names looks for the extension's file name: no `.cpython-310-…` in an abi3 wheel, "
-    "no `.cpython-312-…` in a cp311 wheel, no other machine's",
+    proves="every Python that the tag names looks for the extension's file name: no `.cpython-310-…` in an abi3 "
+    "wheel, no `.cpython-312-…` in a cp311 wheel, no other machine's",
     leaves_open="whether the file initialises the module that its name says",
-    in_the_wild="torchao 0.18.0: `_C_mxfp8.cpython-310-x86_64-linux-gnu.so` in a cp310-abi3 wheel; no other Python finds it",
+    in_the_wild="torchao 0.18.0: `_C_mxfp8.cpython-310-x86_64-linux-gnu.so` in a cp310-abi3 wheel",
     examine=_examine,
 )

@@ -84,10 +84,10 @@ def _weak(name: str, reference: Reference) -> str | None:
 RULE = Rule(
     name="symbols",
     proves="every symbol, with its version, is exported by a library that the file needs, directly or not: the wheel's "
-    "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol may "
-    "be absent, unless it is torch's or has a version",
+    "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol "
+    "may be absent, unless it is torch's or has a version",
     leaves_open="what the symbols do. CUDA's are those of its newest release of the same major number; those of a "
-    "platform's library without versions are today's; musl's are not known; where Python code loads libraries for all to "
-    "see (RTLD_GLOBAL), CUDA's and the wheel's own are believed to be among them",
+    "platform's library without versions are today's; musl's are not known; where Python code loads libraries for all "
+    "to see (RTLD_GLOBAL), CUDA's and the wheel's own are believed to be among them",
     examine=_examine,
 )
