@@ -126,9 +126,6 @@ def toolkit(compute, *entries):
     extension = Extension(
         arch="x86_64",
         needed=(f"libcudart.so.{compute[2:4]}",),
-        search_paths=(),
-        undefined={},
-        exported=frozenset(),
         fatbins=section,
     )
     return {f.rule: f for f in gpu_findings("k.so", extension, read_fatbins(section), compute)}["toolkit"]

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from wheelsmith.errors import WheelError
 from wheelsmith.facts import torch_releases
@@ -55,7 +56,7 @@ class Inspection:
     def providers(self) -> Providers:
         """Who brings the libraries and symbols that the ELF files need."""
         platforms = frozenset(tag.platform for tag in self.name.tags)
-        return Providers(self.extensions, platforms, self.compute, self._torch_releases)
+        return Providers(self.extensions, platforms, self.compute, self._torch_releases, self._projects)
 
     def binary(self, name: str) -> BinaryIO:
         """Open one of the ELF files; whoever asks closes it."""
@@ -76,6 +77,11 @@ class Inspection:
     def loads_for_all(self) -> bool:
         """Whether Python code of the wheel loads libraries so that all see their symbols."""
         return any(True for _ in self.python_sources(b"RTLD_GLOBAL"))
+
+    @property
+    def _projects(self) -> frozenset[str]:
+        lines = self.contents.metadata.get_all("Requires-Dist", [])
+        return frozenset(canonicalize_name(Requirement(line).name) for line in lines)
 
     @property
     def _torch_releases(self) -> tuple[str, ...] | None:

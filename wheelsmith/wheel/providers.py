@@ -11,6 +11,8 @@ from wheelsmith.wheel.installed import OwnLibraries
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
 
+# Libraries that another project brings, which loads them when it is imported.
+_PROJECTS = {"libtvm_ffi.so": "apache-tvm-ffi"}
 _CUDA_MAJORS = (11, 12, 13)
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 # What Python itself is linked with on every Linux, and what any of it needs.
@@ -61,6 +63,7 @@ class Providers:
     :param compute: ``cpu``, ``cu130``, or None where the version does not say.
     :param torch: the known torch releases, as ``2.11``, beside which the wheel may be installed; None where it does not
         require torch.
+    :param projects: every project that it requires, by its normalized name.
     """
 
     def __init__(
@@ -69,10 +72,12 @@ class Providers:
         platforms: frozenset[str],
         compute: str | None,
         torch: tuple[str, ...] | None,
+        projects: frozenset[str] = frozenset(),
     ) -> None:
         self.extensions = extensions
         self.compute = compute
         self.torch = torch
+        self._projects = projects
         self._platforms = platforms
 
     @cached_property
@@ -83,6 +88,10 @@ class Providers:
     def is_platforms(self, arch: str, library: str) -> bool:
         """Say whether every machine that the platform tags name has a library."""
         return library == _LOADERS.get(arch) or library in self._platform_libraries
+
+    def is_a_projects(self, library: str) -> bool:
+        """Say whether a project that the wheel requires brings a library; what it exports is not known."""
+        return _PROJECTS.get(library) in self._projects
 
     def without_torch(self, arch: str, library: str) -> str | None:
         """Return why torch does not bring one of its libraries; None where it does."""
@@ -115,11 +124,13 @@ class Providers:
                 whole.widen(self._scope_of(other))
         return whole
 
-    def widest(self, arch: str) -> Scope:
-        """Return where the loader looks once Python code has loaded everything for all to see (RTLD_GLOBAL)."""
-        tables = [found for major in self._majors if (found := cuda_exports(major))]
-        own = {path for path, extension in self.extensions.items() if extension.arch == arch}
-        return Scope(own=own, others={library for table in tables for library in table.symbols})
+    def loaded_for_all(self, *, cuda: bool) -> Scope:
+        """Return where the loader looks once all that can be loaded is loaded for all to see (RTLD_GLOBAL).
+
+        :param cuda: whether CUDA's libraries are, and not the wheel's own alone.
+        """
+        tables = [found for major in self._majors if cuda and (found := cuda_exports(major))]
+        return Scope(own=set(self.extensions), others={library for table in tables for library in table.symbols})
 
     def offers(self, scope: Scope, arch: str, reference: Reference) -> bool:
         """Say whether the wheel, the platform or CUDA has a symbol where the loader looks for it."""

@@ -36,6 +36,8 @@ def _without(providers: Providers, name: str, arch: str, library: str) -> str | 
     """Return why nothing brings a library to a file; None where something does."""
     if not library or providers.own.provider(name, library) or providers.is_platforms(arch, library):
         return None
+    if providers.is_a_projects(library):
+        return None
     if library in torch_names(arch):
         return providers.without_torch(arch, library)
     if cuda_releases(library):

@@ -34,14 +34,19 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     free = [r for r in extension.references if not r.name.startswith(pythons) and not providers.offers(scope, arch, r)]
     torchs = {r.name for r in free if scope.torch and not _lacking(providers, scope, arch, r.name)}
     absent = [r for r in free if r.name not in torchs]
-    if absent and wheel.loads_for_all:
-        widest = providers.widest(arch)
-        absent = [r for r in absent if not providers.offers(widest, arch, r)]
+    if absent and (wheel.loads_for_all or _machine_code_loads(wheel)):
+        loaded = providers.loaded_for_all(cuda=wheel.loads_for_all)
+        absent = [r for r in absent if not providers.offers(loaded, arch, r)]
     if absent and scope.unknown:
         return finding("symbols", [], f"{name}: {len(absent)} symbols are left to {', '.join(sorted(scope.unknown))}")
     wrong = [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
     return finding("symbols", wrong, f"{name}: {len(extension.references)} symbols{beside}")
+
+
+def _machine_code_loads(wheel: Inspection) -> bool:
+    """Say whether any machine code of the wheel can load libraries, for all to see."""
+    return any(r.name == "dlopen" for extension in wheel.extensions.values() for r in extension.references)
 
 
 def _lacking(providers: Providers, scope: Scope, arch: str, symbol: str) -> list[str]:
@@ -88,6 +93,7 @@ RULE = Rule(
     "may be absent, unless it is torch's or has a version",
     leaves_open="what the symbols do. CUDA's are those of its newest release of the same major number; those of a "
     "platform's library without versions are today's; musl's are not known; where Python code loads libraries for all "
-    "to see (RTLD_GLOBAL), CUDA's and the wheel's own are believed to be among them",
+    "to see (RTLD_GLOBAL), CUDA's and the wheel's own are believed to be among them, and where machine "
+    "code calls dlopen, the wheel's own",
     examine=_examine,
 )
