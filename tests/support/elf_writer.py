@@ -151,14 +151,11 @@ class _Layout:
     def __init__(self, elf: Elf) -> None:
         self.elf = elf
         self.strings = _Strings()
+        self.buckets = max(1, sum(symbol.defined for symbol in elf.symbols) // 2)
         # DT_GNU_HASH wants the symbols that can be found after the others, one bucket's beside each other.
         wanted = sorted((s for s in elf.symbols if s.defined), key=lambda s: gnu_hash(s.name) % self.buckets)
         self.symbols = [*(s for s in elf.symbols if not s.defined), *wanted]
         self.where: dict[str, range] = {}
-
-    @property
-    def buckets(self) -> int:
-        return max(1, sum(s.defined for s in self.elf.symbols) // 2)
 
     def data(self) -> bytes:
         if self.elf.kind == ET_REL:

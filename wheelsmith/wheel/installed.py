@@ -53,6 +53,7 @@ class OwnLibraries:
         self._extensions = extensions
         self._places = {installed(path): path for path in extensions}
         self._names: dict[str, str] = {}
+        self._folders: dict[str, list[str]] = {}
         for path, extension in sorted(extensions.items()):
             if extension.kind == "library":
                 self._names.setdefault(extension.soname or posixpath.basename(path), path)
@@ -60,11 +61,11 @@ class OwnLibraries:
 
     def found(self, path: str, needed: str) -> str | None:
         """Return the path of the library that the loader finds for one file's need; None where it finds none here."""
-        for search in self._extensions[path].search_paths:
-            folder = folder_of(path, search)
-            if folder is not None and (place := self._places.get(f"{folder}/{needed}")):
-                return place
-        return None
+        if path not in self._folders:
+            searches = (folder_of(path, search) for search in self._extensions[path].search_paths)
+            self._folders[path] = [folder for folder in searches if folder is not None]
+        places = (self._places.get(f"{folder}/{needed}") for folder in self._folders[path])
+        return next((place for place in places if place), None)
 
     def anywhere(self, needed: str) -> str | None:
         """Return the path of a library that is found only once something else has loaded it."""

@@ -119,9 +119,8 @@ class Providers:
         scope = self._scope_of(path)
         whole = Scope()
         whole.widen(scope)
-        for other in self.extensions:
-            if other != path and path in self._scope_of(other).own:
-                whole.widen(self._scope_of(other))
+        for other in self._needed_by.get(path, ()):
+            whole.widen(self._scope_of(other))
         return whole
 
     def loaded_for_all(self, *, cuda: bool) -> Scope:
@@ -174,6 +173,15 @@ class Providers:
         found = [policy.libraries for tag in self._platforms if (policy := policy_of(tag))]
         # A plain linux tag promises nothing; what the newest policy has is then the most that can be expected.
         return frozenset.intersection(*found) if found else policies("manylinux")[-1].libraries
+
+    @cached_property
+    def _needed_by(self) -> dict[str, list[str]]:
+        """Path → the other files that need it, directly or not."""
+        found: dict[str, list[str]] = {}
+        for path in self.extensions:
+            for own in self._scope_of(path).own - {path}:
+                found.setdefault(own, []).append(path)
+        return found
 
     @cached_property
     def _scopes(self) -> dict[str, Scope]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -28,6 +29,7 @@ from wheelsmith.wheel.elf.symbols import Reference, read_symbols, symbol_count
 from wheelsmith.wheel.elf.versions import NeededVersion, defined_versions, needed_versions
 
 _FLAG_TEXTREL, _FLAG_1_NOOPEN, _FLAG_1_PIE = 0x4, 0x40, 0x08000000
+_MOST_NAMES = 1000  # of libraries or folders; the largest real wheels have fifty
 # Numbers of machines whose code the CPU's loader never sees: NVIDIA's and AMD's GPUs, and BPF.
 _OTHERS_MACHINES = {190, 224, 247}
 
@@ -114,7 +116,7 @@ def _read(image: Image) -> Extension:
         kind="program" if image.kind == ET_EXEC or flags & _FLAG_1_PIE else "library",
         dynamic=bool(dynamic.entries),
         soname=next(iter(dynamic.all(DT_SONAME)), None),
-        needed=dynamic.all(DT_NEEDED),
+        needed=_unique(dynamic.all(DT_NEEDED)),
         rpath=_folders(dynamic, DT_RPATH),
         runpath=_folders(dynamic, DT_RUNPATH),
         hooks=tuple(_hooks(dynamic)),
@@ -130,7 +132,14 @@ def _read(image: Image) -> Extension:
 
 
 def _folders(dynamic: Dynamic, tag: int) -> tuple[str, ...]:
-    return tuple(folder for path in dynamic.all(tag) for folder in path.split(":"))
+    return _unique(folder for path in dynamic.all(tag) for folder in path.split(":"))
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(names))
+    if len(found) > _MOST_NAMES:
+        raise ElfError(f"it names {len(found)} libraries or folders to look for them")
+    return found
 
 
 def _hooks(dynamic: Dynamic) -> list[str]:

@@ -63,17 +63,23 @@ def read_symbols(
     indices = memoryview(image.mapped(versym, 2 * count)).cast("H") if versym is not None else None
     needed: list[Reference] = []
     offered: set[str] = set()
+    # A crafted table has one symbol a million times; nobody needs to hear it twice.
+    seen: set[tuple[int, int, int]] = set()
     for number, row in enumerate(SYMBOL.iter_unpack(image.mapped(address, count * SYMBOL.size))):
         name, info, other, section, value, _ = row
         bind = info >> 4
-        if bind not in {_GLOBAL, _WEAK, _UNIQUE} or not name:
+        index = indices[number] & _VERSION if indices is not None else 0
+        told = (name, bind, index) if not section else (name, -1, -1)
+        if bind not in {_GLOBAL, _WEAK, _UNIQUE} or not name or told in seen:
             continue
         if not section:
-            found = versions.get(indices[number] & _VERSION) if indices is not None else None
+            seen.add(told)
+            found = versions.get(index)
             library, version = (found.library, found.name) if found else (None, None)
             text = dynamic.name(name)
             needed.append(Reference(name=text, version=version, library=library, weak=bind == _WEAK))
         elif _can_be_found(info & 15, other & 3, section, value):
+            seen.add(told)
             offered.add(dynamic.name(name))
     return tuple(needed), frozenset(offered)
 

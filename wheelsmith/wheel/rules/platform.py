@@ -51,10 +51,11 @@ def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
     Whoever else may have such a symbol, torch or a library that is not known, may be the one that is meant.
     """
     exports, scope = platform_exports(extension.arch), wheel.providers.scope(name)
+    libraries = [library for library in extension.needed if library in exports.symbols]
     found: dict[str, list[Reference]] = {}
     for reference in extension.references:
         if reference.version is None and not reference.weak and not scope.unknown:
-            for library in extension.needed:
+            for library in libraries:
                 versions = exports.versions(library, reference.name)
                 if len(versions) == 1 and versions[0]:
                     found.setdefault(versions[0], []).append(reference)
