@@ -9,7 +9,7 @@ from wheels import make_wheel
 
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.installed import OwnLibraries, folder_of, installed
+from wheelsmith.wheel.own_libraries import OwnLibraries, folder_of, installed
 from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of
 from wheelsmith.wheel.rules.suffix import mistakes as suffix_mistakes
 from wheelsmith.wheel.rules.torch_ops import registered_namespaces, shared_registrations

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from wheelsmith.wheel.elf import Extension, Reference
-from wheelsmith.wheel.installed import OwnLibraries
+from wheelsmith.wheel.own_libraries import OwnLibraries
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
 
