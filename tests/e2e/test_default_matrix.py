@@ -153,4 +153,4 @@ def test_it_installs_by_name_and_the_operator_is_right(installer, built, url, to
 def test_check_command_reads_every_wheel(built):
     answer = built.run("check", "--verbose", *map(str, wheels(built)))
     assert answer.returncode == 0
-    assert answer.stdout.count("ok   platform-tag") == 4
+    assert answer.stdout.count("ok    platform-tag") == 4

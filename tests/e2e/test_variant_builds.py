@@ -46,8 +46,8 @@ def test_a_built_wheel_and_its_variant_tell_the_truth(factory):
     assert offered.keys() == {plain, variant}
     answer = factory.run("check", "--verbose", *(str(path) for path in offered.values()))
     assert answer.returncode == 0, answer.stdout
-    assert "ok   variant: " in answer.stdout
-    assert "ok   toolkit: " in answer.stdout.partition(variant)[2]
+    assert "ok    variant: " in answer.stdout
+    assert "ok    toolkit: " in answer.stdout.partition(variant)[2]
     assert verify(Folder(factory.folder / "dist" / "index")) == ()
 
 

@@ -36,8 +36,8 @@ def test_an_endless_table_of_versions(library):
             struct.pack_into("<I", data, header + 44, 0xFFFFFFFF)
             struct.pack_into("<I", data, section["sh_offset"] + 12, 0)
     start = time.monotonic()
-    with pytest.raises(WheelError, match="more versions than it has room for"):
-        read_extension("e.so", bytes(data))
+    with pytest.raises(WheelError, match=r"says that it has 4294967295 entries|more or fewer versions than the chain"):
+        read_extension("e.so", io.BytesIO(data))
     assert time.monotonic() - start < 1
 
 
@@ -50,4 +50,4 @@ def test_damaged_tables_are_told_or_read(library):
             at = chance.choice((chance.randrange(64), chance.randrange(headers, len(data)), chance.randrange(0x1000)))
             data[at] = chance.choice((0, 1, 255, chance.randrange(256)))
         with contextlib.suppress(WheelError):
-            read_extension("e.so", bytes(data))
+            read_extension("e.so", io.BytesIO(data))

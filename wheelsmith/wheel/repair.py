@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from wheelsmith.model import WheelSpec
 from wheelsmith.tags import wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
+from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
 from wheelsmith.wheel.relabel import relabel
 
 
@@ -36,6 +38,9 @@ def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | 
     if spec.platform != "any":
         tagged = work / "tagged"
         tagged.mkdir()
+        for name, data in contents.files.items():
+            if is_for_the_cpu(data):  # auditwheel is shown only what our own bounded reader could read
+                read_extension(name, io.BytesIO(data))
         contents = open_wheel(auditwheel.repair(raw, tagged))
     return pack(contents, work)
 

@@ -1,54 +1,88 @@
-"""What the platform must have: auditwheel's analysis."""
+"""What the platform must have, computed from the versions of the symbols that are needed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
-from wheelsmith.wheel import auditwheel
+from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbols import platform_exports
 
-# PEP 600's names for the platforms of PEP 513, 571 and 599.
-_LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
-_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
+_MUSL = "libc.musl-"
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
-    shown = auditwheel.show(wheel.path)
     claimed = sorted({tag.platform for tag in wheel.name.tags})
-    earned = str(shown["sym_tag"])
-    wrong = [f"the tag says {tag}, the symbols need {earned}" for tag in claimed if not _no_older(tag, earned)]
-    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {earned}")
-    foreign = [name for name in shown["external_libs"] if not _matches(name, auditwheel.PROVIDED)]
+    needed = {name: _earned(wheel, name) for name in wheel.extensions}
+    wrong = [
+        f"the tag says {tag}, the symbols of {name} need {oldest}"
+        for name, oldest in needed.items()
+        for tag in claimed
+        if not is_no_older(tag, oldest)
+    ]
+    wrong += [
+        f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
+        for name, extension in wheel.extensions.items()
+        for tag in claimed
+        for library, taken in _blacklisted(extension, tag)
+    ]
     yield finding(
-        "libraries",
-        [f"{name} is neither the platform's nor torch's" for name in foreign],
-        f"from torch and CUDA: {', '.join(sorted(shown['external_libs'])) or 'none'}",
+        "platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {', '.join(sorted(set(needed.values())))}"
     )
 
 
-def _no_older(claimed: str, earned: str) -> bool:
-    """Say whether every machine that ``claimed`` names has the symbols that ``earned`` names."""
-    for old, new in _LEGACY.items():
-        claimed = claimed.replace(old, new)
-    one, other = _MANYLINUX.fullmatch(claimed), _MANYLINUX.fullmatch(earned)
-    if not one or not other:
-        return claimed == earned
-    return one[3] == other[3] and (int(one[1]), int(one[2])) >= (int(other[1]), int(other[2]))
+def _earned(wheel: Inspection, name: str) -> str:
+    """Return the oldest platform tag that one file could have."""
+    extension = wheel.extensions[name]
+    versions = {need.name for need in extension.needed_versions if "ld-linux" not in need.library}
+    versions |= _implied(wheel, name, extension)
+    musl = any(library.startswith(_MUSL) for library in extension.needed)
+    return earned(versions, extension.arch, "musllinux" if musl else "manylinux")
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
+    """Return the versions that stand behind the symbols that are needed without one, where there is only one.
+
+    Whoever else may have such a symbol, torch or a library that is not known, may be the one that is meant.
+    """
+    exports, scope = platform_exports(extension.arch), wheel.providers.scope(name)
+    libraries = [library for library in extension.needed if library in exports.symbols]
+    found: dict[str, list[Reference]] = {}
+    for reference in extension.references:
+        if reference.version is None and not reference.weak and not scope.unknown:
+            for library in libraries:
+                versions = exports.versions(library, reference.name)
+                if len(versions) == 1 and versions[0]:
+                    found.setdefault(versions[0], []).append(reference)
+    return {
+        version
+        for version, references in found.items()
+        if any(
+            not wheel.providers.wheel_offers(scope, reference)
+            and len(wheel.providers.torch_without(scope, extension.arch, reference.name)) == len(scope.torch)
+            for reference in references
+        )
+    }
+
+
+def _blacklisted(extension: Extension, tag: str) -> Iterator[tuple[str, list[str]]]:
+    policy = policy_of(tag)
+    for library in extension.needed:
+        banned = policy.blacklist.get(library, frozenset()) if policy else frozenset()
+        taken = sorted(r.name for r in extension.references if r.name in banned and not r.weak)
+        if taken:
+            yield library, taken
 
 
 RULE = Rule(
     name="platform-tag",
-    proves="the tag promises no older glibc and libstdc++ than the symbols need, and every library is the platform's, "
-    "torch's or CUDA's",
+    proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
+    "policies that auditwheel publishes; a symbol without a version counts as the version in which its library has it",
+    leaves_open="which instructions of the processor are used",
     examine=_examine,
 )

@@ -1,0 +1,355 @@
+"""What the loader would do with a wheel's ELF files: every lie is told, and nothing that is legal is complained of."""
+
+import io
+
+import elf_writer as w
+import pytest
+from packaging.tags import parse_tag
+from wheels import make_wheel
+
+from wheelsmith.wheel.check import check_wheel
+from wheelsmith.wheel.elf import read_extension
+from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of
+from wheelsmith.wheel.own_libraries import OwnLibraries, folder_of, installed
+from wheelsmith.wheel.rules.suffix import mistakes as suffix_mistakes
+from wheelsmith.wheel.rules.torch_ops import registered_namespaces, shared_registrations
+
+RULES = {
+    *("elf", "platform-tag", "libraries", "architecture", "search-path", "suffix", "abi3", "python-symbols"),
+    *("symbols", "torch-ops"),
+}
+OLDEST = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}
+ERROR = "_ZTIN3c105ErrorE"  # of libc10, in every release of torch
+BOTH = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+
+
+def complaints(
+    folder, *files, requires=("torch==2.11.*",), version="1.0+cu130.torch2.11", tag="cp39-abi3-{}", more=None
+):
+    """Check a wheel with these ELF files: ``(name, Elf)``; give rule → message of what is wrong, for the rules here."""
+    machine = files[0][1].machine
+    tag = tag.format(f"manylinux_2_28_{machine}")
+    contents = {name: w.write_elf(elf) for name, elf in files} | (more or {})
+    report = check_wheel(make_wheel(folder, "kernel", version, requires=requires, files=contents, tag=tag))
+    return {found.rule: found.message for found in report.findings if not found.ok and found.rule in RULES}
+
+
+def torch_extension(machine="x86_64", *symbols, needed=("libtorch_cpu.so", "libc10.so"), **changes):
+    first = w.undefined(f"malloc@{OLDEST[machine]}@libc.so.6", ERROR, "PyModuleDef_Init")
+    return w.Elf(
+        machine=machine,
+        needed=(*needed, "libc.so.6"),
+        symbols=(*first, *symbols, *w.defined("PyInit__k")),
+        **changes,
+    )
+
+
+@BOTH
+def test_an_honest_extension(machine, tmp_path):
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", torch_extension(machine))) == {}
+
+
+@BOTH
+@pytest.mark.parametrize("sections", [True, False])
+@pytest.mark.parametrize(
+    ("symbols", "rule", "match"),
+    [
+        (w.undefined("wheelsmith_is_nowhere"), "symbols", "nothing that it needs exports"),
+        (w.undefined("_ZN3c1012is_not_thereEv"), "symbols", "torch 2.11 does not export"),
+        (w.undefined("_ZN3c1012is_not_thereEv", weak=True), "symbols", "takes"),
+        (w.undefined("absent@GLIBC_2.17@libc.so.6"), "symbols", "in version GLIBC_2.17"),
+        (w.undefined("absent@GLIBC_2.17@libc.so.6", weak=True), "symbols", "as absent"),
+        (w.undefined("malloc@GLIBC_2.28@libc.so.6"), "symbols", "malloc in version GLIBC_2.28"),
+        (w.undefined("PyWheelsmith_IsNowhere"), "abi3", "not in the stable ABI of cp39"),
+        (w.undefined("PyUnicode_AsUTF8AndSize"), "abi3", "not in the stable ABI of cp39"),
+        (w.undefined("__libc_single_threaded@GLIBC_2.32@libc.so.6"), "platform-tag", "manylinux_2_34"),
+        (w.undefined("__libc_single_threaded"), "platform-tag", "manylinux_2_34"),
+    ],
+)
+def test_a_symbol_that_is_not_there(machine, sections, symbols, rule, match, tmp_path):
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", torch_extension(machine, *symbols, sections=sections)))
+    assert match in wrong.pop(rule)
+    assert set(wrong) <= {"python-symbols"}
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "symbols",
+    [
+        w.undefined("free", "sin"),
+        w.undefined("__gmon_start__", "_ITM_registerTMCloneTable", "_ZTHN3c1015some_thread_varE", weak=True),
+        w.undefined("optional_hook", weak=True),
+        w.undefined(
+            "_ZSt4cout@GLIBCXX_3.4@libstdc++.so.6", "_ZSt4endlIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_"
+        ),
+        w.undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"),
+        w.undefined("cudaMalloc@libcudart.so.13@libcudart.so.13", "cublasCreate_v2"),
+    ],
+)
+def test_symbols_that_are_there(machine, symbols, tmp_path):
+    needed = ("libtorch.so", "libc10.so", "libstdc++.so.6", "libm.so.6", "libgomp.so.1", "libcudart.so.13")
+    elf = torch_extension(machine, *symbols, needed=(*needed, "libcublas.so.13"))
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
+
+
+def test_vector_functions_of_glibc(tmp_path):
+    elf = torch_extension(
+        "x86_64", *w.undefined("_ZGVbN2v_sin@GLIBC_2.22@libmvec.so.1"), needed=("libc10.so", "libmvec.so.1")
+    )
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
+
+
+@BOTH
+def test_a_symbol_of_torch_without_a_library_that_brings_it(machine, tmp_path):
+    elf = torch_extension(machine, needed=())
+    assert "no library that brings it" in complaints(tmp_path, ("kernel/_k.abi3.so", elf))["symbols"]
+    # libtorch_cpu.so brings libc10.so along.
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", torch_extension(machine, needed=("libtorch_cpu.so",)))) == {}
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("library", "match"),
+    [
+        ("libtorch_evil.so", "neither the wheel's"),
+        ("libcublas.so.12", "of CUDA 12, and the version says cu130"),
+        ("libcudart.so", "neither the wheel's"),
+        ("libtorch.so.1", "neither the wheel's"),
+        ("libpython3.11.so.1.0", "neither the wheel's"),
+        ("libssl.so.3", "neither the wheel's"),
+    ],
+)
+def test_a_library_that_nothing_brings(machine, library, match, tmp_path):
+    elf = torch_extension(machine, needed=("libc10.so", library))
+    assert match in complaints(tmp_path, ("kernel/_k.abi3.so", elf))["libraries"]
+
+
+@pytest.mark.parametrize(
+    "library", ["libcaffe2_nvrtc.so", "libtorch_cuda.so", "libtorch_python.so", "libshm.so", "libc10_cuda.so"]
+)
+def test_torchs_own_libraries(library, tmp_path):
+    elf = torch_extension("x86_64", needed=("libc10.so", library))
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=(), version="1.0")
+    assert "torch's, which the wheel does not require" in wrong["libraries"]
+
+
+def test_a_torch_for_cpu_has_no_cuda(tmp_path):
+    elf = torch_extension(
+        "x86_64", *w.undefined("_ZN3c104cuda20getCurrentCUDAStreamEa"), needed=("libtorch.so", "libc10.so")
+    )
+    version = "1.0+cpu.torch2.11"
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
+    assert "no library that brings it" in complaints(tmp_path, ("kernel/_k.abi3.so", elf), version=version)["symbols"]
+    needs = torch_extension("x86_64", needed=("libc10.so", "libc10_cuda.so"))
+    assert "for cpu" in complaints(tmp_path, ("kernel/_k.abi3.so", needs), version=version)["libraries"]
+
+
+@BOTH
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_library_that_auditwheel_put_beside(machine, kept, tmp_path):
+    grafted = w.Elf(machine=machine, soname="libx-12ab.so.1", symbols=w.defined("x_open@X_1"), needed=("libc.so.6",))
+    elf = torch_extension(machine, *w.undefined("x_open@X_1@libx-12ab.so.1"), needed=("libc10.so", "libx-12ab.so.1"))
+    elf = w.replace(elf, runpath="$ORIGIN/../kernel.libs" if kept else None)
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), ("kernel.libs/libx-12ab.so.1", grafted))
+    assert wrong == {} if kept else "where the loader does not look" in wrong["libraries"]
+
+
+@BOTH
+def test_a_library_of_the_wheel_that_lacks_what_is_asked_of_it(machine, tmp_path):
+    own = w.Elf(machine=machine, soname="libx.so", symbols=w.defined("x_open@X_1"))
+    for wanted in ("x_close", "x_open@X_2@libx.so"):
+        elf = torch_extension(machine, *w.undefined(wanted), needed=("libc10.so", "libx.so"), runpath="$ORIGIN")
+        wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), ("kernel/libx.so", own))
+        assert "nothing that it needs exports" in wrong["symbols"]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"stack": w.PF_R | w.PF_W | w.PF_X}, "executable stack"),
+        ({"stack": None}, "executable stack"),
+        ({"strings": ((w.DT_AUXILIARY, "libevil.so"),)}, "DT_AUXILIARY libevil.so"),
+        ({"strings": ((w.DT_FILTER, "libevil.so"),)}, "DT_FILTER libevil.so"),
+        ({"strings": ((w.DT_AUDIT, "libevil.so"),)}, "DT_AUDIT libevil.so"),
+        ({"strings": ((w.DT_DEPAUDIT, "libevil.so"),)}, "DT_DEPAUDIT libevil.so"),
+        ({"strings": ((w.DT_NEEDED, "libtorch/../../tmp/evil.so"),)}, "is a path"),
+        ({"numbers": ((w.DT_TEXTREL, 0),)}, "TEXTREL"),
+        ({"kind": w.ET_REL}, "ET_REL"),
+        ({"kind": w.ET_EXEC}, "is a program"),
+        ({"renamed": {".gnu.version_r": ".other"}}, "not in one section .gnu.version_r"),
+        ({"renamed": {".dynsym": ".other"}}, "not in one section .dynsym"),
+    ],
+)
+def test_what_the_loader_would_do_or_refuse(machine, changes, match, tmp_path):
+    elf = w.replace(torch_extension(machine), **changes)
+    assert match in complaints(tmp_path, ("kernel/_k.abi3.so", elf))["elf"]
+
+
+def test_a_program_is_one_where_programs_lie(tmp_path):
+    program = w.Elf(kind=w.ET_EXEC, needed=("libc.so.6",), interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = (
+        ("kernel/_k.abi3.so", torch_extension()),
+        ("kernel-1.0.data/scripts/tool", program),
+        ("kernel/bin/tool", program),
+    )
+    assert complaints(tmp_path, *files) == {}
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("path", "legal"),
+    [
+        ("$ORIGIN", True),
+        ("${ORIGIN}/../torch/lib", True),
+        ("$ORIGIN/../kernel.libs", True),
+        ("$ORIGIN/../nvidia/cu13/lib:$ORIGIN/../torch/lib", True),
+        ("$ORIGIN/../..", False),
+        ("$ORIGIN/../../../evil", False),
+        ("/usr/local/cuda/lib64", False),
+        ("lib", False),
+        ("$ORIGIN:", False),
+        ("", False),
+        ("$ORIGINAL/lib", False),
+        ("$LIB", False),
+    ],
+)
+@pytest.mark.parametrize("tag", ["rpath", "runpath"])
+def test_where_libraries_are_looked_for(machine, path, legal, tag, tmp_path):
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", w.replace(torch_extension(machine), **{tag: path})))
+    assert set(wrong) == (set() if legal else {"search-path"})
+
+
+@BOTH
+def test_another_machine(machine, tmp_path):
+    other = {"x86_64": "aarch64", "aarch64": "x86_64"}[machine]
+    wrong = complaints(
+        tmp_path, ("kernel/_k.abi3.so", torch_extension(machine)), ("kernel/_l.abi3.so", torch_extension(other))
+    )
+    assert f"is for {other}" in wrong["architecture"]
+    noise = complaints(tmp_path, ("kernel/_k.abi3.so", torch_extension(machine)), more={"kernel/x.so": b"\x7fELF\x01"})
+    assert "cut off" in noise["elf"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tag", "right"),
+    [
+        ("_k.abi3.so", "cp39-abi3", True),
+        ("_k.abi3.so", "cp311-cp311", True),
+        ("_k.so", "cp311-cp311", True),
+        ("libk.so.1", "py3-none", True),
+        ("_k.cpython-311-x86_64-linux-gnu.so", "cp311-cp311", True),
+        ("_k.cpython-311.so", "cp311-cp311", True),
+        ("_k.cpython-313t-x86_64-linux-gnu.so", "cp313-cp313t", True),
+        ("_k.abi3t.so", "cp315-abi3.abi3t", True),
+        ("_k.pypy310-pp73-x86_64-linux-gnu.so", "pp310-pypy310_pp73", True),
+        ("_k.cpython-312-x86_64-linux-gnu.so", "cp311-cp311", False),
+        ("_k.cpython-310-x86_64-linux-gnu.so", "cp310-abi3", False),
+        ("_k.cpython-311-x86_64-linux-gnu.so", "cp39-abi3", False),
+        ("_k.cpython-311-x86_64-linux-gnu.so", "py3-none", False),
+        ("_k.cpython-311-x86_64-linux-gnu.so", "cp311.cp312-cp311.cp312", False),
+        ("_k.cpython-313-x86_64-linux-gnu.so", "cp313-cp313t", False),
+        ("_k.cpython-311-aarch64-linux-gnu.so", "cp311-cp311", False),
+        ("_k.cpython-311-x86_64-linux-musl.so", "cp311-cp311", False),
+        ("_k.cpython-311-darwin.so", "cp311-cp311", False),
+        ("_k.abi3.so", "cp313-cp313t", False),
+        ("_k.pypy310-pp73-x86_64-linux-gnu.so", "cp311-cp311", False),
+    ],
+)
+def test_the_name_of_an_extension(name, tag, right):
+    tags = sorted(parse_tag(f"{tag}-manylinux_2_28_x86_64"), key=str)
+    assert (not list(suffix_mistakes(name, "x86_64", tags))) is right
+
+
+def test_python_of_one_release(tmp_path):
+    elf = torch_extension("x86_64", *w.undefined("_PyUnicode_Ready"))
+    name = "kernel/_k.cpython-{0}-x86_64-linux-gnu.so"
+    assert complaints(tmp_path, (name.format("311"), elf), tag="cp311-cp311-{}") == {}
+    wrong = complaints(tmp_path, (name.format("312"), elf), tag="cp312-cp312-{}")
+    assert "_PyUnicode_Ready is not in CPython 3.12" in wrong["python-symbols"]
+    nobodys = torch_extension("x86_64", *w.undefined("PyWheelsmith_IsNowhere", weak=True))
+    wrong = complaints(tmp_path, (name.format("311"), nobodys), tag="cp311-cp311-{}")
+    assert "no CPython exports PyWheelsmith_IsNowhere" in wrong["python-symbols"]
+
+
+def test_where_files_are_installed():
+    assert installed("kernel/_k.so") == "site-packages/kernel/_k.so"
+    assert installed("k-1.data/platlib/kernel/_k.so") == "site-packages/kernel/_k.so"
+    assert installed("k-1.data/scripts/tool") == "prefix/bin/tool"
+    assert folder_of("k-1.data/scripts/tool", "$ORIGIN/../lib") == "prefix/lib"
+    assert folder_of("kernel/_k.so", "$ORIGIN/../torch/lib") == "site-packages/torch/lib"
+    assert folder_of("kernel/_k.so", "$ORIGIN/../../lib") is None
+
+
+def test_own_libraries_are_found_by_path_and_by_name():
+    files = {
+        "kernel/_k.so": w.Elf(needed=("libx.so",), runpath="$ORIGIN/../kernel.libs"),
+        "kernel.libs/libx.so": w.Elf(soname="libx.so"),
+        "other/liby.so.1.2": w.Elf(soname="liby.so.1"),
+    }
+    own = OwnLibraries({name: read_extension(name, io.BytesIO(w.write_elf(elf))) for name, elf in files.items()})
+    assert own.found("kernel/_k.so", "libx.so") == "kernel.libs/libx.so"
+    assert own.found("kernel/_k.so", "liby.so.1") is None
+    assert own.anywhere("liby.so.1") == "other/liby.so.1.2"
+
+
+def test_platform_tags():
+    assert earned({"GLIBC_2.2.5"}, "x86_64") == "manylinux_2_5_x86_64"
+    assert earned({"GLIBC_2.17"}, "aarch64") == "manylinux_2_17_aarch64"
+    assert earned({"GLIBC_2.32", "GLIBCXX_3.4.30"}, "x86_64") == "manylinux_2_35_x86_64"
+    assert earned({"GLIBC_9.99"}, "x86_64") == "linux_x86_64"
+    assert earned({"OWN_1.0"}, "x86_64") == "manylinux_2_5_x86_64"
+    assert is_no_older("manylinux2014_x86_64", "manylinux_2_17_x86_64")
+    assert not is_no_older("manylinux2014_x86_64", "manylinux_2_24_x86_64")
+    assert not is_no_older("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
+    assert not is_no_older("manylinux_2_28_x86_64", "linux_x86_64")
+    assert is_no_older("linux_x86_64", "manylinux_2_34_x86_64")
+    assert policy_of("manylinux_2_29_x86_64").name == "manylinux_2_28"
+    assert policy_of("linux_x86_64") is None
+
+
+OPS = b"""
+import torch
+from . import _kernel_cuda_1a2b
+ops = torch.ops._kernel_cuda_1a2b
+def add_op_namespace_prefix(name):
+    return f'_kernel_cuda_1a2b::{name}'
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "shared"),
+    [
+        ('@torch.library.custom_op(add_op_namespace_prefix("f"), mutates_args=())\ndef f(x): ...', False),
+        ('@triton_op(_ops.add_op_namespace_prefix("f"))\ndef f(x): ...', False),
+        ("@f.register_fake\ndef g(x): ...", False),
+        ('torch.library.impl("_kernel_cuda_1a2b::f", "CPU")(f)', False),
+        ('lib = torch.library.Library("aten", "IMPL")', False),
+        ('@torch.library.custom_op("myns::f", mutates_args=())\ndef f(x): ...', True),
+        ("@torch.library.register_fake(NAME)\ndef f(x): ...", True),
+        ('@torch.library.triton_op(f"{NS}::f")\nasync def f(x): ...', True),
+        ('def build():\n    @torch.library.custom_op("myns::f")\n    def f(x): ...', True),
+        ('torch.library.define("myns::f", "(Tensor x) -> Tensor")', True),
+        ('lib = torch.library.Library("myns", "DEF")', True),
+        ('lib = Library("myns", kind="FRAGMENT")', True),
+    ],
+)
+def test_operators_under_a_shared_namespace(code, shared, tmp_path):
+    source = f"import torch\nfrom ._ops import add_op_namespace_prefix\n{code}\n".encode()
+    assert bool(shared_registrations(source, frozenset({"_kernel_cuda_1a2b"}))) is shared
+    files = {"kernel/_ops.py": OPS, "kernel/op.py": source}
+    report = check_wheel(make_wheel(tmp_path, "kernel", "1.0", requires=("torch",), files=files))
+    assert [found.ok for found in report.findings if found.rule == "torch-ops"] == [not shared]
+
+
+def test_operators_of_a_project_that_is_no_hub_kernel(tmp_path):
+    files = {"kernel/op.py": b'import torch\n@torch.library.custom_op("kernel::f")\ndef f(x): ...\n'}
+    report = check_wheel(make_wheel(tmp_path, "kernel", "1.0", requires=("torch",), files=files))
+    assert "torch-ops" not in {found.rule for found in report.findings}
+
+
+def test_namespaces_that_machine_code_registers():
+    text = b"\0_ZL23TORCH_LIBRARY_init_mynsRN5torch7LibraryE\0_ZL42TORCH_LIBRARY_FRAGMENT_static_init_other_3\0"
+    assert registered_namespaces(io.BytesIO(text)) == {"myns", "other"}
+    assert registered_namespaces(io.BytesIO(b"\x7fELF")) == set()

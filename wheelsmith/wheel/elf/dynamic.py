@@ -1,0 +1,83 @@
+"""PT_DYNAMIC: where the loader finds everything else."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from wheelsmith.wheel.elf.image import PT_DYNAMIC, ElfError, Image
+
+DT_NULL, DT_NEEDED, DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB = 0, 1, 2, 4, 5, 6
+DT_RELA, DT_RELASZ, DT_STRSZ, DT_SYMENT, DT_SONAME, DT_RPATH = 7, 8, 10, 11, 14, 15
+DT_TEXTREL, DT_JMPREL, DT_RUNPATH, DT_FLAGS = 22, 23, 29, 30
+DT_GNU_HASH, DT_DEPAUDIT, DT_AUDIT, DT_VERSYM, DT_FLAGS_1 = 0x6FFFFEF5, 0x6FFFFEFB, 0x6FFFFEFC, 0x6FFFFFF0, 0x6FFFFFFB
+DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFC, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+DT_AUXILIARY, DT_FILTER = 0x7FFFFFFD, 0x7FFFFFFF
+
+_ENTRY = struct.Struct("<QQ")
+_MOST_ENTRIES = 20_000
+_SEVERAL = {DT_NEEDED, DT_AUXILIARY, DT_FILTER}
+_LONGEST_NAME = 2**16  # bytes; the longest mangled names of torch have a tenth of that
+_SPARE = 2**20
+
+
+class Dynamic:
+    """The dynamic table and its strings.
+
+    :raises ElfError: the loader would read something else than other readers do, or nothing.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self.entries = list(_entries(image))
+        self._values: dict[int, int] = {}
+        for tag, value in self.entries:
+            if tag not in _SEVERAL and self._values.setdefault(tag, value) != value:
+                raise ElfError(f"its dynamic table says {tag:#x} twice, and not the same")
+        self.strings = b""
+        size = self._values.get(DT_STRSZ, 0)
+        if (address := self._values.get(DT_STRTAB)) is not None:
+            self.strings = image.mapped(address, size)
+        # What all names together may take: linkers share ends of names, forgers share everything.
+        self._budget = 4 * len(self.strings) + _SPARE
+
+    def get(self, tag: int) -> int | None:
+        """Return what a tag says; None where it is not there."""
+        return self._values.get(tag)
+
+    def all(self, tag: int) -> tuple[str, ...]:
+        """Return every string that a tag names, in order."""
+        return tuple(self.name(value) for found, value in self.entries if found == tag)
+
+    def name(self, offset: int) -> str:
+        """Return a string of the table.
+
+        :raises ElfError: it does not end in the table, is no text, or all names together are endless.
+        """
+        end = self.strings.find(b"\0", offset, offset + _LONGEST_NAME)
+        if end < 0:
+            raise ElfError(f"a name does not end, at {offset:#x} of its strings")
+        self._budget -= end - offset
+        if self._budget < 0:
+            raise ElfError("its names are much longer than the table that they are in")
+        try:
+            return self.strings[offset:end].decode()
+        except UnicodeDecodeError:
+            raise ElfError(f"a name is no text, at {offset:#x} of its strings") from None
+
+
+def _entries(image: Image) -> Iterator[tuple[int, int]]:
+    tables = [segment for segment in image.segments if segment.kind == PT_DYNAMIC and segment.file_size]
+    if not tables:
+        return
+    if len(tables) > 1:
+        raise ElfError("it has two dynamic tables")
+    table = tables[0]
+    # The loader goes by the address, other readers by the place in the file.
+    if image.offset(table.address, table.file_size) != table.offset:
+        raise ElfError("its dynamic table is at one place in the file and at another in memory")
+    count = min(table.file_size // _ENTRY.size, _MOST_ENTRIES)
+    for tag, value in _ENTRY.iter_unpack(image.at(table.offset, count * _ENTRY.size)):
+        if tag == DT_NULL:
+            return
+        yield tag, value
+    raise ElfError("its dynamic table does not end")

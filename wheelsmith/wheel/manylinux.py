@@ -1,0 +1,97 @@
+"""What a platform tag promises: the policies of manylinux and musllinux, as auditwheel publishes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+# PEP 600's names for the platforms of PEP 513, 571 and 599.
+_LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
+_TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What every machine that a platform tag names has.
+
+    :param libraries: that may be needed, by soname.
+    :param blacklist: library → symbols of it that must not be needed.
+    :param versions: architecture → family (``GLIBC``) → the versions that may be needed, without the family's name.
+    """
+
+    name: str
+    libraries: frozenset[str]
+    blacklist: dict[str, frozenset[str]]
+    versions: dict[str, dict[str, frozenset[str]]]
+
+    def allows(self, versions: Iterable[str], arch: str) -> bool:
+        """Say whether every such machine has these versions of symbols; of other families nothing is promised."""
+        known = self.versions[arch]
+        if not known:
+            return False  # there was no such platform for this architecture
+        parted = (version.partition("_") for version in versions)
+        return all(number in known[family] for family, _, number in parted if family in known)
+
+
+@cache
+def policies(family: str) -> tuple[Policy, ...]:
+    """Return the policies of ``manylinux`` or ``musllinux``, oldest first."""
+    rows = json.loads(files("wheelsmith.wheel.symbols").joinpath("manylinux.json").read_text())[family]
+    return tuple(
+        Policy(
+            name=row["name"],
+            libraries=frozenset(row["libraries"]),
+            blacklist={library: frozenset(symbols) for library, symbols in row["blacklist"].items()},
+            versions={
+                arch: {name: frozenset(numbers) for name, numbers in families.items()}
+                for arch, families in row["versions"].items()
+            },
+        )
+        for row in rows
+    )
+
+
+def earned(versions: Iterable[str], arch: str, family: str = "manylinux") -> str:
+    """Return the oldest platform tag that has these versions of symbols; ``linux_<arch>`` where none has."""
+    wanted = set(versions)
+    found = next((policy.name for policy in policies(family) if policy.allows(wanted, arch)), "linux")
+    return f"{found}_{arch}"
+
+
+def policy_of(platform: str) -> Policy | None:
+    """Return the policy of a platform tag: the newest that is no newer than the tag; None where it promises nothing."""
+    found = _TAG.fullmatch(_modern(platform))
+    if not found:
+        return None
+    wanted = (int(found[2]), int(found[3]))
+    older = [policy for policy in policies(found[1]) if _release(policy.name) <= wanted]
+    return older[-1] if older else None
+
+
+def is_no_older(claimed: str, other: str) -> bool:
+    """Say whether every machine that ``claimed`` names is one that ``other`` names.
+
+    A plain ``linux`` tag promises nothing but the architecture, so that no wheel breaks it.
+    """
+    if claimed.startswith("linux_"):
+        return other.endswith(claimed.removeprefix("linux"))
+    one, two = _TAG.fullmatch(_modern(claimed)), _TAG.fullmatch(_modern(other))
+    if not one or not two:
+        return claimed == other
+    same = one[1] == two[1] and one[4] == two[4]
+    return same and (int(one[2]), int(one[3])) >= (int(two[2]), int(two[3]))
+
+
+def _modern(platform: str) -> str:
+    for old, new in _LEGACY.items():
+        platform = platform.replace(old, new)
+    return platform
+
+
+def _release(name: str) -> tuple[int, int]:
+    _, major, minor = name.split("_")
+    return int(major), int(minor)

@@ -1,0 +1,248 @@
+"""Who brings a library, and who offers a symbol: the wheel itself, the platform, torch, CUDA, Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+from wheelsmith.wheel.elf import Extension, Reference
+from wheelsmith.wheel.manylinux import policies, policy_of
+from wheelsmith.wheel.own_libraries import OwnLibraries
+from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
+
+# Libraries that another project brings, which loads them when it is imported.
+_PROJECTS = {"libtvm_ffi.so": "apache-tvm-ffi"}
+_CUDA_MAJORS = (11, 12, 13)
+_LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+# What Python itself is linked with on every Linux, and what any of it needs.
+_PYTHON = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
+# Of torch's libraries, those that only a torch for CUDA has.
+_TORCH_CUDA = {
+    *("libtorch_cuda.so", "libc10_cuda.so", "libcaffe2_nvrtc.so"),
+    *("libtorch_nvshmem.so", "libtorch_cuda_linalg.so"),
+}
+# torch/__init__.py loads this one for all to see (RTLD_GLOBAL), and everything else for itself alone.
+_TORCH_GLOBAL = "libtorch_global_deps.so"
+
+
+def cuda_releases(library: str) -> list[int]:
+    """Return the major releases of CUDA, of those that are known, that have a library of exactly this name."""
+    return [major for major in _CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
+
+
+@dataclass(slots=True, kw_only=True)
+class Scope:
+    """Where the loader looks for one file's symbols: what it needs, and what that needs, and what is there anyway.
+
+    :param own: paths of the wheel's libraries.
+    :param others: names of the platform's and CUDA's libraries.
+    :param torch: release → file names of torch's libraries.
+    :param unknown: names of libraries of which nothing is known.
+    """
+
+    own: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
+    torch: dict[str, set[str]] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+
+    def widen(self, other: Scope) -> None:
+        """Add where another file's symbols are looked for."""
+        self.own |= other.own
+        self.others |= other.others
+        self.unknown |= other.unknown
+        for release, files in other.torch.items():
+            self.torch.setdefault(release, set()).update(files)
+
+
+class Providers:
+    """Everything that a wheel may count on.
+
+    :param extensions: every ELF file, by its path in the wheel.
+    :param platforms: the platform tags.
+    :param compute: ``cpu``, ``cu130``, or None where the version does not say.
+    :param torch: the known torch releases, as ``2.11``, beside which the wheel may be installed; None where it does not
+        require torch.
+    :param projects: every project that it requires, by its normalized name.
+    """
+
+    def __init__(
+        self,
+        extensions: Mapping[str, Extension],
+        platforms: frozenset[str],
+        compute: str | None,
+        torch: tuple[str, ...] | None,
+        projects: frozenset[str] = frozenset(),
+    ) -> None:
+        self.extensions = extensions
+        self.compute = compute
+        self.torch = torch
+        self._projects = projects
+        self._platforms = platforms
+
+    @cached_property
+    def own(self) -> OwnLibraries:
+        """The wheel's own libraries."""
+        return OwnLibraries(self.extensions)
+
+    def is_platforms(self, arch: str, library: str) -> bool:
+        """Say whether every machine that the platform tags name has a library."""
+        return library == _LOADERS.get(arch) or library in self._platform_libraries
+
+    def is_a_projects(self, library: str) -> bool:
+        """Say whether a project that the wheel requires brings a library; what it exports is not known."""
+        return _PROJECTS.get(library) in self._projects
+
+    def without_torch(self, arch: str, library: str) -> str | None:
+        """Return why torch does not bring one of its libraries; None where it does."""
+        if self.torch is None:
+            return "torch's, which the wheel does not require"
+        table = symbol_table(arch)
+        lacking = [r for r in self.torch if table and not self._torch_file(table, r, library)]
+        kind = " for cpu" if self.compute == "cpu" else ""
+        return f"not in torch {', '.join(lacking)}{kind}" if lacking else None
+
+    def without_cuda(self, library: str) -> str | None:
+        """Return why CUDA does not bring one of its libraries; None where it does."""
+        majors = cuda_releases(library)
+        if self.compute == "cpu":
+            return "CUDA's, and the version says cpu"
+        if self.compute and int(self.compute[2:-1]) not in majors:
+            return f"of CUDA {', '.join(map(str, majors))}, and the version says {self.compute}"
+        return None
+
+    def scope(self, path: str) -> Scope:
+        """Return where the loader looks for the symbols of one file.
+
+        It looks where it looks for the library or extension that brought the file, too: `man 3 dlopen`.
+        """
+        scope = self._scope_of(path)
+        whole = Scope()
+        whole.widen(scope)
+        for other in self._needed_by.get(path, ()):
+            whole.widen(self._scope_of(other))
+        return whole
+
+    def loaded_for_all(self, *, cuda: bool) -> Scope:
+        """Return where the loader looks once all that can be loaded is loaded for all to see (RTLD_GLOBAL).
+
+        :param cuda: whether CUDA's libraries are, and not the wheel's own alone.
+        """
+        tables = [found for major in self._majors if cuda and (found := cuda_exports(major))]
+        return Scope(own=set(self.extensions), others={library for table in tables for library in table.symbols})
+
+    def offers(self, scope: Scope, arch: str, reference: Reference) -> bool:
+        """Say whether the wheel, the platform or CUDA has a symbol where the loader looks for it."""
+        if self.wheel_offers(scope, reference):
+            return True
+        tables = [platform_exports(arch), *(found for major in self._majors if (found := cuda_exports(major)))]
+        for table in tables:
+            for library_name in scope.others & table.symbols.keys():
+                versions = table.versions(library_name, reference.name)
+                # A library that gives its symbols no versions is taken for any version.
+                if versions and (reference.version in {None, *versions} or versions == ("",)):
+                    return True
+        return False
+
+    def wheel_offers(self, scope: Scope, reference: Reference) -> bool:
+        """Say whether the wheel itself has a symbol where the loader looks for it."""
+        return any(
+            reference.name in self.extensions[path].exported and _has_version(self.extensions[path], reference)
+            for path in scope.own
+        )
+
+    def torch_without(self, scope: Scope, arch: str, symbol: str) -> list[str]:
+        """Return the torch releases that do not offer a symbol where the loader looks for it."""
+        table = symbol_table(arch)
+        found: dict[frozenset[str], frozenset[str]] = {}
+        lacking = []
+        for release, files in scope.torch.items():
+            among = frozenset(files)
+            if among not in found:
+                found[among] = table.exported_by(symbol, among) if table else frozenset()
+            if release not in found[among]:
+                lacking.append(release)
+        return lacking
+
+    @property
+    def _majors(self) -> tuple[int, ...]:
+        return (int(self.compute[2:-1]),) if self.compute and self.compute != "cpu" else _CUDA_MAJORS
+
+    @cached_property
+    def _platform_libraries(self) -> frozenset[str]:
+        found = [policy.libraries for tag in self._platforms if (policy := policy_of(tag))]
+        # A plain linux tag promises nothing; what the newest policy has is then the most that can be expected.
+        return frozenset.intersection(*found) if found else policies("manylinux")[-1].libraries
+
+    @cached_property
+    def _needed_by(self) -> dict[str, list[str]]:
+        """Path → the other files that need it, directly or not."""
+        found: dict[str, list[str]] = {}
+        for path in self.extensions:
+            for own in self._scope_of(path).own - {path}:
+                found.setdefault(own, []).append(path)
+        return found
+
+    @cached_property
+    def _scopes(self) -> dict[str, Scope]:
+        return {}
+
+    def _scope_of(self, path: str) -> Scope:
+        if path not in self._scopes:
+            self._scopes[path] = self._read_scope(path, self.extensions[path])
+        return self._scopes[path]
+
+    def _read_scope(self, path: str, extension: Extension) -> Scope:
+        scope = Scope(own={path}, others={_LOADERS[extension.arch]})
+        if extension.kind != "program":
+            scope.others.update(_PYTHON)
+        wanted = [(path, library) for library in extension.needed]
+        names: list[str] = []
+        while wanted:
+            needing, library = wanted.pop()
+            if own := self.own.provider(needing, library):
+                if own not in scope.own:
+                    scope.own.add(own)
+                    wanted += [(own, more) for more in self.extensions[own].needed]
+            else:
+                names.append(library)
+        scope.others.update(names)
+        torchs = [library for library in names if library in torch_names(extension.arch)]
+        if torchs or self.torch:
+            self._add_torch(scope, extension.arch, [*torchs, _TORCH_GLOBAL] if self.torch else torchs)
+        known = platform_exports(extension.arch).symbols
+        strangers = (lib for lib in names if lib not in known and lib not in torchs and not cuda_releases(lib))
+        scope.unknown.update(strangers)
+        return scope
+
+    def _add_torch(self, scope: Scope, arch: str, libraries: list[str]) -> None:
+        """Add what torch's libraries bring along; of every known release where the wheel requires none."""
+        table = symbol_table(arch)
+        for release in (table.releases if self.torch is None else self.torch) if table else ():
+            assert table is not None  # noqa: S101  # there are no releases without it
+            files = scope.torch.setdefault(release, set())
+            wanted = list(libraries)
+            while wanted:
+                file = self._torch_file(table, release, wanted.pop())
+                if file and file not in files:
+                    files.add(file)
+                    needed = table.libraries[release][file].needed
+                    scope.others.update(needed)
+                    wanted += needed
+
+    def _torch_file(self, table: SymbolTable, release: str, library: str) -> str | None:
+        file = table.library(release, library)
+        return None if self.compute == "cpu" and file in _TORCH_CUDA else file
+
+
+@cache
+def torch_names(arch: str) -> frozenset[str]:
+    """Return every name under which some torch release has a library."""
+    table = symbol_table(arch)
+    found = (library for libraries in table.libraries.values() for library in libraries.items()) if table else ()
+    return frozenset(name for file, library in found for name in (file, library.soname))
+
+
+def _has_version(library: Extension, reference: Reference) -> bool:
+    """Say whether a library has the version that is asked for; one without versions is taken for any."""
+    return reference.version is None or not library.defined_versions or reference.version in library.defined_versions

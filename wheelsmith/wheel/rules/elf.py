@@ -1,0 +1,57 @@
+"""What the loader would refuse, or do behind everybody's back."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from wheelsmith.wheel.elf import Extension
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.rules.rule import Rule
+
+_LIBRARY = re.compile(r"\.so(\.\d+)*$")
+
+
+def _examine(wheel: Inspection) -> Iterator[Finding]:
+    for name, message in wheel.broken_extensions.items():
+        yield finding("elf", [message if name in message else f"{name}: {message}"], "")
+    for name, extension in wheel.extensions.items():
+        wrong = [f"{name} {mistake}" for mistake in mistakes(name, extension)]
+        yield finding("elf", wrong, f"{name}: a {extension.kind}, as the loader reads it")
+
+
+def mistakes(name: str, extension: Extension) -> Iterator[str]:
+    """Return what is wrong with one ELF file for itself."""
+    if _LIBRARY.search(posixpath.basename(name)):
+        yield from _not_loadable(extension)
+    yield from (f"has the loader put another library in between: {hook}" for hook in extension.hooks)
+    if extension.kind != "object" and extension.dynamic and extension.executable_stack:
+        yield "asks for an executable stack"
+    if extension.text_relocations:
+        yield "has its code written to when it is loaded (TEXTREL)"
+    for library in extension.needed:
+        if not library or "/" in library or "$" in library:
+            yield f"needs {library!r}, which is a path and no library's name"
+
+
+def _not_loadable(extension: Extension) -> Iterator[str]:
+    if extension.kind == "object":
+        yield "is an object file (ET_REL), which nothing can load"
+    elif extension.kind == "program":
+        yield "is a program, which nothing can load as a library"
+    elif not extension.dynamic:
+        yield "has no dynamic table, so that nothing can load it"
+    if extension.not_to_open:
+        yield "forbids to be loaded (DF_1_NOOPEN)"
+
+
+RULE = Rule(
+    name="elf",
+    proves="every ELF file is one that glibc's loader takes, read by program headers and PT_DYNAMIC as the loader "
+    "reads it; where there are section headers they say the same; no DT_AUXILIARY, DT_FILTER, DT_AUDIT or DT_DEPAUDIT, "
+    "no executable stack, no TEXTREL, no path in DT_NEEDED",
+    leaves_open="what the machine code does; which symbols the tables of hashes really lead to",
+    examine=_examine,
+)

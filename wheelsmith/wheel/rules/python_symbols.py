@@ -1,0 +1,74 @@
+"""CPython's symbols: of its stable ABI, or of the one release that the tag names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.tags import Tag
+
+from wheelsmith.wheel.abi3 import is_pythons, outside_abi3, outside_every_release, outside_release
+from wheelsmith.wheel.elf import Extension
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.rules.rule import Rule
+
+
+def _abi3(wheel: Inspection) -> Iterator[Finding]:
+    since = _oldest(tag for tag in wheel.name.tags if tag.abi == "abi3")
+    if since is None:
+        return
+    for name, extension in wheel.extensions.items():
+        strong, _ = _python_symbols(wheel, name, extension)
+        wrong = [f"{symbol} is not in the stable ABI of {since}" for symbol in outside_abi3(strong, since)]
+        yield finding("abi3", [f"{name}: {message}" for message in wrong], f"{name}: stable ABI of {since}")
+
+
+def _release(wheel: Inspection) -> Iterator[Finding]:
+    # A free-threaded Python exports more, which is not known here.
+    tags = sorted({(t.interpreter, t.abi) for t in wheel.name.tags if t.abi != "abi3" and not t.abi.endswith("t")})
+    for name, extension in wheel.extensions.items():
+        strong, weak = _python_symbols(wheel, name, extension)
+        if not strong and not weak:
+            continue
+        wrong = [f"no CPython exports {symbol}" for symbol in outside_every_release([*strong, *weak])]
+        for interpreter, abi in tags:
+            # A tag such as py3-none is for every Python, and only the stable ABI is in all of them.
+            stable = abi == "none" and not interpreter.startswith("cp")
+            absent = outside_abi3(strong, "cp3999") if stable else outside_release(strong, interpreter)
+            what = "the stable ABI" if stable else f"CPython {interpreter[2:3]}.{interpreter[3:]}"
+            wrong += [f"{symbol} is not in {what}" for symbol in absent]
+        yield finding(
+            "python-symbols", [f"{name}: {message}" for message in wrong], f"{name}: {len(strong)} of CPython"
+        )
+
+
+def _python_symbols(wheel: Inspection, name: str, extension: Extension) -> tuple[list[str], list[str]]:
+    """Return CPython's symbols that a file needs, and those that may be absent."""
+    if extension.kind == "program":
+        return [], []
+    named = [reference for reference in extension.references if is_pythons(reference.name)]
+    if not named:
+        return [], []
+    scope = wheel.providers.scope(name)
+    free = [r for r in named if not wheel.providers.offers(scope, extension.arch, r)]
+    return [r.name for r in free if not r.weak], [r.name for r in free if r.weak]
+
+
+def _oldest(tags: Iterator[Tag]) -> str | None:
+    found = {tag.interpreter for tag in tags if tag.interpreter[2:].isdigit()}
+    return min(found, key=lambda interpreter: int(interpreter[3:] or 0), default=None)
+
+
+ABI3 = Rule(
+    name="abi3",
+    proves="every CPython symbol is in the stable ABI of the tag's Python",
+    leaves_open="whether the symbols are used as the stable ABI has them",
+    examine=_abi3,
+)
+RELEASE = Rule(
+    name="python-symbols",
+    proves="every symbol that is named as CPython's is exported by the CPython that the tag names; where the tag names "
+    "none, it is in the stable ABI; a weak one is exported by some CPython at least",
+    leaves_open="free-threaded Pythons, and releases that are not known",
+    examine=_release,
+)

@@ -1,0 +1,66 @@
+"""An extension's file name is one that the tag's Python looks for."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from packaging.tags import Tag
+
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.rules.rule import Rule
+
+_CPYTHON = re.compile(r"\.cpython-(?P<version>\d+)(?P<flags>[a-z]*)(?:-(?P<machine>[\w-]+))?\.so$")
+_PYPY = re.compile(r"\.pypy(?P<version>\d+)-(?P<abi>pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
+_STABLE = re.compile(r"\.(?P<abi>abi3t?)\.so$")
+
+
+def _examine(wheel: Inspection) -> Iterator[Finding]:
+    wrong = []
+    for name, extension in wheel.extensions.items():
+        tags = list(wheel.name.tags)
+        wrong += [f"{name} {why}" for why in mistakes(posixpath.basename(name), extension.arch, tags)]
+    if wheel.extensions:
+        yield finding("suffix", wrong, "every extension has a name that the tag's Python imports")
+
+
+def mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
+    """Return what is wrong with one file's name.
+
+    :param arch: for which its machine code is.
+    """
+    abis = {tag.abi for tag in tags}
+    claimed = ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
+    machine = None
+    if found := _CPYTHON.search(name):
+        machine = found["machine"]
+        abi = f"cp{found['version']}{found['flags']}"
+        others = sorted(abis - {abi})
+        if others:
+            yield f"is for {abi} alone, and the tag says {claimed}"
+    elif found := _PYPY.search(name):
+        machine = found["machine"]
+        if abis != {f"pypy{found['version']}_{found['abi']}"}:
+            yield f"is for PyPy {found['version']} alone, and the tag says {claimed}"
+    elif found := _STABLE.search(name):
+        free = sorted(abi for abi in abis if abi.startswith("cp") and abi.endswith("t"))
+        if found["abi"] == "abi3" and free:
+            yield f"is not looked for by a free-threaded Python, and the tag says {', '.join(free)}"
+        elif abis == {"abi3"} and found["abi"] == "abi3t":
+            yield f"is not looked for before Python 3.15, and the tag says {claimed}"
+    if machine is not None:
+        libc = "musl" if all("musllinux" in tag.platform for tag in tags) else "gnu"
+        if machine != f"{arch}-linux-{libc}":
+            yield f"is named for {machine}, and is for {arch}-linux-{libc}"
+
+
+RULE = Rule(
+    name="suffix",
+    proves="every Python that the tag names looks for the extension's file name: no `.cpython-310-…` in an abi3 "
+    "wheel, no `.cpython-312-…` in a cp311 wheel, no other machine's",
+    leaves_open="whether the file initialises the module that its name says",
+    in_the_wild="torchao 0.18.0: `_C_mxfp8.cpython-310-x86_64-linux-gnu.so` in a cp310-abi3 wheel",
+    examine=_examine,
+)

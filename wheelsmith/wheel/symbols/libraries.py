@@ -1,0 +1,62 @@
+"""What the libraries of the platform, CUDA and Python export, from files that ``scripts/library_symbols.py`` makes."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exports:
+    """What a set of libraries exports.
+
+    :param symbols: soname → symbol → the versions that it has, ``""`` for none.
+    """
+
+    symbols: dict[str, dict[str, tuple[str, ...]]]
+
+    def versions(self, library: str, symbol: str) -> tuple[str, ...]:
+        """Return the versions of a symbol in a library; nothing where it is not there."""
+        return self.symbols.get(library, {}).get(symbol, ())
+
+    def with_version(self, symbol: str, version: str) -> frozenset[str]:
+        """Return the libraries that have a symbol in a version."""
+        return frozenset(library for library, found in self.symbols.items() if version in found.get(symbol, ()))
+
+
+@cache
+def platform_exports(arch: str) -> Exports:
+    """Return what glibc, libstdc++ and the other libraries that manylinux allows export."""
+    return _exports(_read(f"platform-{arch}.json.xz")["libraries"])
+
+
+@cache
+def cuda_exports(major: int) -> Exports | None:
+    """Return what the libraries of a CUDA release export, by the major number; None where it is not known."""
+    found = _read("cuda.json.xz")["libraries"].get(str(major))
+    return _exports(found) if found is not None else None
+
+
+@cache
+def python_exports() -> dict[str, frozenset[str]]:
+    """Return what CPython exports: ``3.12`` → symbols."""
+    return {version: frozenset(symbols) for version, symbols in _read("python.json.xz")["versions"].items()}
+
+
+def _exports(libraries: dict[str, dict[str, list[str]]]) -> Exports:
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for library, versions in libraries.items():
+        symbols = found.setdefault(library, {})
+        for version, names in versions.items():
+            for name in names:
+                symbols[name] = (*symbols.get(name, ()), version)
+    return Exports(symbols=found)
+
+
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(lzma.decompress(files(__package__).joinpath(name).read_bytes()))
+    return content
