@@ -125,7 +125,7 @@ class Wheel:
             if data is not None:
                 contents[where] = data
         record = f"{self.folder}/RECORD"
-        if f"{{info}}/RECORD" not in self.raw:
+        if "{info}/RECORD" not in self.raw:
             lines = [_row(path, data, self.hash) for path, data in contents.items()]
             contents[record] = "\n".join([*self.rows([*lines, f"{record},,"]), ""]).encode("utf-8", "surrogateescape")
         archive = Archive(members=[Member(name=path.encode(), data=data) for path, data in contents.items()])
@@ -274,23 +274,23 @@ LEGAL: dict[str, Forgery] = {}
 # What may refuse a lie → the rules that may say so. Here alone the names of rules stand.
 JUDGES: dict[str, frozenset[str]] = {
     "record": frozenset({"record", "readable"}),
-    "archive": frozenset({"readable", "archive", "record"}),
-    "names": frozenset({"name-and-version", "names", "dist-info", "archive", "readable", "metadata"}),
-    "tags": frozenset({"tags", "wheel", "wheel-file", "readable", "purity"}),
-    "metadata": frozenset({"metadata", "readable", "name-and-version"}),
+    "archive": frozenset({"archive", "readable", "record"}),
+    "names": frozenset({"name-and-version", "metadata", "readable"}),
+    "tags": frozenset({"tags", "purity", "readable"}),
+    "metadata": frozenset({"metadata", "name-and-version", "readable"}),
     "torch": frozenset({"torch-requirement", "metadata"}),
-    "purity": frozenset({"purity", "tags", "wheel", "wheel-file"}),
+    "purity": frozenset({"purity", "tags"}),
     "suffix": frozenset({"extension-suffix", "suffix", "tags", "abi3"}),
-    "foreign": frozenset({"files", "foreign-files", "owned-files", "ownership", "archive", "readable", "record", "names"}),
-    "elf": frozenset({"elf", "readable", "loads", "loader", "structure"}),
-    "libraries": frozenset({"libraries"}),
-    "search-path": frozenset({"search-path", "libraries"}),
-    "architecture": frozenset({"architecture", "elf", "readable"}),
+    "foreign": frozenset({"installs", "name-and-version", "readable"}),
+    "elf": frozenset({"elf", "readable"}),
+    "libraries": frozenset({"libraries", "elf"}),
+    "search-path": frozenset({"search-path", "elf"}),
+    "architecture": frozenset({"architecture", "elf"}),
     "platform": frozenset({"platform-tag"}),
-    "abi3": frozenset({"abi3"}),
-    "symbols": frozenset({"symbols"}),
-    "compute": frozenset({"compute-platform", "gpu", "gpu-code"}),
-    "gpu": frozenset({"gpu-code", "compute-platform", "machine-code", "readable", "architecture-label", "gpu", "ptx"}),
+    "abi3": frozenset({"abi3", "python-symbols"}),
+    "symbols": frozenset({"symbols", "python-symbols"}),
+    "compute": frozenset({"compute-platform", "machine-code", "gpu-code"}),
+    "gpu": frozenset({"machine-code", "gpu-code", "compute-platform", "ptx", "readable"}),
     "toolkit": frozenset({"toolkit"}),
 }
 
@@ -302,27 +302,32 @@ def lie(
 
     :param judges: who may refuse it, names of ``JUDGES`` with spaces between.
     """
+    rules = frozenset[str]().union(*(JUDGES[judge] for judge in judges.split()))
+    return partial(_register, LIES, says, rules, base=base, arches=tuple(arches), family=family, name=name)
 
-    def register(change: Change) -> Change:
-        rules = frozenset[str]().union(*(JUDGES[judge] for judge in judges.split()))
-        _add(LIES, change, says, rules, base, arches, family, name)
-        return change
 
-    return register
+def legal(
+    says: str, *, base: str = "plain", arches: Iterable[str] = ARCHES, family: str = "", name: str = ""
+) -> Callable[[Change], Change]:
+    """Register a change that leaves a wheel right."""
+    return partial(_register, LEGAL, says, frozenset(), base=base, arches=tuple(arches), family=family, name=name)
 
 
 def lies(judges: str, says: str, table: Iterable[str], change: Callable[[Wheel, str], None], **how: Any) -> None:
     """Register a lie for each text of a table; ``{}`` in ``says`` stands for it."""
     for text in table:
-        title = f"{how.get('name', change.__name__.strip('_').replace('_', ' '))} {text!r}"
-        lie(judges, says.format(text), **{**how, "name": title, "family": _family(change)})(partial(_with, change, text))
+        lie(judges, says.format(text), **_one_of(text, change, how))(partial(_with, change, text))
 
 
 def legals(says: str, table: Iterable[str], change: Callable[[Wheel, str], None], **how: Any) -> None:
     """Register an oddity for each text of a table; ``{}`` in ``says`` stands for it."""
     for text in table:
-        title = f"{how.get('name', change.__name__.strip('_').replace('_', ' '))} {text!r}"
-        legal(says.format(text), **{**how, "name": title, "family": _family(change)})(partial(_with, change, text))
+        legal(says.format(text), **_one_of(text, change, how))(partial(_with, change, text))
+
+
+def _one_of(text: str, change: Callable[..., None], how: dict[str, Any]) -> dict[str, Any]:
+    name = how.get("name", change.__name__.strip("_").replace("_", " "))
+    return {**how, "name": f"{name} {text!r}", "family": _family(change)}
 
 
 def _with(change: Callable[[Wheel, str], None], text: str, wheel: Wheel) -> None:
@@ -333,32 +338,22 @@ def _family(change: Callable[..., None]) -> str:
     return change.__module__.removeprefix("family_")
 
 
-def legal(
-    says: str, *, base: str = "plain", arches: Iterable[str] = ARCHES, family: str = "", name: str = ""
-) -> Callable[[Change], Change]:
-    """Register a change that leaves a wheel right."""
-
-    def register(change: Change) -> Change:
-        _add(LEGAL, change, says, frozenset(), base, arches, family, name)
-        return change
-
-    return register
-
-
-def _add(
+def _register(
     register: dict[str, Forgery],
-    change: Change,
     says: str,
     rules: frozenset[str],
+    change: Change,
+    *,
     base: str,
-    arches: Iterable[str],
+    arches: tuple[str, ...],
     family: str,
     name: str,
-) -> None:
+) -> Change:
     family = family or _family(change)
     title = f"{family}: {name or change.__name__.strip('_').replace('_', ' ')}"
     if title in register:
         raise ValueError(f"two forgeries are called {title!r}")
     register[title] = Forgery(
-        name=title, family=family, says=says, rules=rules, base=base, arches=tuple(arches), change=change
+        name=title, family=family, says=says, rules=rules, base=base, arches=arches, change=change
     )
+    return change

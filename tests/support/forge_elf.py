@@ -352,9 +352,7 @@ class Image:
             wrapper = struct.pack("<IIQQ", 0x466243B1, 1, self._block(".nv_fatbin").address, 0)
             self._add(_Block(".nvFatBinSegment", 1, 3, wrapper), shift=_AWAY)
         kind = (_JUMP_SLOT if library.lazily else _GLOB_DAT)[library.arch]
-        rows = [
-            _RELA.pack(slots.address + 8 * n, number << 32 | kind, 0) for n, number in enumerate(looked_up)
-        ]
+        rows = [_RELA.pack(slots.address + 8 * n, number << 32 | kind, 0) for n, number in enumerate(looked_up)]
         self._block(".rela.plt" if library.lazily else ".rela.dyn").data = b"".join(rows)
         self._block(".dynamic").data = b"".join(struct.pack("<QQ", *entry) for entry in self._dynamic())
 

@@ -131,9 +131,16 @@ def _packed(member: Member) -> bytes:
 def _plain(member: Member) -> dict[str, int | bytes]:
     packed = _packed(member)
     return {
-        **{"version": member.version, "flags": member.flags, "method": member.method, "time": 0, "date": 0x5821},
-        **{"crc": zlib.crc32(member.data), "packed": len(packed), "size": len(member.data)},
-        **{"name": member.name, "extra": member.extra},
+        "version": member.version,
+        "flags": member.flags,
+        "method": member.method,
+        "time": 0,
+        "date": 0x5821,
+        "crc": zlib.crc32(member.data),
+        "packed": len(packed),
+        "size": len(member.data),
+        "name": member.name,
+        "extra": member.extra,
     }
 
 
@@ -158,8 +165,12 @@ def _local(member: Member) -> bytes:
 def _central(member: Member, offset: int) -> bytes:
     values = {
         **_plain(member),
-        **{"made": member.system << 8 | 20, "disk": 0, "internal": 0, "external": member.mode << 16},
-        **{"offset": offset, "comment": member.comment},
+        "made": member.system << 8 | 20,
+        "disk": 0,
+        "internal": 0,
+        "external": member.mode << 16,
+        "offset": offset,
+        "comment": member.comment,
     }
     if member.system == DOS:
         values["external"] = 0
