@@ -37,6 +37,7 @@ from forge_elf import (
     PT_DYNAMIC,
     PT_GNU_STACK,
     PT_LOAD,
+    PT_NOTE,
     PT_NULL,
     Image,
     Library,
@@ -488,7 +489,7 @@ def needs_a_new_cpu(wheel: Wheel) -> None:
 
     def change(image: Image) -> None:
         at = image.at[".rodata"]
-        row = (0x6474E553, 4, at, at, at, 32, 32, 8)
+        row = (PT_NOTE, 4, at, at, at, 32, 32, 8)
         struct.pack_into("<IIQQQQQQ", image.data, image.segment(PT_NULL), *row)
 
     wheel.library.change = change
