@@ -1,0 +1,549 @@
+"""GPU code: what it is, what its label says, and where it lies."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+
+from family_elf import with_cuda
+from forge import Wheel, legal, legals, lie, lies
+from forge_elf import Library, Symbol
+from forge_gpu import CUBIN, LZ4, PTX, ZSTANDARD, code, cubin, entry, fatbin, literals, ptx, zstandard
+from forge_zip import Archive
+
+
+def _holds(wheel: Wheel, *entries: bytes) -> None:
+    wheel.library.fatbin = fatbin(*entries)
+
+
+# --- labels -------------------------------------------------------------------------------------------------
+
+
+def _labelled(wheel: Wheel, text: str) -> None:
+    label, real = text.split()
+    _holds(wheel, entry(CUBIN, label, cubin(real)))
+
+
+_LABELS = [
+    *(
+        "90 80",
+        "80 90",
+        "90a 90",
+        "90 90a",
+        "86 80",
+        "100 100f",
+        "100f 100",
+        "100a 100f",
+        "100f 100a",
+        "103 100",
+        "120a 120",
+    ),
+    *("120 89", "75 80", "0 80", "12 120", "900 90"),
+]
+lies("gpu", "machine code is labelled as another's (label, what it is): {}", _LABELS, _labelled, base="cuda")
+lies(
+    "gpu",
+    "the same, compressed: {}",
+    ["90 80", "90a 90"],
+    lambda w, t: _packed(w, t, ZSTANDARD),
+    base="cuda",
+    name="zstd",
+)
+lies(
+    "gpu",
+    "the same, compressed by LZ4: {}",
+    ["90 80", "90a 90"],
+    lambda w, t: _packed(w, t, LZ4),
+    base="cuda",
+    name="lz4",
+)
+
+
+def _packed(wheel: Wheel, text: str, how: int) -> None:
+    label, real = text.split()
+    _holds(wheel, entry(CUBIN, label, cubin(real), compress=how))
+
+
+def _older(wheel: Wheel, text: str) -> None:
+    """Change the wheel to CUDA 12.6 and torch 2.12, whose cubins have ABI 7."""
+    wheel.rename("1.0+cu126.torch2.12")
+    wheel.requires("torch==2.12.*")
+    wheel.library.needed[wheel.library.needed.index("libcudart.so.13")] = "libcudart.so.12"
+    wheel.library.needs("cudaLaunchKernel").version = ("libcudart.so.12", "libcudart.so.12")
+    label, real = text.split()
+    _holds(wheel, entry(CUBIN, label, cubin(real, toolkit="12.6")))
+
+
+lies(
+    "gpu",
+    "the same with the cubins of CUDA 12.6: {}",
+    ["90 80", "90a 90", "80 86", "90 90a"],
+    _older,
+    base="cuda",
+    name="of 12.6",
+)
+legals("honest code of CUDA 12.6: {}", ["80 80", "90a 90a"], _older, base="cuda", name="of 12.6")
+
+
+def _ptx_labelled(wheel: Wheel, text: str) -> None:
+    label, target = text.split()
+    _holds(wheel, entry(PTX, label, ptx("90", target=target)))
+
+
+lies(
+    "gpu",
+    "PTX is labelled as another's (label, .target): {}",
+    [
+        "90 sm_80",
+        "80 sm_90",
+        "90a sm_90",
+        "90 sm_90a",
+        "100f sm_100",
+        "100 sm_100a",
+        "120 sm_12",
+        "90 SM_90",
+        "90 sm_9\uff10",
+    ],
+    _ptx_labelled,
+    base="cuda",
+)
+
+
+@lie("gpu", "PTX of another target behind an honest cubin", base="cuda")
+def ptx_behind_a_cubin(wheel: Wheel) -> None:
+    _holds(wheel, entry(CUBIN, "90", cubin("90")), entry(PTX, "90", ptx("80")))
+
+
+@lie("gpu", "a cubin of another GPU in the second container", base="cuda")
+def second_container(wheel: Wheel) -> None:
+    wheel.library.fatbin = code("80") + fatbin(entry(CUBIN, "90", cubin("80")))
+
+
+@lie("gpu", "a cubin of another GPU in a library beside the honest one", base="cuda")
+def second_library(wheel: Wheel) -> None:
+    other = Library(arch=wheel.arch, needed=["libcudart.so.13", "libc.so.6"], exports=[Symbol(name="x")])
+    other.fatbin = fatbin(entry(CUBIN, "90", cubin("80")))
+    wheel.files["forged/libother.so"] = other
+
+
+@lie("gpu", "a cubin of another GPU in a relocatable fatbin", base="cuda")
+def relocatable(wheel: Wheel) -> None:
+    wheel.library.relocatable_fatbin = fatbin(entry(CUBIN, "90", cubin("80", relocatable=True)))
+
+
+@lie("gpu", "a cubin of another GPU, and no section headers", base="cuda")
+def label_without_sections(wheel: Wheel) -> None:
+    _labelled(wheel, "90 80")
+    wheel.library.sections = False
+
+
+@lie("gpu elf", "a cubin of another GPU in a section with another name", base="cuda")
+def label_in_a_renamed_section(wheel: Wheel) -> None:
+    _labelled(wheel, "90 80")
+    wheel.library.section_names = {".nv_fatbin": ".nv_fatbim"}
+
+
+def _cubin(name: str, says: str, **how: object) -> None:
+    def change(wheel: Wheel) -> None:
+        _holds(wheel, entry(CUBIN, "90", cubin("90", **how)))
+
+    lie("gpu toolkit", says, base="cuda", family="gpu", name=name)(change)
+
+
+_cubin("flags of another", "the header says sm_80, its notes sm_90", flags=0x06005004)
+_cubin("flags of nothing", "the header names no GPU", flags=0x06000004)
+_cubin("note of another", "ptxas was asked for sm_80, the header says sm_90", note_arch="80")
+_cubin("note of an accelerated one", "ptxas was asked for sm_90a", note_arch="90a")
+_cubin("machine of another", "an ELF file for x86_64 as GPU code", machine=62)
+_cubin("no words", "no tool says that it made it", words="")
+_cubin("words of a later CUDA", "CUDA 13.2 made it", words="Cuda compilation tools, release 13.2, V13.2.51")
+_cubin("words of an older CUDA", "CUDA 12.8 made it", words="Cuda compilation tools, release 12.8, V12.8.93")
+
+
+def _corrupt(name: str, says: str, change: Callable[[bytes], bytes], base: str = "cuda") -> None:
+    def forge(wheel: Wheel) -> None:
+        _holds(wheel, entry(CUBIN, "80", change(cubin("80"))))
+
+    lie("gpu toolkit", says, base=base, family="gpu", name=name)(forge)
+
+
+_corrupt("zeros", "zeros as machine code", lambda data: bytes(len(data)))
+_corrupt("noise", "noise as machine code", lambda data: zlib.compress(data, 9) * 3)
+_corrupt("half a cubin", "it ends in the middle", lambda data: data[: len(data) // 2])
+_corrupt("a header of a cubin", "64 bytes", lambda data: data[:64])
+_corrupt("nothing", "an empty entry", lambda data: data[:0])
+_corrupt(
+    "noise behind the header", "the header is right, the rest noise", lambda data: data[:64] + bytes(range(256)) * 12
+)
+_corrupt(
+    "noise in the sections",
+    "sections that lie nowhere",
+    lambda data: data[:40] + struct.pack("<Q", 1 << 40) + data[48:],
+)
+_corrupt("no section", "a cubin without sections", lambda data: data[:60] + bytes(4) + data[64:])
+_corrupt("a library", "an extension module as machine code", lambda _: Library(needed=["libc.so.6"]).build())
+_corrupt("text", "text as machine code", lambda _: b"#!/bin/sh\n" * 40)
+
+
+@lie("gpu", "sections of a cubin whose bytes were replaced by another's header", base="cuda")
+def cubin_in_a_cubin(wheel: Wheel) -> None:
+    inner = cubin("80")
+    _holds(wheel, entry(CUBIN, "90", inner + cubin("90")))
+
+
+# --- PTX ----------------------------------------------------------------------------------------------------
+
+
+def _ptx_text(name: str, says: str, data: bytes, *, compress: int = 0, **how: object) -> None:
+    def change(wheel: Wheel) -> None:
+        _holds(wheel, entry(PTX, "90", data, compress=compress, **how))
+
+    lie("gpu toolkit", says, base="cuda", family="gpu", name=name)(change)
+
+
+_HONEST = ptx("90")
+_ptx_text("ptx of noise", "noise as PTX", bytes(range(256)) * 2)
+_ptx_text("ptx of zeros", "zeros as PTX", bytes(512))
+_ptx_text("ptx of nothing", "an empty entry", b"")
+_ptx_text("ptx without a target", "it names no GPU", _HONEST.replace(b".target sm_90\n", b""))
+_ptx_text("ptx without a version", "it names no version", _HONEST.replace(b".version 9.0\n", b""))
+_ptx_text(
+    "target in a comment",
+    "the target is a comment, the real one another",
+    _HONEST.replace(b".target sm_90", b"// .target sm_90\n.target sm_80"),
+)
+_ptx_text(
+    "target in a long comment",
+    "the target is in a long comment",
+    _HONEST.replace(b".target sm_90", b"/*\n.target sm_90\n*/\n.target sm_80"),
+)
+_ptx_text(
+    "two targets", "the second target is another", _HONEST.replace(b".target sm_90", b".target sm_90\n.target sm_100")
+)
+_ptx_text("target only in a comment", "the only target is a comment", _HONEST.replace(b".target", b"// .target"))
+_ptx_text(
+    "target in a string", "the target stands in a string", _HONEST.replace(b".target sm_90", b'.file 1 ".target sm_90"')
+)
+_ptx_text("target after noise", "text before the first directive", b"\x01\x02\x03evil\n" + _HONEST)
+_ptx_text(
+    "ptx of a later version",
+    "the text is of a later version than its label",
+    _HONEST.replace(b".version 9.0", b".version 9.2"),
+)
+_ptx_text("ptx labelled too old", "the label is of an older version than the text", _HONEST, version=(8, 0))
+_ptx_text("ptx of a later CUDA", "CUDA 13.0 does not read PTX 9.2", ptx("90", toolkit="13.2"), toolkit="13.2")
+_ptx_text("half a ptx", "it ends in the middle of the target", _HONEST[: _HONEST.index(b"sm_90") + 3] + b"\0")
+_ptx_text("ptx as utf 16", "letters of two bytes", _HONEST.decode().encode("utf-16"))
+_ptx_text("compressed noise", "noise, compressed", bytes(range(256)) * 9, compress=ZSTANDARD)
+_ptx_text("compressed for another", "PTX for another GPU, compressed", ptx("80"), compress=ZSTANDARD)
+_ptx_text("compressed by lz4 for another", "PTX for another GPU, compressed by LZ4", ptx("80"), compress=LZ4)
+_ptx_text("ptx of 32 bits", "pointers of 32 bits", _HONEST.replace(b".address_size 64", b".address_size 32"))
+_ptx_text("a cubin as ptx", "machine code as PTX", cubin("90"))
+
+
+@lie("gpu toolkit", "PTX as machine code", base="cuda")
+def ptx_as_a_cubin(wheel: Wheel) -> None:
+    _holds(wheel, entry(CUBIN, "90", ptx("90")))
+
+
+# --- containers ---------------------------------------------------------------------------------------------
+
+
+def _container(name: str, says: str, data: bytes, base: str = "cuda") -> None:
+    def change(wheel: Wheel) -> None:
+        wheel.library.fatbin = data
+
+    lie("gpu toolkit", says, base=base, family="gpu", name=name)(change)
+
+
+_C80 = cubin("80")
+_WRONG = fatbin(entry(CUBIN, "90", _C80))
+_container(
+    "container beyond the end",
+    "it says that it is larger than its section",
+    fatbin(entry(CUBIN, "80", _C80), size=1 << 30),
+)
+_container("container of nothing known", "an entry of an unknown kind hides code", fatbin(entry(0x77, "80", _C80)))
+_container(
+    "entry without a header",
+    "an entry whose header is shorter than it is",
+    fatbin(entry(CUBIN, "80", _C80).replace(b"\x40", b"\x08", 1)),
+)
+_container("endless entry", "an entry of no size", fatbin(struct.pack("<HHIQ", 2, 0x101, 0, 0) + bytes(48)))
+_container(
+    "version 9 of the container",
+    "a container of a version that no CUDA reads",
+    fatbin(entry(CUBIN, "80", _C80), version=9),
+)
+_container(
+    "second container out of step", "the next container is not where the first one ends", code("80") + bytes(4) + _WRONG
+)
+_container("noise between containers", "a container behind noise", code("80") + bytes(range(1, 250)) + _WRONG)
+_container("container cut short", "the last one ends in the middle", code("80") + code("90")[:-80])
+_container("no magic", "something that is no container", bytes(range(256)) * 8)
+_container(
+    "size before compression too small",
+    "it unpacks to more than it says",
+    fatbin(entry(CUBIN, "80", _C80, compress=ZSTANDARD, size=80)),
+)
+_container(
+    "size before compression too large",
+    "it unpacks to less than it says",
+    fatbin(entry(CUBIN, "80", _C80, compress=ZSTANDARD, size=9999)),
+)
+_container(
+    "compressed by nobody", "it says zstd and is not", fatbin(entry(CUBIN, "80", _C80, compress=ZSTANDARD, stored=_C80))
+)
+_container(
+    "compressed twice",
+    "both ways at once",
+    fatbin(entry(CUBIN, "80", _C80, compress=ZSTANDARD | LZ4, stored=zstandard(_C80))),
+)
+_container(
+    "behind the compressed",
+    "a second frame behind the first",
+    fatbin(entry(CUBIN, "80", _C80, compress=ZSTANDARD, stored=zstandard(_C80) + zstandard(cubin("90")))),
+)
+_container(
+    "bomb",
+    "200 MB of zeros in 8 kB",
+    fatbin(entry(CUBIN, "80", b"", compress=ZSTANDARD, size=200 << 20, stored=zstandard(bytes(200 << 20), 9))),
+)
+_container(
+    "bomb that says little",
+    "200 MB of zeros that says 4 kB",
+    fatbin(entry(CUBIN, "80", b"", compress=ZSTANDARD, size=4096, stored=zstandard(_C80 + bytes(200 << 20), 9))),
+)
+_container(
+    "broken lz4",
+    "LZ4 that refers to what is not there",
+    fatbin(entry(CUBIN, "80", _C80, compress=LZ4, stored=b"\x1fa\x50\x00" * 20)),
+)
+_container(
+    "half an lz4", "LZ4 that ends early", fatbin(entry(CUBIN, "80", _C80, compress=LZ4, stored=literals(_C80)[:300]))
+)
+
+
+# --- toolkits -----------------------------------------------------------------------------------------------
+
+
+def _toolkit(wheel: Wheel, toolkit: str) -> None:
+    _holds(wheel, entry(CUBIN, "100", cubin("100", toolkit=toolkit)))
+
+
+lies(
+    "toolkit gpu",
+    "CUDA {} made the code of a wheel for 13.0",
+    ["12.8", "12.9", "13.2", "14.0", "13.01", "1.30"],
+    _toolkit,
+    base="cuda",
+)
+
+
+@lie("toolkit gpu", "one of two cubins is of another CUDA", base="cuda")
+def mixed_toolkits(wheel: Wheel) -> None:
+    _holds(wheel, entry(CUBIN, "80", cubin("80")), entry(CUBIN, "90", cubin("90", toolkit="12.4")))
+
+
+@lie("toolkit compute gpu", "CUDA 12.6's code and runtime as +cu130", base="cuda")
+def all_of_another_cuda(wheel: Wheel) -> None:
+    _older(wheel, "80 80")
+    wheel.rename("1.0+cu130.torch2.12")
+
+
+# --- code in a wheel for cpu --------------------------------------------------------------------------------
+
+
+def _in_cpu(name: str, says: str, change: Callable[[Wheel], None]) -> None:
+    lie("compute gpu", f"a cpu wheel has GPU code: {says}", base="cpu", family="gpu", name=f"cpu, {name}")(change)
+
+
+def _rodata(data: bytes) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.library.constants = data
+
+    return change
+
+
+def _file(path: str, data: bytes) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.files[path] = data
+
+    return change
+
+
+def _zip(method: int, data: bytes, inner: str) -> bytes:
+    archive = Archive()
+    archive.add(inner, data, method=method)
+    return archive.build()
+
+
+_ONE = code("80")
+_in_cpu("fatbin", "in .nv_fatbin", lambda w: setattr(w.library, "fatbin", _ONE))
+_in_cpu("fatbin in rodata", "among constants", _rodata(_ONE))
+_in_cpu("fatbin out of step", "among constants, at an odd place", _rodata(b"abcde" + _ONE))
+_in_cpu("cubin in rodata", "a bare cubin among constants", _rodata(b"constant" + _C80))
+_in_cpu("cubin at an odd place", "a bare cubin among constants, at an odd place", _rodata(b"abc" + _C80))
+_in_cpu("old cubin in rodata", "a bare cubin of CUDA 12.4", _rodata(cubin("80", toolkit="12.4")))
+_in_cpu("ptx in rodata", "PTX as a string", _rodata(b"x" * 64 + ptx("80")))
+_in_cpu("fatbin in data", "among variables", lambda w: setattr(w.library, "writable", _ONE))
+_in_cpu("relocatable fatbin", "in __nv_relfatbin", lambda w: setattr(w.library, "relocatable_fatbin", _ONE))
+_in_cpu("loose section", "in a section that no segment loads", lambda w: setattr(w.library, "loose", (".stuff", _ONE)))
+_in_cpu(
+    "behind the library",
+    "behind all that the library's headers name",
+    lambda w: setattr(w.library, "change", lambda i: i.data.extend(_ONE)),
+)
+_in_cpu(
+    "without sections",
+    "in a segment, no section names it",
+    lambda w: (setattr(w.library, "fatbin", _ONE), setattr(w.library, "sections", False)),
+)
+_in_cpu("cubin as a file", "a bare cubin", _file("forged/kernel.cubin", _C80))
+_in_cpu("cubin as data", "a bare cubin with a name that says nothing", _file("forged/table.bin", _C80))
+_in_cpu("fatbin as a file", "a fatbin", _file("forged/kernel.fatbin", _ONE))
+_in_cpu("fatbin as data", "a fatbin in a .bin file", _file("forged/weights.bin", b"head" * 4 + _ONE))
+_in_cpu("ptx as a file", "PTX", _file("forged/kernel.ptx", ptx("80")[:-1]))
+_in_cpu("zip, stored", "in an archive in the wheel", _file("forged/extra.zip", _zip(0, _C80, "kernel.cubin")))
+_in_cpu("in the data folder", "in forged.data/data", _file("forged-1.0+cpu.torch2.11.data/data/share/k.cubin", _C80))
+_in_cpu("in dist-info", "in the dist-info folder", _file("forged-1.0+cpu.torch2.11.dist-info/licenses/LICENSE", _C80))
+
+
+def _second(path: str, **how: object) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.files[path] = Library(
+            arch=wheel.arch, needed=["libc.so.6"], exports=[Symbol(name="x")], fatbin=_ONE, **how
+        )
+
+    return change
+
+
+_in_cpu("second library", "in a second library", _second("forged/libextra.so"))
+_in_cpu("library as data", "in a library that is called .bin", _second("forged/table.bin"))
+_in_cpu(
+    "library as data without sections", "the same without section headers", _second("forged/table.bin", sections=False)
+)
+_in_cpu("object file", "in an object file", _second("forged/extra.o", type=1))
+
+
+@lie("compute gpu", "a wheel for any platform with a cubin that says +cpu", base="pure")
+def cubin_in_a_pure_cpu_wheel(wheel: Wheel) -> None:
+    wheel.rename("1.0+cpu")
+    wheel.files["forged/kernel.cubin"] = _C80
+
+
+@lie("compute libraries", "an NVIDIA driver call in a cpu wheel", base="cpu")
+def driver_in_cpu(wheel: Wheel) -> None:
+    wheel.library.needed.append("libcuda.so.1")
+    wheel.library.import_("cuLaunchKernel", kind=0)
+
+
+@lie("compute", "CPU in other letters is the same version", base="cpu")
+def cpu_in_capitals(wheel: Wheel) -> None:
+    with_cuda(wheel.library)
+    wheel.rename("1.0+CPU.torch2.11")
+    wheel.metadata = [line.replace("+CPU", "+cpu") for line in wheel.metadata]
+
+
+@lie("compute", "CUDA 12 in a cu130 wheel's second library", base="cuda")
+def another_runtime_in_a_second_library(wheel: Wheel) -> None:
+    other = Library(arch=wheel.arch, needed=["libcudart.so.12", "libc.so.6"], exports=[Symbol(name="x")])
+    wheel.files["forged/libother.so"] = other
+
+
+# --- legal --------------------------------------------------------------------------------------------------
+
+
+def _honest(wheel: Wheel, text: str) -> None:
+    wheel.library.fatbin = code(*text.split())
+
+
+legals(
+    "honest code: {}",
+    ["80", "90a", "100f", "120a 120+PTX", "75 80 86 89 90 100 120+PTX", "90a+PTX", "100f+PTX", "103", "80+PTX"],
+    _honest,
+    base="cuda",
+)
+
+
+def _compressed(wheel: Wheel, text: str) -> None:
+    wheel.library.fatbin = code("80", "90a", "90+PTX", compress={"zstd": ZSTANDARD, "lz4": LZ4}[text])
+
+
+legals("nvcc compresses by {}", ["zstd", "lz4"], _compressed, base="cuda")
+
+
+@legal("machine code for 8.6 that was made of PTX for 8.0: a note names both", base="cuda")
+def compiled_for_an_older_virtual_gpu(wheel: Wheel) -> None:
+    _holds(wheel, entry(CUBIN, "86", cubin("86", info_arch=80)))
+
+
+@legal("one container a translation unit", base="cuda")
+def several_containers(wheel: Wheel) -> None:
+    wheel.library.fatbin = code("80") + code("80", "90+PTX") + code("100f")
+
+
+@legal("containers with zeros between, as linkers align them", base="cuda")
+def padding_between_containers(wheel: Wheel) -> None:
+    wheel.library.fatbin = code("80") + bytes(64) + code("90")
+
+
+@legal("relocatable device code beside what was linked of it", base="cuda")
+def honest_relocatable(wheel: Wheel) -> None:
+    wheel.library.relocatable_fatbin = fatbin(entry(CUBIN, "80", cubin("80", relocatable=True)))
+
+
+@legal("no section headers: the code is found all the same", base="cuda")
+def code_without_sections(wheel: Wheel) -> None:
+    wheel.library.sections = False
+
+
+def _ptx_legal(name: str, says: str, data: bytes) -> None:
+    def change(wheel: Wheel) -> None:
+        _holds(wheel, entry(PTX, "90", data))
+
+    legal(says, base="cuda", family="gpu", name=name)(change)
+
+
+_ptx_legal("padded with newlines", "nvcc 13 writes newlines before the first line", b"\n" * 8 + _HONEST)
+_ptx_legal("target with a tab", "blanks of any kind", _HONEST.replace(b".target sm_90", b".target\tsm_90"))
+_ptx_legal("target with options", "a target may have options", _HONEST.replace(b"sm_90", b"sm_90, texmode_independent"))
+_ptx_legal(
+    "target in capitals of a comment",
+    "a comment may speak of targets",
+    _HONEST.replace(b".target", b"// the .target sm_80 is old\n.target"),
+)
+_ptx_legal("carriage returns", "lines may end as on Windows", _HONEST.replace(b"\n", b"\r\n"))
+
+
+@legal("PTX of an older CUDA: the driver compiles it", base="cuda")
+def older_ptx(wheel: Wheel) -> None:
+    _holds(wheel, entry(CUBIN, "80", cubin("80")), entry(PTX, "80", ptx("80", toolkit="12.4"), toolkit="12.4"))
+
+
+@legal("a cubin as a data file: it is no extension, and asks for no CPU", base="cuda")
+def cubin_as_data(wheel: Wheel) -> None:
+    wheel.files["forged/kernels/extra_sm80.cubin"] = cubin("80")
+
+
+@legal("bare cubins and nothing else, for any platform: flashinfer-cubin is one", base="pure")
+def cubins_alone(wheel: Wheel) -> None:
+    wheel.files["forged/cubins/one.cubin"] = cubin("90a")
+    wheel.files["forged/cubins/two.cubin"] = cubin("80", toolkit="12.8")
+
+
+@legal("a module of a CUDA wheel that has no GPU code itself", base="cuda")
+def library_without_code(wheel: Wheel) -> None:
+    wheel.files["forged/libhost.so"] = Library(arch=wheel.arch, needed=["libc.so.6"], exports=[Symbol(name="x")])
+
+
+@legal("a word that looks like the magic of a container, in constants of a cpu wheel", base="cpu")
+def magic_in_constants(wheel: Wheel) -> None:
+    wheel.library.constants = struct.pack("<IIQ", 0xBA55ED50, 0, 1 << 60) + b"nothing"
+
+
+@legal("a cpu wheel may speak of PTX: text about .target is no code", base="cpu")
+def text_about_ptx(wheel: Wheel) -> None:
+    wheel.files["forged/README.md"] = b"Use `.target sm_90` in your PTX; .version 9.0 or later.\n"
+    wheel.library.constants = b"cannot compile for sm_90: .target\0"
