@@ -3,6 +3,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
+import pytest
 import tiers
 from hypothesis import HealthCheck, settings
 
@@ -15,6 +16,7 @@ def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="run what can wait for a release, too")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at groups in this hook, too
 def pytest_collection_modifyitems(config, items):
     tiers.select(config, items)
     tiers.group(items)

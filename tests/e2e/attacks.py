@@ -67,8 +67,8 @@ tried("through a descriptor", lambda: [f for f in os.listdir("/proc/1/fd") if "t
 tried("a file", lambda: read(T["home_file"]))
 tried("the folder", lambda: os.path.basename(T["home_file"]) in os.listdir(os.path.dirname(T["home_file"])) or None)
 tried("up and over", lambda: read("/work/../../../../.." + T["home_file"]))
-os.symlink(T["home_file"], "/work/link")
-tried("by a link", lambda: read("/work/link"))
+os.symlink(T["home_file"], "link")
+tried("by a link", lambda: read("link"))
 """,
     "the network": """
 tried("the host's address", lambda: connect(socket.AF_INET, (T["address"], T["port"])))
@@ -131,7 +131,7 @@ tried("everybody at once", lambda: T["canary"] in str([read(f"/proc/{n}/cmdline"
 }
 
 BACKEND = """
-import base64, csv, hashlib, io, os, stat, zipfile
+import base64, csv, glob, hashlib, io, os, stat, zipfile
 
 NAME, VERSION, TAG = "hostile", "1", "{tag}"
 
@@ -146,7 +146,7 @@ def digest(data):
 def wheel(folder, files=None, *, name=NAME, version=VERSION, tag=TAG, metadata=None, lie=None, members=(), filename=None):
     filename = filename or f"{{name}}-{{version}}-{{tag}}.whl"
     info = f"{{name}}-{{version}}.dist-info"
-    content = {{"hostile/__init__.py": b"", "hostile/_C.so": open("/usr/bin/env", "rb").read()}}
+    content = {{"hostile/__init__.py": b"", "hostile/_C.so": open(glob.glob("/usr/lib/*/libutil.so.1")[0], "rb").read()}}
     content.update(files or {{}})
     content[f"{{info}}/METADATA"] = (metadata or f"Metadata-Version: 2.1\\nName: {{name}}\\nVersion: {{version}}\\n").encode()
     content[f"{{info}}/WHEEL"] = f"Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: false\\nTag: {{tag}}\\n".encode()

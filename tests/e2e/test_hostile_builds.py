@@ -13,6 +13,7 @@ import platform
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import uuid
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ import processes
 import pytest
 from command_line import run_command
 from conftest import ROOT, Factory
+from filelock import FileLock
 from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
 from one_build import build_one
 from wheels import make_wheel
@@ -37,7 +39,7 @@ from wheelsmith.prepare import Request, prepare
 from wheelsmith.run import make_workshop, scratch
 from wheelsmith.toolchain import Toolchains
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]
 MIB = 2**20
 UNCONFINED = "local"
 ENGINES = engines(Path(os.devnull))
@@ -85,6 +87,8 @@ def world(tmp_path, monkeypatch, request):
         _file(home, canary)
         tokens = [_file(tmp_path / "hf" / "token", canary)]
         default = Path.home() / ".cache" / "huggingface" / "token"
+        # It is everybody's: another run of the tests waits for its turn.
+        stack.enter_context(FileLock(Path(tempfile.gettempdir(), f"wheelsmith-tests-{os.getuid()}.lock")))
         if not default.exists() and os.access(Path.home(), os.W_OK):
             if not default.parent.exists():
                 stack.callback(default.parent.rmdir)
