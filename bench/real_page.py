@@ -60,14 +60,12 @@ def disagreements() -> list[str]:
     """Give each sentence of check that no fact is behind, and each fact that check did not find."""
     figures, found = _figures()["figures"], []
     for wheel in read_real_wheels().wheels:
-        said = figures.get(f"{wheel.pin.filename}/check", {}).get("complaints", [])
-        found += [
-            f"not known: {wheel.pin.filename}: {sentence}" for sentence in said if not wheel.fact_behind(sentence)
-        ]
-        stated = {wheel.fact_behind(sentence) for sentence in said}
-        found += [
-            f"not found: {wheel.pin.filename}: {fact.fact}" for fact in wheel.facts if fact.says and fact not in stated
-        ]
+        name = wheel.pin.filename
+        if f"{name}/check" not in figures:
+            continue
+        said = {sentence: wheel.fact_behind(sentence) for sentence in figures[f"{name}/check"]["complaints"]}
+        found += [f"not known: {name}: {sentence}" for sentence, fact in said.items() if not fact]
+        found += [f"not found: {name}: {fact.fact}" for fact in wheel.facts if fact.says and fact not in said.values()]
     return found
 
 
