@@ -27,8 +27,6 @@ from wheelsmith.toolchain.remote import fetch_whole
 FIGURES = ROOT / "bench" / "real_wheels_results.json"
 _LIMIT = 600  # seconds for one tool and one wheel
 _REFUSED = 1  # what check ends with when it refuses a wheel
-# auditwheel, abi3audit and the like are programs of the environment; cuobjdump lies where NVIDIA's wheels put it.
-_PROGRAMS = ("bin", "lib/python*/site-packages/nvidia/cu*/bin")
 
 
 def fetch(wheels: Sequence[RealWheel], folder: Path) -> None:
@@ -91,9 +89,8 @@ class Programme:
         with zipfile.ZipFile(path) as archive:
             for name in set(argv) & set(archive.namelist()):
                 archive.extract(name, unpacked)
-        programs = [str(found) for place in _PROGRAMS for found in self.tools.glob(place)]
         environment = self.workshop.environment | {"LC_ALL": "C", "COLUMNS": "400"}
-        environment["PATH"] = ":".join([*programs, environment["PATH"]])
+        environment["PATH"] = f"{self.tools / 'bin'}:{environment['PATH']}"
         answer = subprocess.run(
             argv, cwd=unpacked, env=environment, capture_output=True, text=True, timeout=_LIMIT, check=False
         )
