@@ -57,16 +57,20 @@ def write_page() -> None:
 
 
 def disagreements() -> list[str]:
-    """Give each sentence of check that no fact is behind, and each fact that check did not find."""
+    """Return each sentence of check that no fact is behind, and each fact that check should have found."""
     figures, found = _figures()["figures"], []
     for wheel in read_real_wheels().wheels:
         name = wheel.pin.filename
         if f"{name}/check" not in figures:
             continue
-        said = {sentence: wheel.fact_behind(sentence) for sentence in figures[f"{name}/check"]["complaints"]}
-        found += [f"not known: {name}: {sentence}" for sentence, fact in said.items() if not fact]
-        found += [f"not found: {name}: {fact.fact}" for fact in wheel.facts if fact.says and fact not in said.values()]
+        said = figures[f"{name}/check"]["complaints"]
+        found += [f"not known: {name}: {sentence}" for sentence in said if not wheel.fact_behind(sentence)]
+        found += [f"not found: {name}: {f.fact}" for f in wheel.facts if f.says and f not in _stated(wheel, said)]
     return found
+
+
+def _stated(wheel: RealWheel, complaints: list[str]) -> set[Fact | None]:
+    return {wheel.fact_behind(sentence) for sentence in complaints}
 
 
 def page(measured: dict[str, Any]) -> str:
@@ -92,7 +96,7 @@ def _figures() -> dict[str, Any]:
 
 
 def _row(wheel: RealWheel, figures: dict[str, Any]) -> str:
-    count = sum(fact.says is not None for fact in wheel.facts)
+    count = len(_stated(wheel, figures["complaints"]) - {None})
     name = f"[{_title(wheel)}](#{_anchor(wheel)})" if wheel.facts else _title(wheel)
     return (
         f"| {name}, {wheel.holds} | {wheel.published} | {size(wheel.pin.size)} | {count or 'none'} "
@@ -102,16 +106,14 @@ def _row(wheel: RealWheel, figures: dict[str, Any]) -> str:
 
 def _section(wheel: RealWheel, figures: dict[str, Any]) -> Iterator[str]:
     lines = figures[f"{wheel.pin.filename}/others"]["lines"]
+    stated = _stated(wheel, figures[f"{wheel.pin.filename}/check"]["complaints"])
     yield f"## {_title(wheel)}\n"
     yield f"`{wheel.pin.filename}`, published {wheel.published}, sha256 `{wheel.pin.sha256}`.\n"
     yield "| finding | evidence | in practice |\n| --- | --- | --- |"
     for fact, line in zip(wheel.facts, lines, strict=True):
-        yield f"| {fact.fact}{_by_hand(fact)} | `{_code(fact.command)}`: `{_code(line)}` | {fact.practice} |"
+        by_hand = "" if fact in stated else " (found by reading, not by `wheelsmith check`)"
+        yield f"| {fact.fact}{by_hand} | `{_code(fact.command)}`: `{_code(line)}` | {fact.practice} |"
     yield ""
-
-
-def _by_hand(fact: Fact) -> str:
-    return "" if fact.says else " (found by reading; no rule of the check looks for it)"
 
 
 def _title(wheel: RealWheel) -> str:
