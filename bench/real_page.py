@@ -26,9 +26,8 @@ deliberate. A finding is a fact about one file on one day, not a judgement of th
 stands another tool's answer about the same file, and whether it matters in practice. If one is wrong or no longer so,
 we want to know.
 
-- **Findings**: where a name, a tag, a library or a requirement says one thing and the file another. Of what check says,
-  every sentence was compared with another tool's answer; a sentence that no other tool confirms would be counted as a
-  mistake of ours: {mistakes}.
+- **Findings**: where a name, a tag, a library or a requirement says one thing and the file another. Each has another
+  tool's answer beside it. What check says and none of the findings covers would be a mistake of ours: {mistakes}.
 - **CPU, memory**: of `wheelsmith check`, user and system time, and the most that one process held.
 - What [a check](checks.md) proves is all there is here: that the code computes the right thing is not among it.
 
