@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +51,17 @@ class Written:
     bytes: int = 0
 
 
-def timed(argv: Sequence[str | Path], environment: Mapping[str, str], *, prints: list[str] | None = None) -> Took:
+def timed(
+    argv: Sequence[str | Path],
+    environment: Mapping[str, str],
+    *,
+    prints: list[str] | None = None,
+    codes: Collection[int] = (0,),
+) -> Took:
     """Run a command to its end.
 
     :param prints: takes what it printed.
+    :param codes: the exit statuses that are no failure.
     :raises WheelsmithError: it failed.
     """
     with tempfile.NamedTemporaryFile(prefix="took-", suffix=".json") as out:
@@ -62,7 +69,7 @@ def timed(argv: Sequence[str | Path], environment: Mapping[str, str], *, prints:
         answer = subprocess.run(
             [*starter, *map(str, argv)], env=dict(environment), capture_output=True, text=True, check=False
         )
-        if answer.returncode:
+        if answer.returncode not in codes:
             raise WheelsmithError(f"{' '.join(map(str, argv))} gave {answer.returncode}\n{answer.stderr[-2000:]}")
         if prints is not None:
             prints.append(answer.stdout)

@@ -31,7 +31,8 @@ The exports of torch 2.6 to 2.15 are in the package as 40-bit fingerprints, made
 wheels pinned in `facts/torch.json`. One symbol in three million that nobody exports would pass unnoticed.
 
 What a static check cannot prove: that the kernel computes the right thing (`--test` runs its own test), and that a
-symbol means the same in two torch releases. Below, each rule by its name in `--json`."""
+symbol means the same in two torch releases. Below, each rule by its name in `--json`; and
+[what they find in wheels that people install](real-wheels.md)."""
 
 
 def pages() -> dict[str, str]:

@@ -1,0 +1,108 @@
+"""Fetch published wheels, check them, measure that, and ask other tools about the same wheels."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.real_facts import Fact, RealWheel, RealWheels
+from bench.results import Results
+from bench.stopwatch import timed
+from bench.workshop import ROOT, Workshop, emptied
+from wheelsmith.errors import WheelsmithError
+from wheelsmith.events import ignore
+from wheelsmith.files import sha256_file
+from wheelsmith.toolchain.locate import locate
+from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.remote import fetch_whole
+
+FIGURES = ROOT / "bench" / "real_wheels_results.json"
+_LIMIT = 600  # seconds for one tool and one wheel
+_REFUSED = 1  # what check ends with when it refuses a wheel
+
+
+def fetch(wheels: Sequence[RealWheel], folder: Path) -> None:
+    """Fetch what is not there yet from the user's own index, and compare everything with its hash."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = pip_settings()
+    with settings.client() as client:
+        for wheel in wheels:
+            path = folder / wheel.pin.filename
+            if not path.exists() or sha256_file(path) != wheel.pin.sha256:
+                print(f"fetch {wheel.pin.filename}", file=sys.stderr)
+                there = fetch_whole(wheel.pin, locate(wheel.pin, settings, client), folder, client, ignore)
+                if there != path:
+                    path.symlink_to(there)
+
+
+def make_tools(workshop: Workshop, wheels: RealWheels) -> Path:
+    """Return an environment with the tools whose word is taken."""
+    tools = workshop.folder / "tools"
+    timed((sys.executable, "-m", "venv", tools), workshop.environment)
+    timed((tools / "bin" / "python", "-m", "pip", "install", "--quiet", *wheels.tools), workshop.environment)
+    return tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programme:
+    """What is done with each wheel.
+
+    :param folder: holds the wheels.
+    :param tools: the environment with the other tools.
+    """
+
+    workshop: Workshop
+    tools: Path
+    folder: Path
+    results: Results
+
+    def check(self, wheel: RealWheel) -> None:
+        """Check a wheel and keep what was said and what it took."""
+        path = self.folder / wheel.pin.filename
+        prints: list[str] = []
+        argv = ("timeout", str(_LIMIT), sys.executable, "-m", "wheelsmith", "check", "--json", path)
+        environment = self.workshop.environment | {"PYTHONPATH": str(ROOT)}
+        took = timed(argv, environment, prints=prints, codes=(0, _REFUSED))
+        sentences = list(complaints(json.loads(prints[0])))
+        self.results.put(
+            f"{wheel.pin.filename}/check",
+            {"cpu": took.cpu, "peak_memory": took.peak_memory, "wall": took.wall, "complaints": sentences},
+        )
+
+    def ask_others(self, wheel: RealWheel) -> None:
+        """Run the command behind each fact and keep the line that proves it."""
+        with emptied(self.workshop.folder / "unpacked") as unpacked:
+            answers = [self._answer(wheel, fact, unpacked) for fact in wheel.facts]
+        self.results.put(f"{wheel.pin.filename}/others", {"lines": answers})
+
+    def _answer(self, wheel: RealWheel, fact: Fact, unpacked: Path) -> str:
+        path = self.folder / wheel.pin.filename
+        argv = [part.replace("{wheel}", str(path)) for part in shlex.split(fact.command)]
+        with zipfile.ZipFile(path) as archive:
+            for name in set(argv) & set(archive.namelist()):
+                archive.extract(name, unpacked)
+        environment = self.workshop.environment | {"LC_ALL": "C", "COLUMNS": "400"}
+        environment["PATH"] = f"{self.tools / 'bin'}:{environment['PATH']}"
+        answer = subprocess.run(
+            argv, cwd=unpacked, env=environment, capture_output=True, text=True, timeout=_LIMIT, check=False
+        )
+        found = re.search(fact.shows, answer.stdout + answer.stderr, re.MULTILINE)
+        if not found:
+            raise WheelsmithError(f"{wheel.pin.filename}: {fact.command} does not show {fact.shows}")
+        return " ".join(found[0].split())
+
+
+def complaints(report: dict[str, Any]) -> Iterator[str]:
+    """Give each thing that ``check`` finds wrong, as ``rule: sentence``."""
+    for wheel in report["wheels"]:
+        for finding in wheel["findings"]:
+            if not finding["ok"]:
+                yield from (f"{finding['rule']}: {sentence}" for sentence in finding["message"].split("; "))
