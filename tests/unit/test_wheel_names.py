@@ -116,7 +116,11 @@ def test_a_legal_wheel_is_accepted(options, tmp_path):
         ("tags", "it is true or false", {"wheel": WHEEL.replace("true", "maybe") + "Tag: py3-none-any\n"}),
         ("tags", "2 lines for Root-Is", {"wheel": WHEEL + "Root-Is-Purelib: false\nTag: py3-none-any\n"}),
         ("tags", "says build '2'", {"wheel": WHEEL + "Build: 2\nTag: py3-none-any\n"}),
-        ("tags", "says build ''", {"filename": "kernel-1-2-py3-none-any.whl"}),
+        (
+            "tags",
+            "the file name '3'",
+            {"filename": "kernel-1-3-py3-none-any.whl", "wheel": WHEEL + "Build: 2\nTag: py3-none-any\n"},
+        ),
         ("tags", "excludes every Python", {"metadata": METADATA + "Requires-Python: <3\n"}),
         ("purity", "Root-Is-Purelib: false", {"wheel": WHEEL.replace("true", "false") + "Tag: py3-none-any\n"}),
         ("installs", "torch's", {"files": {"torch/__init__.py": ""}}),

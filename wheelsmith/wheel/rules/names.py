@@ -124,8 +124,8 @@ NAME_AND_VERSION = Rule(
 )
 TAGS = Rule(
     name="tags",
-    proves="WHEEL and the file name agree on every tag, and on the build number where WHEEL has one; the format is one that installers "
-    "read; Requires-Python admits a Python that the tags name",
+    proves="WHEEL and the file name agree on every tag, and on the build number where WHEEL has one; the format is one "
+    "that installers read; Requires-Python admits a Python that the tags name",
     in_the_wild="sgl-kernel 0.3.21: WHEEL says `cp310-abi3-linux_x86_64`, the file name `manylinux2014_x86_64`",
     examine=_tags,
 )

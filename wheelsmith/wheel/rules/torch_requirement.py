@@ -20,7 +20,9 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if pin:
         wrong += _against_pin(torch, pin)
     if others := [platform for platform in torch.platforms if wheel.compute not in {None, platform}]:
-        wrong.append(f"the version says {wheel.compute}, Requires-Dist says {torch.text}, which is torch for {others[0]}")
+        wrong.append(
+            f"the version says {wheel.compute}, Requires-Dist says {torch.text}, which is torch for {others[0]}"
+        )
     also = f" ({', '.join(torch.beyond)} too)" if torch.beyond else ""
     yield finding(
         "torch-requirement", wrong, f"Requires-Dist: {torch.text}: {', '.join(torch.releases) or 'no known'}{also}"
