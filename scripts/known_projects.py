@@ -46,6 +46,8 @@ FAMILIES = (
     {"pillow", "pillow-simd"},
     {"numpy", "intel-numpy"},
 )
+# Import names that several projects share, and what the names of those begin with: CUDA's libraries, its Python.
+NAMESPACES = {"cuda": ["cuda", "nvidia"], "nvidia": ["nvidia"]}
 # Of a virtual environment itself.
 ENVIRONMENT = ("python", "python3", "activate", "deactivate", "pydoc3", "idle3", "2to3")
 # What others run without thinking, beside the essential packages.
@@ -79,6 +81,7 @@ def main() -> None:
         "date": options.date,
         "standard_library": sorted({name for python in options.python for name in _standard(python)}),
         "modules": {key: sorted(value) for key, value in sorted(modules.items())},
+        "namespaces": NAMESPACES,
         "programs": {key: sorted(value) for key, value in sorted(programs.items())},
     }
     TARGET.write_text(json.dumps(data, indent=1) + "\n")

@@ -111,11 +111,13 @@ class KnownProjects:
 
     :param standard_library: import names of Python's own.
     :param modules: import name → the projects that install it.
+    :param namespaces: import name that several projects share → what their names begin with.
     :param programs: program → the projects that install it; none for a program of the operating system.
     """
 
     standard_library: frozenset[str]
     modules: dict[str, tuple[str, ...]]
+    namespaces: dict[str, tuple[str, ...]]
     programs: dict[str, tuple[str, ...]]
 
     def owners_of_program(self, name: str) -> tuple[str, ...] | None:
@@ -172,6 +174,7 @@ def known_projects() -> KnownProjects:
     return KnownProjects(
         standard_library=frozenset(plain["standard_library"]),
         modules={name: tuple(owners) for name, owners in plain["modules"].items()},
+        namespaces={name: tuple(prefixes) for name, prefixes in plain["namespaces"].items()},
         programs={name: tuple(owners) for name, owners in plain["programs"].items()},
     )
 

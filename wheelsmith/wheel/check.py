@@ -8,7 +8,7 @@ from pathlib import Path
 from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.report import CheckReport, Finding
+from wheelsmith.wheel.report import CheckReport, Finding, readable
 from wheelsmith.wheel.rules import RULES
 
 
@@ -31,5 +31,5 @@ def _findings(wheel: Inspection) -> Iterator[Finding]:
         except WheelError as error:
             # Several rules may ask for what cannot be read: the first one that did has said so.
             if error.message not in told:
-                yield Finding(rule=rule.name, ok=False, message=error.message)
+                yield Finding(rule=rule.name, ok=False, message=readable(error.message))
             told.add(error.message)

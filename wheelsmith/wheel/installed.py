@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 _SITE = re.compile(r"(?:Lib|lib(?:64)?/python[^/]+)/(?:site|dist)-packages/(.+)", re.IGNORECASE)
+_STANDARD_LIBRARY = re.compile(r"(?:lib(?:64)?/python[^/]+|Lib)/.+", re.IGNORECASE)
 _PROGRAM = re.compile(r"(?:bin|Scripts)/([^/]+)", re.IGNORECASE)
 _SCRIPT_GROUPS = ("console_scripts", "gui_scripts")
 
@@ -61,6 +62,11 @@ def _data(path: str) -> Installed:
     if program := _PROGRAM.fullmatch(path):
         return Installed(scheme=Scheme.PROGRAMS, path=program[1])
     return Installed(scheme=Scheme.DATA, path=path)
+
+
+def is_in_standard_library(path: str) -> bool:
+    """Say whether a file of an environment's own folder lies among the standard library (``stdlib`` of sysconfig)."""
+    return _STANDARD_LIBRARY.fullmatch(path) is not None
 
 
 def entry_point_programs(text: str) -> list[str]:

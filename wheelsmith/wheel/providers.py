@@ -147,7 +147,7 @@ class Providers:
     def wheel_offers(self, scope: Scope, reference: Reference) -> bool:
         """Say whether the wheel itself has a symbol where the loader looks for it."""
         return any(
-            reference.name in self.extensions[path].exported and _has_version(self.extensions[path], reference)
+            self.extensions[path].offers(reference.name) and _has_version(self.extensions[path], reference)
             for path in scope.own
         )
 

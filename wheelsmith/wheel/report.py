@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from wheelsmith.record import Record
+
+# Characters that a message may spend on a name, on one thing that is wrong, and in all. C++ has names of 250.
+_LONGEST_NAME, _LONGEST_THING, _LONGEST = 250, 600, 1900
+_NAME = re.compile(rf"\S{{{_LONGEST_NAME},}}")
+_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,4 +37,18 @@ class CheckReport(Record):
 
 def finding(rule: str, wrong: list[str], right: str) -> Finding:
     """Give what a rule found: the first things that are wrong, or what is right."""
-    return Finding(rule=rule, ok=not wrong, message="; ".join(wrong[:5]) if wrong else right)
+    return Finding(
+        rule=rule,
+        ok=not wrong,
+        message=readable("; ".join(readable(item, _LONGEST_THING) for item in wrong[:5]) or right),
+    )
+
+
+def readable(text: str, longest: int = _LONGEST) -> str:
+    """Return a message that a person can read, whatever names a wheel has: cut, and without control characters.
+
+    :param longest: characters that it may have.
+    """
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: 4 * longest])
+    short = _NAME.sub(lambda found: f"{found[0][:_SHOWN]}…", plain)
+    return short if len(short) <= longest else f"{short[:longest]}…"

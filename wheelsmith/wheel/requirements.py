@@ -21,6 +21,7 @@ _MOST = 5000
 _MOST_OF_TORCH, _LONGEST_FOLLOWED, _MOST_CLAUSES, _MOST_WAYS = 20, 1000, 50, 20
 # Python refuses to make a number of more than 4300 digits, and is slow long before.
 LONG_NUMBER = re.compile(r"\d{100}")
+_PLATFORM = re.compile(r"cpu|xpu|cu\d{2,4}|rocm\d*")  # as torch's own builds begin their local versions
 _PATCHES = range(10)  # of a torch release: none has had more than three
 
 
@@ -43,6 +44,7 @@ class TorchRequirement:
     :param releases: known releases, as ``major.minor``, that some environment may have beside the wheel, in order.
     :param beyond: releases that may be there too, and of which nothing is known, in words: ``later than 2.15``.
     :param absent: environments that need no torch at all, in words.
+    :param platforms: compute platforms of the builds that it names, of ``torch==2.11.0+cu130`` ``cu130``.
     :param wrong: why what is required cannot be had, or cannot be known.
     """
 
@@ -50,6 +52,7 @@ class TorchRequirement:
     releases: tuple[str, ...]
     beyond: tuple[str, ...]
     absent: tuple[str, ...]
+    platforms: tuple[str, ...]
     wrong: tuple[str, ...]
 
 
@@ -116,6 +119,7 @@ def torch_requirement(
         releases=tuple(name for name in known if name in releases),
         beyond=tuple(beyond),
         absent=tuple(dict.fromkeys(absent)),
+        platforms=tuple(dict.fromkeys(platform for found in texts.values() for platform in _platforms(found))),
         wrong=tuple(empty),
     )
 
@@ -194,8 +198,22 @@ def _named(specifiers: SpecifierSet) -> list[str]:
     return found
 
 
+def _platforms(specifiers: SpecifierSet) -> list[str]:
+    """Return the compute platforms of the builds of torch that a requirement pins by their local versions."""
+    found = []
+    for specifier in specifiers:
+        if specifier.operator in {"==", "==="}:
+            try:
+                local = Version(specifier.version.removesuffix(".*")).local or ""
+            except InvalidVersion:
+                continue
+            if _PLATFORM.fullmatch(platform := local.partition(".")[0]):
+                found.append(platform)
+    return found
+
+
 def _unknown(text: str, why: str) -> TorchRequirement:
-    return TorchRequirement(text=text, releases=(), beyond=(), absent=(), wrong=(why,))
+    return TorchRequirement(text=text, releases=(), beyond=(), absent=(), platforms=(), wrong=(why,))
 
 
 def _where(environment: Environment) -> str:

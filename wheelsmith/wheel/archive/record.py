@@ -65,7 +65,9 @@ def read_record(data: bytes, most: int) -> RecordFile:
             name, kind, size = [*row, "", ""][:_FIELDS]
             if rows.setdefault(name, (kind, size)) != (kind, size):
                 wrong.append(f"RECORD says two things of {name}")
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        return RecordFile(rows={}, wrong=(f"RECORD is not UTF-8: {error.reason} at byte {error.start}",))
+    except csv.Error as error:
         return RecordFile(rows={}, wrong=(f"RECORD cannot be read: {error}",))
     return RecordFile(rows=rows, wrong=tuple(wrong))
 

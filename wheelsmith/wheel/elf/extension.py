@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from wheelsmith.errors import WheelError
@@ -17,6 +17,7 @@ from wheelsmith.wheel.elf.dynamic import (
     DT_FLAGS,
     DT_FLAGS_1,
     DT_NEEDED,
+    DT_RELRSZ,
     DT_RPATH,
     DT_RUNPATH,
     DT_SONAME,
@@ -24,6 +25,8 @@ from wheelsmith.wheel.elf.dynamic import (
     Dynamic,
 )
 from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image
+from wheelsmith.wheel.elf.lookup import Lookup
+from wheelsmith.wheel.elf.properties import needed_cpu
 from wheelsmith.wheel.elf.sections import check_sections, read_sections
 from wheelsmith.wheel.elf.symbols import Reference, read_symbols, symbol_count
 from wheelsmith.wheel.elf.versions import NeededVersion, defined_versions, needed_versions
@@ -49,6 +52,9 @@ class Extension:
     :param references: symbols that something else must provide, weak ones among them.
     :param needed_versions: the versions that libraries must have, by which the loader refuses the file at once.
     :param exported: symbols that it offers.
+    :param lookup: how the loader finds them; None where nobody asks.
+    :param packed_relocations: it has DT_RELR, which a loader before glibc 2.36 passes over.
+    :param cpu: the level of CPU that it asks for, as ``x86-64-v3``; empty where it asks for none.
     :param defined_versions: the versions that it offers.
     :param executable_stack: it asks for a stack that can be executed, or does not say that it needs none.
     :param text_relocations: it asks to write into its code.
@@ -66,6 +72,9 @@ class Extension:
     references: tuple[Reference, ...] = ()
     needed_versions: tuple[NeededVersion, ...] = ()
     exported: frozenset[str] = frozenset()
+    lookup: Lookup | None = field(default=None, compare=False, repr=False)
+    packed_relocations: bool = False
+    cpu: str = ""
     defined_versions: frozenset[str] = frozenset()
     executable_stack: bool = False
     text_relocations: bool = False
@@ -75,6 +84,10 @@ class Extension:
     def search_paths(self) -> tuple[str, ...]:
         """Return the folders in which the loader looks for what it needs."""
         return self.runpath or self.rpath
+
+    def offers(self, symbol: str) -> bool:
+        """Say whether the loader finds a symbol here."""
+        return symbol in self.exported and (self.lookup is None or self.lookup.finds(symbol))
 
 
 def is_for_the_cpu(head: bytes) -> bool:
@@ -105,7 +118,7 @@ def _read(image: Image) -> Extension:
         return Extension(arch=image.arch, kind="object", dynamic=False)
     dynamic = Dynamic(image)
     versions = needed_versions(image, dynamic)
-    references, exported = read_symbols(image, dynamic, versions)
+    references, exported, lookup = read_symbols(image, dynamic, versions)
     check_sections(sections, image, dynamic, symbol_count(image, dynamic))
     flags = dynamic.get(DT_FLAGS_1) or 0
     return Extension(
@@ -120,6 +133,9 @@ def _read(image: Image) -> Extension:
         references=references,
         needed_versions=tuple(versions.values()),
         exported=exported,
+        lookup=lookup,
+        packed_relocations=bool(dynamic.get(DT_RELRSZ)),
+        cpu=needed_cpu(image),
         defined_versions=defined_versions(image, dynamic),
         executable_stack=_executable_stack(image),
         text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & _FLAG_TEXTREL),

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_STACK = 1, 2, 3, 0x6474E551
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_PROPERTY = 1, 2, 3, 4, 0x6474E551, 0x6474E553
 PF_X = 1
 ET_REL, ET_EXEC, ET_DYN = 1, 2, 3
 MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -33,6 +33,7 @@ class Segment:
     address: int
     file_size: int
     memory_size: int
+    align: int
 
 
 class Image:
@@ -59,8 +60,16 @@ class Image:
             raise ElfError(f"it has {phnum} program headers")
         rows = _SEGMENT.iter_unpack(self.at(phoff, phnum * _SEGMENT.size)) if phnum else ()
         self.segments = tuple(
-            Segment(kind=kind, flags=flags, offset=offset, address=address, file_size=held, memory_size=wanted)
-            for kind, flags, offset, address, _, held, wanted, _ in rows
+            Segment(
+                kind=kind,
+                flags=flags,
+                offset=offset,
+                address=address,
+                file_size=held,
+                memory_size=wanted,
+                align=align,
+            )
+            for kind, flags, offset, address, _, held, wanted, align in rows
         )
         self.loaded = tuple(segment for segment in self.segments if segment.kind == PT_LOAD)
         self._check_loaded()
@@ -124,5 +133,8 @@ def _check_ident(ident: bytes, machine: int) -> None:
         raise ElfError("it is not for a 64-bit little-endian machine")
     if ident[7] not in _ABIS:
         raise ElfError(f"it is for an operating system with the number {ident[7]}, not for Linux")
+    # glibc, open_verify of elf/dl-load.c: a version of the ABI, or padding that is not zero, is refused.
+    if any(ident[8:]):
+        raise ElfError("its header has a version of the ABI that no loader on Linux takes, or padding that is not zero")
     if machine not in MACHINES:
         raise ElfError(f"it is for a machine with the number {machine}, neither x86_64 nor aarch64")

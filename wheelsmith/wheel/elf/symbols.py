@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from dataclasses import dataclass
 
 from wheelsmith.wheel.elf.dynamic import (
@@ -18,6 +19,7 @@ from wheelsmith.wheel.elf.dynamic import (
     Dynamic,
 )
 from wheelsmith.wheel.elf.image import ElfError, Image
+from wheelsmith.wheel.elf.lookup import Lookup
 from wheelsmith.wheel.elf.versions import NeededVersion
 
 SYMBOL = struct.Struct("<IBBHQQ")
@@ -48,14 +50,14 @@ class Reference:
 
 def read_symbols(
     image: Image, dynamic: Dynamic, versions: dict[int, NeededVersion]
-) -> tuple[tuple[Reference, ...], frozenset[str]]:
-    """Return the symbols that are needed, and those that are offered.
+) -> tuple[tuple[Reference, ...], frozenset[str], Lookup | None]:
+    """Return the symbols that are needed, those that are offered, and how the loader looks one up.
 
     :raises ElfError: the tables do not fit each other.
     """
     address = dynamic.get(DT_SYMTAB)
     if address is None:
-        return (), frozenset()
+        return (), frozenset(), None
     if dynamic.get(DT_SYMENT) not in {None, SYMBOL.size}:
         raise ElfError(f"its symbols are of {dynamic.get(DT_SYMENT)} bytes, not {SYMBOL.size}")
     count = max(symbol_count(image, dynamic) or 0, _relocated(image, dynamic) + 1)
@@ -65,9 +67,13 @@ def read_symbols(
     offered: set[str] = set()
     # A crafted table has one symbol a million times; nobody needs to hear it twice.
     seen: set[tuple[int, int, int]] = set()
+    hashes: dict[int, int] = {}
+    names = array("q", bytes(8 * count))
     for number, row in enumerate(SYMBOL.iter_unpack(image.mapped(address, count * SYMBOL.size))):
         name, info, other, section, value, _ = row
         bind = info >> 4
+        if section and name in hashes and _can_be_found(info & 15, other & 3, section, value):
+            names[number] = hashes[name]
         index = indices[number] & _VERSION if indices is not None else 0
         told = (name, bind, index) if not section else (name, -1, -1)
         if bind not in {_GLOBAL, _WEAK, _UNIQUE} or not name or told in seen:
@@ -80,8 +86,10 @@ def read_symbols(
             needed.append(Reference(name=text, version=version, library=library, weak=bind == _WEAK))
         elif _can_be_found(info & 15, other & 3, section, value):
             seen.add(told)
-            offered.add(dynamic.name(name))
-    return tuple(needed), frozenset(offered)
+            text = dynamic.name(name)
+            names[number] = hashes[name] = hash(text)
+            offered.add(text)
+    return tuple(needed), frozenset(offered), Lookup(image, dynamic, names)
 
 
 def _can_be_found(kind: int, visibility: int, section: int, value: int) -> bool:

@@ -11,6 +11,8 @@ from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
+# The version of glibc 2.36 that says that packed relocations are there.
+_PACKED = "GLIBC_ABI_DT_RELR"
 _LIBRARY = re.compile(r"\.so(\.\d+)*$")
 
 
@@ -29,11 +31,21 @@ def mistakes(name: str, extension: Extension) -> Iterator[str]:
     yield from (f"has the loader put another library in between: {hook}" for hook in extension.hooks)
     if extension.kind != "object" and extension.dynamic and extension.executable_stack:
         yield "asks for an executable stack"
+    if extension.cpu:
+        yield f"asks for a CPU of the level {extension.cpu}: on others the loader refuses it, and no tag says so"
+    if extension.packed_relocations and not _needs_new_loader(extension):
+        yield f"has packed relocations (DT_RELR) without needing {_PACKED}: an older loader passes over them"
     if extension.text_relocations:
         yield "has its code written to when it is loaded (TEXTREL)"
     for library in extension.needed:
         if not library or "/" in library or "$" in library:
             yield f"needs {library!r}, which is a path and no library's name"
+
+
+def _needs_new_loader(extension: Extension) -> bool:
+    """Say whether only a loader that knows packed relocations takes it; musl's tells nobody whether it does."""
+    musl = any(library.startswith("libc.musl-") for library in extension.needed)
+    return musl or any(version.name == _PACKED and not version.weak for version in extension.needed_versions)
 
 
 def _not_loadable(extension: Extension) -> Iterator[str]:
@@ -51,7 +63,8 @@ RULE = Rule(
     name="elf",
     proves="every ELF file is one that glibc's loader takes, read by program headers and PT_DYNAMIC as the loader "
     "reads it; where there are section headers they say the same; no DT_AUXILIARY, DT_FILTER, DT_AUDIT or DT_DEPAUDIT, "
-    "no executable stack, no TEXTREL, no path in DT_NEEDED",
-    leaves_open="what the machine code does; which symbols the tables of hashes really lead to",
+    "no executable stack, no TEXTREL, no path in DT_NEEDED, no packed relocations that an older loader passes over; no "
+    "note asks for a newer CPU than every machine of the tag is",
+    leaves_open="what the machine code does, and which CPU it needs without saying so",
     examine=_examine,
 )

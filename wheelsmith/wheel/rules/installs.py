@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.errors import WheelError
 from wheelsmith.facts import KnownProjects, known_projects
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.installed import Installed, Scheme, entry_point_programs, installed_files
+from wheelsmith.wheel.installed import Installed, Scheme, entry_point_programs, installed_files, is_in_standard_library
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
@@ -56,6 +56,8 @@ class _Judge:
             return self._program(file.path)
         if file.scheme is Scheme.DATA and file.path.lower() == "pyvenv.cfg":
             return "it installs pyvenv.cfg, which says which Python an environment is"
+        if file.scheme is Scheme.DATA and is_in_standard_library(file.path):
+            return f"it installs {file.path[:100]}, among the standard library"
         return None
 
     def _library(self, path: str) -> str | None:
@@ -72,10 +74,16 @@ class _Judge:
             return f"it installs {name}, which runs whenever Python starts"
         if name in self._known.standard_library:
             return f"it installs {name}, a name of the standard library"
+        if prefixes := self._known.namespaces.get(name):
+            owned = any(self._project == prefix or self._project.startswith(f"{prefix}-") for prefix in prefixes)
+            shared = ", ".join(f"{prefix}-…" for prefix in prefixes)
+            return None if owned else f"it installs into {name}, which is for the projects {shared}"
         owners = self._known.modules.get(name)
         return f"it installs {name}, which is {_or(owners)}'s" if owners and not self._owns(name, owners) else None
 
     def _program(self, path: str) -> str | None:
+        if ".." in path.split("/") or path.startswith("/") or "\\" in path:
+            return f"it installs the program {path[:100]!r}, which is a path and no name"
         name = path.rpartition("/")[2].removesuffix(".exe").removesuffix(".py")
         owners = self._known.owners_of_program(name)
         if owners is None or self._owns(name, owners):

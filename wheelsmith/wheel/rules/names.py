@@ -91,7 +91,8 @@ def _format(wheel: Inspection) -> Iterator[str]:
     if (pure := headers.get("Root-Is-Purelib")) is None or pure.strip().lower() not in {"true", "false"}:
         yield f"WHEEL says Root-Is-Purelib {'nothing' if pure is None else repr(pure[:40])}: it is true or false"
     build = (headers.get("Build") or "").strip()
-    if build != wheel.name.build:
+    # The file name may have a build number that WHEEL leaves out: installers go by the file name.
+    if build not in {"", wheel.name.build}:
         yield f"WHEEL says build {build[:40]!r}, the file name {wheel.name.build!r}"
 
 
@@ -123,8 +124,8 @@ NAME_AND_VERSION = Rule(
 )
 TAGS = Rule(
     name="tags",
-    proves="WHEEL and the file name agree on every tag and on the build number; the format is one that installers "
-    "read; Requires-Python admits a Python that the tags name",
+    proves="WHEEL and the file name agree on every tag, and on the build number where WHEEL has one; the format is one "
+    "that installers read; Requires-Python admits a Python that the tags name",
     in_the_wild="sgl-kernel 0.3.21: WHEEL says `cp310-abi3-linux_x86_64`, the file name `manylinux2014_x86_64`",
     examine=_tags,
 )

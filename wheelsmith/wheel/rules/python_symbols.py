@@ -18,8 +18,10 @@ def _abi3(wheel: Inspection) -> Iterator[Finding]:
     if since is None:
         return
     for name, extension in wheel.extensions.items():
-        strong, _ = _python_symbols(wheel, name, extension)
+        strong, weak = _python_symbols(wheel, name, extension)
         wrong = [f"{symbol} is not in the stable ABI of {since}" for symbol in outside_abi3(strong, since)]
+        # A weak symbol of a later stable ABI is how a module asks for what a newer Python has.
+        wrong += [f"{symbol} is in no stable ABI, though it may be absent" for symbol in outside_abi3(weak, "cp3999")]
         yield finding("abi3", [f"{name}: {message}" for message in wrong], f"{name}: stable ABI of {since}")
 
 
@@ -61,7 +63,7 @@ def _oldest(tags: Iterator[Tag]) -> str | None:
 
 ABI3 = Rule(
     name="abi3",
-    proves="every CPython symbol is in the stable ABI of the tag's Python",
+    proves="every CPython symbol is in the stable ABI of the tag's Python, and a weak one in that of a later Python",
     leaves_open="whether the symbols are used as the stable ABI has them",
     examine=_abi3,
 )

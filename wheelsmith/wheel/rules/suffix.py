@@ -14,6 +14,8 @@ from wheelsmith.wheel.rules.rule import Rule
 
 _CPYTHON = re.compile(r"\.cpython-(?P<version>\d+)(?P<flags>[a-z]*)(?:-(?P<machine>[\w-]+))?\.so$")
 _PYPY = re.compile(r"\.pypy(?P<version>\d+)-(?P<abi>pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
+# https://www.graalvm.org/python/docs/: its release, Python's and the machine.
+_GRAALPY = re.compile(r"\.graalpy(?P<release>\d*)-(?P<version>\d+)-native-(?P<machine>\w+-\w+)\.so$")
 _STABLE = re.compile(r"\.(?P<abi>abi3t?)\.so$")
 
 
@@ -31,29 +33,38 @@ def mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
 
     :param arch: for which its machine code is.
     """
+    if why := _another_python(name, tags):
+        yield why
+    match = _CPYTHON.search(name) or _PYPY.search(name) or _GRAALPY.search(name)
+    if match is None or match["machine"] is None:
+        return
+    libc = "musl" if all("musllinux" in tag.platform for tag in tags) else "gnu"
+    expected = f"{arch}-linux" if match.re is _GRAALPY else f"{arch}-linux-{libc}"
+    if match["machine"] != expected:
+        yield f"is named for {match['machine']}, and is for {expected}"
+
+
+def _another_python(name: str, tags: list[Tag]) -> str | None:
+    """Return why a Python of the tags does not look for a file of that name; None where all do."""
     abis = {tag.abi for tag in tags}
     claimed = ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
-    machine = None
-    if found := _CPYTHON.search(name):
-        machine = found["machine"]
-        abi = f"cp{found['version']}{found['flags']}"
-        others = sorted(abis - {abi})
-        if others:
-            yield f"is for {abi} alone, and the tag says {claimed}"
-    elif found := _PYPY.search(name):
-        machine = found["machine"]
-        if abis != {f"pypy{found['version']}_{found['abi']}"}:
-            yield f"is for PyPy {found['version']} alone, and the tag says {claimed}"
-    elif found := _STABLE.search(name):
+    if name.endswith(".pyd"):
+        return "is named as Pythons on Windows look for it"
+    if found := _STABLE.search(name):
         free = sorted(abi for abi in abis if abi.startswith("cp") and abi.endswith("t"))
         if found["abi"] == "abi3" and free:
-            yield f"is not looked for by a free-threaded Python, and the tag says {', '.join(free)}"
-        elif abis == {"abi3"} and found["abi"] == "abi3t":
-            yield f"is not looked for before Python 3.15, and the tag says {claimed}"
-    if machine is not None:
-        libc = "musl" if all("musllinux" in tag.platform for tag in tags) else "gnu"
-        if machine != f"{arch}-linux-{libc}":
-            yield f"is named for {machine}, and is for {arch}-linux-{libc}"
+            return f"is not looked for by a free-threaded Python, and the tag says {', '.join(free)}"
+        early = abis == {"abi3"} and found["abi"] == "abi3t"
+        return f"is not looked for before Python 3.15, and the tag says {claimed}" if early else None
+    if found := _CPYTHON.search(name):
+        abi, python = f"cp{found['version']}{found['flags']}", f"cp{found['version']}{found['flags']}"
+    elif found := _PYPY.search(name):
+        abi, python = f"pypy{found['version']}_{found['abi']}", f"PyPy {found['version']}"
+    elif found := _GRAALPY.search(name):
+        abi, python = f"graalpy{found['release']}_{found['version']}_native", f"GraalPy {found['version']}"
+    else:
+        return None
+    return f"is for {python} alone, and the tag says {claimed}" if abis - {abi} else None
 
 
 RULE = Rule(

@@ -19,8 +19,10 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     wrong = list(torch.wrong)
     if pin:
         wrong += _against_pin(torch, pin)
-    elif pin == "" and not torch.wrong and len(torch.releases) + len(torch.beyond) < 2:  # noqa: PLR2004  # one release
-        wrong.append(f"the version names no torch, Requires-Dist says {torch.text}")
+    if others := [platform for platform in torch.platforms if wheel.compute not in {None, platform}]:
+        wrong.append(
+            f"the version says {wheel.compute}, Requires-Dist says {torch.text}, which is torch for {others[0]}"
+        )
     also = f" ({', '.join(torch.beyond)} too)" if torch.beyond else ""
     yield finding(
         "torch-requirement", wrong, f"Requires-Dist: {torch.text}: {', '.join(torch.releases) or 'no known'}{also}"
@@ -41,7 +43,7 @@ RULE = Rule(
     name="torch-requirement",
     proves="all `Requires-Dist` lines for torch together, their markers evaluated for every Python and machine that "
     "the tags allow, admit what the local version names: `+cu130.torch2.11` requires 2.11 and no other; they do not "
-    "contradict each other and name no URL",
+    "contradict each other, name no URL and pin no build of torch for another compute platform",
     leaves_open="a version that names no torch is judged by `symbols`, which asks the releases that are admitted",
     examine=_examine,
 )

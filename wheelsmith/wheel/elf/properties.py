@@ -1,0 +1,54 @@
+"""What an ELF file asks of the CPU by its notes, which the loader obeys.
+
+Layout: the x86-64 psABI, "Program Property"; glibc, ``_dl_process_pt_gnu_property`` and ``_dl_process_pt_note``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from wheelsmith.wheel.elf.image import PT_GNU_PROPERTY, PT_NOTE, Image
+
+_NOTE, _PROPERTY = struct.Struct("<III"), struct.Struct("<II")
+_OWNER, _KIND = b"GNU\0", 5  # NT_GNU_PROPERTY_TYPE_0
+_ISA_NEEDED = 0xC0008002  # GNU_PROPERTY_X86_ISA_1_NEEDED
+_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
+_LONGEST = 2**16  # bytes of notes; the longest of real libraries have hundreds
+
+
+def needed_cpu(image: Image) -> str:
+    """Return the level of CPU without which the loader refuses the file; empty where every x86-64 will do."""
+    if image.arch != "x86_64":
+        return ""
+    needed = 0
+    for segment in image.segments:
+        if segment.kind in {PT_NOTE, PT_GNU_PROPERTY}:
+            # The loader goes by the address, and only what is mapped is there.
+            size = min(segment.file_size, image.room(segment.address), _LONGEST)
+            for value in _needed(image.mapped(segment.address, size), 8 if segment.align == 8 else 4):  # noqa: PLR2004  # bytes
+                needed |= value
+    return next((name for bit, name in _LEVELS if needed & bit), "")
+
+
+def _needed(notes: bytes, align: int) -> Iterator[int]:
+    at = 0
+    while at + _NOTE.size <= len(notes):
+        owner, size, kind = _NOTE.unpack_from(notes, at)
+        start = _aligned(at + _NOTE.size + owner, align)
+        if kind == _KIND and notes[at + _NOTE.size : at + _NOTE.size + owner] == _OWNER:
+            yield from _values(notes[start : start + size])
+        at = _aligned(start + size, align)
+
+
+def _values(properties: bytes) -> Iterator[int]:
+    at = 0
+    while at + _PROPERTY.size + 4 <= len(properties):
+        kind, size = _PROPERTY.unpack_from(properties, at)
+        if kind == _ISA_NEEDED:
+            yield struct.unpack_from("<I", properties, at + _PROPERTY.size)[0]
+        at = _aligned(at + _PROPERTY.size + size, 8)
+
+
+def _aligned(place: int, align: int) -> int:
+    return -(-place // align) * align
