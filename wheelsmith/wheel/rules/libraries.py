@@ -3,24 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.providers import Providers, cuda_releases, torch_names
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
+_MOST_TOLD = 20  # libraries in one finding
+
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     providers = wheel.providers
+    facts: dict[str, _Fact] = {}
     for name, extension in wheel.extensions.items():
-        strangers: dict[str, list[str]] = {}
+        right = True
         for library in extension.needed:
             why = _out_of_reach(wheel, name, library) or _without(providers, name, extension.arch, library)
             if why:
-                strangers.setdefault(why, []).append(library)
-        wrong = [f"{name} needs {', '.join(found)}: {why}" for why, found in strangers.items()]
-        brought = sorted(lib for lib in extension.needed if not providers.is_platforms(extension.arch, lib))
-        yield finding("libraries", wrong, f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
+                right = False
+                fact = facts.setdefault(why, _Fact(files={}, libraries={}))
+                fact.files[name] = None
+                fact.libraries[library] = None
+        if right:
+            brought = sorted(lib for lib in extension.needed if not providers.is_platforms(extension.arch, lib))
+            yield finding("libraries", [], f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
+    # What many files have in common is said once.
+    yield from (finding("libraries", [_told(why, fact)], "") for why, fact in facts.items())
+    if twice := list(_twice(wheel)):
+        yield finding("libraries", twice, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fact:
+    """What is wrong with some libraries, and the files that need them, each in the order in which it was met."""
+
+    files: dict[str, None]
+    libraries: dict[str, None]
+
+
+def _told(why: str, fact: _Fact) -> str:
+    files, libraries = list(fact.files), list(fact.libraries)
+    others = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    left = f" and {len(libraries) - _MOST_TOLD} more" if len(libraries) > _MOST_TOLD else ""
+    verb = "need" if others else "needs"
+    return f"{files[0]}{others} {verb} {', '.join(libraries[:_MOST_TOLD])}{left}: {why}"
+
+
+def _twice(wheel: Inspection) -> Iterator[str]:
+    """Find libraries of torch's or CUDA's that a process has twice: the wheel's copy is loaded under another name."""
+    own = wheel.providers.own
+    for name, extension in wheel.extensions.items():
+        for library in extension.needed:
+            copy = own.found(name, library)
+            soname = wheel.extensions[copy].soname if copy else None
+            if (
+                soname is None
+                or soname == library
+                or not (cuda_releases(soname) or soname in torch_names(extension.arch))
+            ):
+                continue
+            others = (path for path, other in wheel.extensions.items() if soname in other.needed and path != copy)
+            if other := next((path for path in others if own.found(path, soname) is None), None):
+                yield f"{name} needs {library}, the wheel's own {soname}, and {other} torch's or CUDA's: two at once"
 
 
 def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
@@ -48,8 +93,11 @@ def _without(providers: Providers, name: str, arch: str, library: str) -> str | 
 RULE = Rule(
     name="libraries",
     proves="every library in DT_NEEDED is the wheel's own, one that the tag's platform must have, one that the "
-    "required torch releases have, or one of CUDA's of the version's major release, each by its exact name",
+    "required torch releases have, or one of CUDA's of the version's major release, each by its exact name; and "
+    "no file needs the wheel's own copy of a library of CUDA's or torch's that another file needs from there",
     leaves_open="where Python code of the wheel loads libraries (ctypes, torch.ops.load_library), whether it loads "
     "what is on no search path; whether a CUDA library that torch does not load itself is loaded before",
+    in_the_wild="torchvision 0.29.2: `image_stable.so` needs `libcudart.3eda8113.so.13`, a copy of its own, and "
+    "`_C_stable.so` needs `libcudart.so.13`, which torch brings: two runtimes in one process",
     examine=_examine,
 )
