@@ -8,12 +8,13 @@ from math import prod
 
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from wheelsmith.model import Cell
 
 # Combinations of a compressed tag set; the largest of real wheels have a dozen.
 MOST_TAGS = 1000
+_LONGEST_VERSION = 300  # characters
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
@@ -26,6 +27,14 @@ def local_version(cell: Cell, *, stable_abi: str | None) -> str:
     dots: local segments compare numerically only when they are whole numbers (PEP 440).
     """
     return cell.compute if stable_abi else f"{cell.compute}.torch{cell.torch}"
+
+
+def same_version(text: str | None, version: Version) -> bool:
+    """Say whether a version is the same one, in whatever legal way it is written: 2024.01.02 is 2024.1.2."""
+    try:
+        return len(text or "") <= _LONGEST_VERSION and Version(text or "") == version
+    except (InvalidVersion, ValueError):
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,6 +171,12 @@ def test_a_wheel_for_more_pythons_than_planned_is_welcome():
         ({"tag": "cp312-cp312-manylinux_2_17_x86_64"}, "platform manylinux_2_17_x86_64"),
         ({"tag": "py3-none-any"}, "platform any"),
         ({"more": "Requires-Dist: torch<2.11\n"}, "which torch 2.11 is not"),
+        ({"more": "Requires-Dist: torch ==\n"}, "METADATA that cannot be read"),
+        ({"more": "Requires-Dist: nümpy\n"}, "METADATA that cannot be read"),
+        ({"more": "Requires-Dist: numpy; os_name == 'é'\n"}, "is not ASCII"),
+        ({"more": f"Requires-Dist: numpy=={'9' * 5000}\n"}, "100 digits"),
+        ({"more": "no header\n"}, "is no header"),
+        ({"version": "9" * 150}, "says version"),
         ({"record": "x,sha256=A,1"}, "RECORD that lies"),
     ],
 )

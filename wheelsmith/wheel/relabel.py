@@ -9,13 +9,15 @@ from email.message import EmailMessage
 from io import BytesIO
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
-from wheelsmith.tags import wheel_stem
+from wheelsmith.tags import read_wheel_name, same_version, wheel_stem
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
+from wheelsmith.wheel.headers import read_headers
+from wheelsmith.wheel.requirements import read_requirements
 
 _ABI3 = re.compile(r"cp3(\d+)")
 
@@ -28,10 +30,11 @@ def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
     if wrong := record_mistakes(contents):
         raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
     _check_tags(contents, spec)
+    requirements = _requirements(contents)
     metadata = contents.metadata
     _check_name(metadata, spec)
     metadata.replace_header("Version", spec.version)
-    _pin_torch(metadata, spec)
+    _pin_torch(metadata, requirements, spec)
     return renamed(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _bytes(metadata))
 
 
@@ -48,14 +51,14 @@ def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContent
 
 
 def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
-    _, _, build, tags = parse_wheel_filename(contents.filename)
-    if build:
+    name = read_wheel_name(contents.filename)
+    if name.build:
         raise WheelError(f"the build left a wheel with a build tag, {contents.filename}")
     headers = contents.wheel
     # ``wheel pack`` makes a file name of what stands there: a tag or a build number may hold slashes.
-    if {str(value) for value in headers.get_all("Tag", [])} != {str(tag) for tag in tags} or "Build" in headers:
+    if {str(value) for value in headers.get_all("Tag", [])} != {str(tag) for tag in name.tags} or "Build" in headers:
         raise WheelError(f"the build left a WHEEL file that says something else than {contents.filename}")
-    for tag in tags:
+    for tag in name.tags:
         if tag.platform != spec.platform:
             raise WheelError(f"the build left a wheel for platform {tag.platform}, not {spec.platform}")
         since = _ABI3.fullmatch(tag.interpreter)
@@ -72,24 +75,33 @@ def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
             remedy="make kernel.distribution in matrix.yaml the project's own name",
         )
     planned = spec.version.partition("+")[0]
-    try:
-        same = Version(version) == Version(planned)
-    except InvalidVersion:
-        same = False
-    if not same:
+    if not same_version(version, Version(planned)):
         raise WheelError(
-            f"the build says version {version!r}, the matrix {planned!r}",
+            f"the build says version {version[:100]!r}, the matrix {planned!r}",
             remedy="make version in matrix.yaml the project's own, or mend the project's",
         )
 
 
-def _pin_torch(metadata: EmailMessage, spec: WheelSpec) -> None:
+def _requirements(contents: WheelContents) -> dict[str, Requirement]:
+    """Return what the project requires, by the line that says it.
+
+    :raises WheelError: readers of METADATA would not see the same there.
+    """
+    headers = read_headers(contents.files[f"{contents.info}/METADATA"])
+    lines = headers.get_all("Requires-Dist")
+    requirements = read_requirements(lines)
+    foreign = [f"Requires-Dist {line[:80]!r} is not ASCII" for line in lines if not line.isascii()]
+    if wrong := [*headers.wrong, *requirements.wrong, *foreign]:
+        raise WheelError(f"the build left a METADATA that cannot be read: {wrong[0]}")
+    return dict(zip(lines, requirements.lines, strict=True))
+
+
+def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spec: WheelSpec) -> None:
     """Require the torch that it was built against, in place of what the project requires of torch itself."""
     others = []
-    for line in metadata.get_all("Requires-Dist", []):
-        need = Requirement(str(line))
+    for line, need in requirements.items():
         if canonicalize_name(need.name) != "torch" or need.marker:
-            others.append(str(line))
+            others.append(line)
         elif not need.specifier.contains(f"{spec.torch}.0"):
             raise WheelError(f"the project requires {line}, which torch {spec.torch} is not")
     del metadata["Requires-Dist"]

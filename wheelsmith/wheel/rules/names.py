@@ -8,12 +8,10 @@ from math import prod
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
-from wheelsmith.tags import MOST_TAGS
+from wheelsmith.tags import MOST_TAGS, same_version
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
-from wheelsmith.wheel.requirements import LONG_NUMBER
 from wheelsmith.wheel.rules.rule import Rule
 
 # Subfolders of .data that pip and uv know; they refuse a wheel with another one.
@@ -31,11 +29,11 @@ def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
     said, number = wheel.metadata.get("Name"), wheel.metadata.get("Version")
     if said is not None and canonicalize_name(said) != name:
         wrong.append(f"METADATA says {said[:100]}, the file name {name}")
-    if number is not None and not _same_version(number, version):
+    if number is not None and not same_version(number, version):
         wrong.append(f"METADATA says version {number[:100]}, the file name {version}")
     stem = wheel.info.removesuffix(".dist-info")
     folder, _, folder_version = stem.rpartition("-")
-    if canonicalize_name(folder) != name or not _same_version(folder_version, version):
+    if canonicalize_name(folder) != name or not same_version(folder_version, version):
         wrong.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
     wrong += _data_folders(wheel, stem)
     yield finding("name-and-version", wrong, f"{name} {version} in file name, {wheel.info} and METADATA")
@@ -53,14 +51,6 @@ def _data_folders(wheel: Inspection, stem: str) -> Iterator[str]:
             yield f"the folder {top} is not {stem}.data: installers disagree on what it is"
         if unknown := sorted(kinds - set(SCHEMES)):
             yield f"{top} holds {unknown[0]}, which installers do not know"
-
-
-def _same_version(text: str, version: Version) -> bool:
-    """Say whether a version is the same one, in whatever legal way it is written: 2024.01.02 is 2024.1.2."""
-    try:
-        return not LONG_NUMBER.search(text) and Version(text) == version
-    except (InvalidVersion, ValueError):
-        return False
 
 
 def _tags(wheel: Inspection) -> Iterator[Finding]:
