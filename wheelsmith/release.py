@@ -30,9 +30,9 @@ from wheelsmith.index import (
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store, StoredWheel
-from wheelsmith.tags import cuda_of, read_wheel_name
+from wheelsmith.tags import cuda_of, read_wheel_name, same_version
 from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
-from wheelsmith.wheel import make_variant, read_variant, wheel_file
+from wheelsmith.wheel import make_variant, read_variant, torch_mistake, wheel_file
 
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{2,3}\d)(\.torch(?P<torch>\d+\.\d+))?")
 _ARCHS = ("x86_64", "aarch64")
@@ -158,18 +158,15 @@ def _check_names(offer: Offer) -> None:
     filename, (said, _) = offer.entry.filename, parse_email(offer.metadata)
     name = read_wheel_name(filename)
     # pip finds no wheel where METADATA has another version; uv installs it.
-    if (canonicalize_name(said.get("name", "")), said.get("version")) != (name.project, str(name.version)):
+    if canonicalize_name(said.get("name", "")) != name.project or not same_version(said.get("version"), name.version):
         raise WheelError(
             f"METADATA says {said.get('name')} {said.get('version')}",
             where=Place(file=filename),
             remedy="build it with that version: to rename the file is not enough",
         )
-    local, torch = _LOCAL.fullmatch(name.version.local or ""), offer.entry.requires_torch
-    if local and local["torch"] and torch not in {None, f"=={local['torch']}.*"}:
+    if offer.entry.requires_torch is not None and (why := torch_mistake(offer.wheel)):
         raise WheelError(
-            f"the version says torch {local['torch']}, Requires-Dist says torch{torch}",
-            where=Place(file=filename),
-            remedy=f"build it with Requires-Dist: torch=={local['torch']}.*",
+            why, where=Place(file=filename), remedy="build it with the Requires-Dist that its version says"
         )
 
 

@@ -112,6 +112,11 @@ def test_a_renamed_wheel_is_not_published(tmp_path):
         foreign_wheel(renamed)
 
 
+@pytest.mark.parametrize("requirement", ["torch==2.9.*", "torch~=2.9.0", "Torch>=2.9,<2.10", "torch==2.9.1"])
+def test_a_wheel_is_judged_by_what_it_means(requirement, tmp_path):
+    foreign_wheel(make_wheel(tmp_path, "kernel", "2024.1.2+cu128.torch2.9", requires=(requirement,)))
+
+
 @pytest.mark.parametrize("requirement", ["torch", "torch>=2.9", "torch==2.10.*"])
 def test_a_wheel_for_one_torch_that_asks_for_another_is_not_published(requirement, tmp_path):
     path = make_wheel(tmp_path, "kernel", "2+cu128.torch2.9", requires=(requirement,))

@@ -9,7 +9,7 @@ from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import CheckReport, Finding, readable
-from wheelsmith.wheel.rules import RULES
+from wheelsmith.wheel.rules import RULES, torch_requirement
 
 
 def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
@@ -21,6 +21,15 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
     """
     with Inspection(path, expected, declared) as wheel:
         return CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
+
+
+def torch_mistake(path: Path) -> str | None:
+    """Return why what a wheel requires of torch is not what its version says; None where it is.
+
+    :raises WheelError: the file cannot be read as a wheel at all.
+    """
+    with Inspection(path) as wheel:
+        return next((found.message for found in torch_requirement.RULE.findings(wheel) if not found.ok), None)
 
 
 def _findings(wheel: Inspection) -> Iterator[Finding]:
