@@ -22,16 +22,19 @@ from wheelsmith.wheel.elf.dynamic import (
     DT_RUNPATH,
     DT_SONAME,
     DT_TEXTREL,
+    FLAG_TEXTREL,
     Dynamic,
 )
 from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image
 from wheelsmith.wheel.elf.lookup import Lookup
 from wheelsmith.wheel.elf.properties import needed_cpu
+from wheelsmith.wheel.elf.relocations import check_relocations
 from wheelsmith.wheel.elf.sections import check_sections, read_sections
+from wheelsmith.wheel.elf.segments import check_segments, interpreter
 from wheelsmith.wheel.elf.symbols import Reference, read_symbols, symbol_count
 from wheelsmith.wheel.elf.versions import NeededVersion, defined_versions, needed_versions
 
-_FLAG_TEXTREL, _FLAG_1_NOOPEN, _FLAG_1_PIE = 0x4, 0x40, 0x08000000
+_FLAG_1_NOOPEN, _FLAG_1_PIE = 0x40, 0x08000000
 _MOST_NAMES = 1000  # of libraries or folders; the largest real wheels have fifty
 # Numbers of machines whose code the CPU's loader never sees: NVIDIA's and AMD's GPUs, and BPF.
 _OTHERS_MACHINES = {190, 224, 247}
@@ -59,6 +62,7 @@ class Extension:
     :param executable_stack: it asks for a stack that can be executed, or does not say that it needs none.
     :param text_relocations: it asks to write into its code.
     :param not_to_open: it forbids to be loaded by ``dlopen``, which is how Python loads.
+    :param interpreter: the program that has to start it; None where it names none.
     """
 
     arch: str
@@ -79,6 +83,7 @@ class Extension:
     executable_stack: bool = False
     text_relocations: bool = False
     not_to_open: bool = False
+    interpreter: str | None = None
 
     @property
     def search_paths(self) -> tuple[str, ...]:
@@ -117,8 +122,10 @@ def _read(image: Image) -> Extension:
     if image.kind == ET_REL:
         return Extension(arch=image.arch, kind="object", dynamic=False)
     dynamic = Dynamic(image)
+    check_segments(image, dynamic)
     versions = needed_versions(image, dynamic)
     references, exported, lookup = read_symbols(image, dynamic, versions)
+    check_relocations(image, dynamic)
     check_sections(sections, image, dynamic, symbol_count(image, dynamic))
     flags = dynamic.get(DT_FLAGS_1) or 0
     return Extension(
@@ -138,8 +145,9 @@ def _read(image: Image) -> Extension:
         cpu=needed_cpu(image),
         defined_versions=defined_versions(image, dynamic),
         executable_stack=_executable_stack(image),
-        text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & _FLAG_TEXTREL),
+        text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & FLAG_TEXTREL),
         not_to_open=bool(flags & _FLAG_1_NOOPEN),
+        interpreter=interpreter(image),
     )
 
 

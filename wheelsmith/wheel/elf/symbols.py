@@ -20,6 +20,7 @@ from wheelsmith.wheel.elf.dynamic import (
 )
 from wheelsmith.wheel.elf.image import ElfError, Image
 from wheelsmith.wheel.elf.lookup import Lookup
+from wheelsmith.wheel.elf.relocations import is_code
 from wheelsmith.wheel.elf.versions import NeededVersion
 
 SYMBOL = struct.Struct("<IBBHQQ")
@@ -27,6 +28,7 @@ _RELOCATION = 24  # bytes
 _GLOBAL, _WEAK, _UNIQUE = 1, 2, 10
 _ABSOLUTE, _TLS = 0xFFF1, 6
 _FOUND_TYPES = {0, 1, 2, 5, 6, 10}  # what a loader finds: data, functions, thread-local data, and what they become
+_FUNCTIONS = {2, 10}
 _HIDDEN = {1, 2}
 _VERSION = 0x7FFF
 _MOST_BUCKETS = 2**26
@@ -86,6 +88,8 @@ def read_symbols(
             needed.append(Reference(name=text, version=version, library=library, weak=bind == _WEAK))
         elif _can_be_found(info & 15, other & 3, section, value):
             seen.add(told)
+            if info & 15 in _FUNCTIONS and section != _ABSOLUTE and not is_code(image, value):
+                raise ElfError(f"its function {dynamic.name(name)} is not where anything can be executed")
             text = dynamic.name(name)
             names[number] = hashes[name] = hash(text)
             offered.add(text)
@@ -116,6 +120,9 @@ def symbol_count(image: Image, dynamic: Dynamic) -> int | None:
 
 def _gnu_count(image: Image, address: int) -> int | None:
     buckets, first, bloom, _ = struct.unpack("<IIII", image.mapped(address, 16))
+    # glibc, _dl_setup_hash, stops the process.
+    if not bloom or bloom & (bloom - 1):
+        raise ElfError(f"its table of hashes has a filter of {bloom} words, which is no power of two")
     if not buckets or buckets > _MOST_BUCKETS:
         raise ElfError(f"its table of hashes has {buckets} buckets")
     table = address + 16 + 8 * bloom
