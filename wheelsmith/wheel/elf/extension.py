@@ -55,6 +55,7 @@ class Extension:
     :param references: symbols that something else must provide, weak ones among them.
     :param needed_versions: the versions that libraries must have, by which the loader refuses the file at once.
     :param exported: symbols that it offers.
+    :param versioned: symbols that it offers, each with a version that it has.
     :param lookup: how the loader finds them; None where nobody asks.
     :param packed_relocations: it has DT_RELR, which a loader before glibc 2.36 passes over.
     :param cpu: the level of CPU that it asks for, as ``x86-64-v3``; empty where it asks for none.
@@ -76,6 +77,7 @@ class Extension:
     references: tuple[Reference, ...] = ()
     needed_versions: tuple[NeededVersion, ...] = ()
     exported: frozenset[str] = frozenset()
+    versioned: frozenset[tuple[str, str]] = frozenset()
     lookup: Lookup | None = field(default=None, compare=False, repr=False)
     packed_relocations: bool = False
     cpu: str = ""
@@ -90,9 +92,12 @@ class Extension:
         """Return the folders in which the loader looks for what it needs."""
         return self.runpath or self.rpath
 
-    def offers(self, symbol: str) -> bool:
-        """Say whether the loader finds a symbol here."""
-        return symbol in self.exported and (self.lookup is None or self.lookup.finds(symbol))
+    def offers(self, reference: Reference) -> bool:
+        """Say whether the loader finds a symbol here, in the version that is asked for, or in any where it has none."""
+        symbol, version = reference.name, reference.version
+        if symbol not in self.exported or (self.lookup is not None and not self.lookup.finds(symbol)):
+            return False
+        return version is None or not self.defined_versions or (symbol, version) in self.versioned
 
 
 def is_for_the_cpu(head: bytes) -> bool:
@@ -124,7 +129,8 @@ def _read(image: Image) -> Extension:
     dynamic = Dynamic(image)
     check_segments(image, dynamic)
     versions = needed_versions(image, dynamic)
-    references, exported, lookup = read_symbols(image, dynamic, versions)
+    defined = defined_versions(image, dynamic)
+    references, exported, versioned, lookup = read_symbols(image, dynamic, versions, defined)
     check_relocations(image, dynamic)
     check_sections(sections, image, dynamic, symbol_count(image, dynamic))
     flags = dynamic.get(DT_FLAGS_1) or 0
@@ -140,10 +146,11 @@ def _read(image: Image) -> Extension:
         references=references,
         needed_versions=tuple(versions.values()),
         exported=exported,
+        versioned=versioned,
         lookup=lookup,
         packed_relocations=bool(dynamic.get(DT_RELRSZ)),
         cpu=needed_cpu(image),
-        defined_versions=defined_versions(image, dynamic),
+        defined_versions=frozenset(defined.values()),
         executable_stack=_executable_stack(image),
         text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & FLAG_TEXTREL),
         not_to_open=bool(flags & _FLAG_1_NOOPEN),

@@ -51,15 +51,18 @@ class Reference:
 
 
 def read_symbols(
-    image: Image, dynamic: Dynamic, versions: dict[int, NeededVersion]
-) -> tuple[tuple[Reference, ...], frozenset[str], Lookup | None]:
-    """Return the symbols that are needed, those that are offered, and how the loader looks one up.
+    image: Image, dynamic: Dynamic, versions: dict[int, NeededVersion], defined: dict[int, str]
+) -> tuple[tuple[Reference, ...], frozenset[str], frozenset[tuple[str, str]], Lookup | None]:
+    """Return the symbols that are needed, those that are offered, those with a version, and how one is looked up.
+
+    :param versions: that are needed, by their index.
+    :param defined: versions that are offered, by their index.
 
     :raises ElfError: the tables do not fit each other.
     """
     address = dynamic.get(DT_SYMTAB)
     if address is None:
-        return (), frozenset(), None
+        return (), frozenset(), frozenset(), None
     if dynamic.get(DT_SYMENT) not in {None, SYMBOL.size}:
         raise ElfError(f"its symbols are of {dynamic.get(DT_SYMENT)} bytes, not {SYMBOL.size}")
     count = max(symbol_count(image, dynamic) or 0, _relocated(image, dynamic) + 1)
@@ -67,6 +70,7 @@ def read_symbols(
     indices = memoryview(image.mapped(versym, 2 * count)).cast("H") if versym is not None else None
     needed: list[Reference] = []
     offered: set[str] = set()
+    versioned: set[tuple[str, str]] = set()
     # A crafted table has one symbol a million times; nobody needs to hear it twice.
     seen: set[tuple[int, int, int]] = set()
     hashes: dict[int, int] = {}
@@ -77,7 +81,7 @@ def read_symbols(
         if section and name in hashes and _can_be_found(info & 15, other & 3, section, value):
             names[number] = hashes[name]
         index = indices[number] & _VERSION if indices is not None else 0
-        told = (name, bind, index) if not section else (name, -1, -1)
+        told = (name, bind, index) if not section else (name, -1, index)
         if bind not in {_GLOBAL, _WEAK, _UNIQUE} or not name or told in seen:
             continue
         if not section:
@@ -93,7 +97,9 @@ def read_symbols(
             text = dynamic.name(name)
             names[number] = hashes[name] = hash(text)
             offered.add(text)
-    return tuple(needed), frozenset(offered), Lookup(image, dynamic, names)
+            if index in defined:
+                versioned.add((text, defined[index]))
+    return tuple(needed), frozenset(offered), frozenset(versioned), Lookup(image, dynamic, names)
 
 
 def _can_be_found(kind: int, visibility: int, section: int, value: int) -> bool:
