@@ -147,7 +147,9 @@ class Inspection:
         """Who brings the libraries and symbols that the ELF files need."""
         platforms = frozenset(tag.platform for tag in self.name.tags)
         torch = self.torch_requirement
-        projects = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
+        # What an extra alone requires is not there when nobody asks for it.
+        lines = (line for line in self.requirements.lines if "extra" not in str(line.marker or ""))
+        projects = frozenset(canonicalize_name(line.name) for line in lines)
         return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, projects)
 
     def python_sources(self, *words: bytes) -> Iterator[tuple[str, bytes]]:

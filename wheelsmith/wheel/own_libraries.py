@@ -11,6 +11,7 @@ from wheelsmith.wheel.elf import Extension
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/.*)?")
 _SITE = "site-packages"
 _PREFIX = "prefix"
+_LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
 # What Python itself is linked with on every Linux, and what glibc's own libraries need.
 _EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
 _DATA = {
@@ -48,7 +49,7 @@ def folder_of(path: str, search: str) -> str | None:
 
 def every_process_has(library: str) -> bool:
     """Say whether a process that runs Python has a library of this name: the loader opens no other one for it."""
-    return library in _EVERYWHERE or library.startswith(("ld-linux-", "ld-musl-", "libc.musl-"))
+    return library in _EVERYWHERE or bool(_LOADER.fullmatch(library))
 
 
 class OwnLibraries:

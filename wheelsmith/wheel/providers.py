@@ -13,7 +13,7 @@ from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports
 
 # Libraries that another project brings, which loads them when it is imported.
 _PROJECTS = {"libtvm_ffi.so": "apache-tvm-ffi"}
-_CUDA_MAJORS = (11, 12, 13)
+CUDA_MAJORS = (11, 12, 13)
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 # What Python itself is linked with on every Linux, and what any of it needs.
 _PYTHON = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
@@ -28,7 +28,7 @@ _TORCH_GLOBAL = "libtorch_global_deps.so"
 
 def cuda_releases(library: str) -> list[int]:
     """Return the major releases of CUDA, of those that are known, that have a library of exactly this name."""
-    return [major for major in _CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
+    return [major for major in CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class Providers:
 
     @property
     def _majors(self) -> tuple[int, ...]:
-        return (int(self.compute[2:-1]),) if self.compute and self.compute != "cpu" else _CUDA_MAJORS
+        return (int(self.compute[2:-1]),) if self.compute and self.compute != "cpu" else CUDA_MAJORS
 
     @cached_property
     def _platform_libraries(self) -> frozenset[str]:

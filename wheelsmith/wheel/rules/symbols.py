@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.providers import Providers, Scope, cuda_releases, torch_names
+from wheelsmith.wheel.providers import CUDA_MAJORS, Providers, Scope, cuda_releases, torch_names
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
-from wheelsmith.wheel.symbols import symbol_table
+from wheelsmith.wheel.symbols import cuda_exports, symbol_table
 
 # Names as C++ mangles them, of torch's own namespaces.
 _TORCHS = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z]")
@@ -39,19 +39,19 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     absent = [r for r in free if r.name not in torchs]
     believed = 0
     if absent and (loaded := _loaded_for_all(wheel, name)):
-        left = [r for r in absent if not providers.offers(loaded, arch, r)]
-        believed, absent = len(absent) - len(left), left
+        others = [r for r in absent if not providers.offers(loaded, arch, r)]
+        believed, absent = len(absent) - len(others), others
     wrong = [
         f"{name} needs the version {need.name} of {need.library}, which {_lacks(scope, need)}"
         for need in extension.needed_versions
         if not need.weak and not providers.has_version(scope, name, need)
     ]
-    if absent and scope.unknown and not wrong:
-        return finding("symbols", [], f"{name}: {len(absent)} symbols are left to {', '.join(sorted(scope.unknown))}")
-    if scope.unknown:
-        absent = []
+    left = [r for r in absent if scope.unknown and not _is_known(r)]
+    absent = [r for r in absent if r not in left]
     wrong += [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
+    if left:
+        beside += f", {len(left)} of them left to {', '.join(sorted(scope.unknown))}"
     if believed:
         beside += f", {believed} of them left to code of the wheel that loads libraries for all to see"
     return finding("symbols", wrong, f"{name}: {len(extension.references)} symbols{beside}")
@@ -74,6 +74,16 @@ def _loaded_for_all(wheel: Inspection, name: str) -> Scope | None:
     whole.own |= {path for path in wheel.extensions if posixpath.basename(path) in named}
     whole.others |= {library for library in named if wheel.providers.compute != "cpu" or not cuda_releases(library)}
     return whole
+
+
+def _is_known(reference: Reference) -> bool:
+    """Say whether a symbol is torch's or CUDA's, which no library of anybody else has."""
+    if reference.weak:
+        return False
+    if _TORCHS.match(reference.name):
+        return True
+    tables = filter(None, map(cuda_exports, CUDA_MAJORS))
+    return any(reference.name in symbols for table in tables for symbols in table.symbols.values())
 
 
 def _lacks(scope: Scope, need: NeededVersion) -> str:
