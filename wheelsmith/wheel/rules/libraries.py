@@ -57,8 +57,8 @@ def _told(why: str, fact: _Fact) -> str:
 def _never_opened(wheel: Inspection) -> Iterator[str]:
     """Find copies of libraries that every process has, and that the loader takes from there."""
     for name, extension in wheel.extensions.items():
-        found = {extension.soname or "", posixpath.basename(name)}
-        if extension.kind == "library" and (library := next(filter(every_process_has, sorted(found)), None)):
+        library = posixpath.basename(name)
+        if extension.kind == "library" and every_process_has(library):
             yield f"{name} is a copy of {library}, which every process has of the platform: this one is never opened"
 
 
