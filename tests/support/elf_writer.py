@@ -199,7 +199,7 @@ class _Layout:
 
         if self.elf.interpreter is not None:
             yield header(PT_INTERP, PF_R, self.where[".interp"], 1)
-        yield header(PT_LOAD, PF_R | PF_W, range(end), 0x10000)
+        yield header(PT_LOAD, PF_R | PF_W | PF_X, range(end), 0x10000)
         yield header(PT_DYNAMIC, PF_R | PF_W, self.where[".dynamic"], 8)
         if self.elf.stack is not None:
             yield struct.pack("<IIQQQQQQ", PT_GNU_STACK, self.elf.stack, 0, 0, 0, 0, 0, 16)

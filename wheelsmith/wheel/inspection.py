@@ -24,6 +24,7 @@ from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.environments import Environment, environments
 from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
+from wheelsmith.wheel.loading import CALLS, Load, read_loads
 from wheelsmith.wheel.providers import Providers
 from wheelsmith.wheel.requirements import (
     Requirements,
@@ -146,7 +147,9 @@ class Inspection:
         """Who brings the libraries and symbols that the ELF files need."""
         platforms = frozenset(tag.platform for tag in self.name.tags)
         torch = self.torch_requirement
-        projects = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
+        # What an extra alone requires is not there when nobody asks for it.
+        lines = (line for line in self.requirements.lines if "extra" not in str(line.marker or ""))
+        projects = frozenset(canonicalize_name(line.name) for line in lines)
         return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, projects)
 
     def python_sources(self, *words: bytes) -> Iterator[tuple[str, bytes]]:
@@ -158,14 +161,10 @@ class Inspection:
                     yield name, data
 
     @cached_property
-    def loads_libraries(self) -> bool:
-        """Whether Python code of the wheel loads libraries by itself."""
-        return any(True for _ in self.python_sources(b"CDLL", b"LoadLibrary", b"load_library", b"dlopen"))
-
-    @cached_property
-    def loads_for_all(self) -> bool:
-        """Whether Python code of the wheel loads libraries so that all see their symbols."""
-        return any(True for _ in self.python_sources(b"RTLD_GLOBAL"))
+    def loads(self) -> frozenset[Load]:
+        """What Python code of the wheel loads by itself."""
+        words = (*(name.encode() for name in CALLS), b"setdlopenflags")
+        return frozenset[Load]().union(*(read_loads(text) for _, text in self.python_sources(*words)))
 
     @cached_property
     def _elf_files(self) -> dict[str, Extension | str]:

@@ -11,6 +11,9 @@ from wheelsmith.wheel.elf import Extension
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/.*)?")
 _SITE = "site-packages"
 _PREFIX = "prefix"
+_LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
+# What Python itself is linked with on every Linux, and what glibc's own libraries need.
+_EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
 _DATA = {
     "platlib": _SITE,
     "purelib": _SITE,
@@ -35,12 +38,18 @@ def folder_of(path: str, search: str) -> str | None:
     :param path: of the file that has the entry, in the wheel.
     """
     found = _ORIGIN.fullmatch(search)
-    if not found:
+    # The loader has words of its own for a machine's folders: $LIB, $PLATFORM.
+    if not found or "$" in (found["rest"] or ""):
         return None
     place = installed(path)
     root = place.partition("/")[0]
     folder = posixpath.normpath(posixpath.dirname(place) + (found["rest"] or ""))
     return folder if folder == root or folder.startswith(f"{root}/") else None
+
+
+def every_process_has(library: str) -> bool:
+    """Say whether a process that runs Python has a library of this name: the loader opens no other one for it."""
+    return library in _EVERYWHERE or bool(_LOADER.fullmatch(library))
 
 
 class OwnLibraries:
@@ -61,6 +70,8 @@ class OwnLibraries:
 
     def found(self, path: str, needed: str) -> str | None:
         """Return the path of the library that the loader finds for one file's need; None where it finds none here."""
+        if every_process_has(needed):
+            return None
         if path not in self._folders:
             searches = (folder_of(path, search) for search in self._extensions[path].search_paths)
             self._folders[path] = [folder for folder in searches if folder is not None]
@@ -69,7 +80,7 @@ class OwnLibraries:
 
     def anywhere(self, needed: str) -> str | None:
         """Return the path of a library that is found only once something else has loaded it."""
-        return self._names.get(needed)
+        return None if every_process_has(needed) else self._names.get(needed)
 
     def provider(self, path: str, needed: str) -> str | None:
         """Return the path of the library that a process has for one file's need, loaded before or found."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from wheelsmith.wheel.elf import Extension, Reference
+from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries
 from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
 
 # Libraries that another project brings, which loads them when it is imported.
 _PROJECTS = {"libtvm_ffi.so": "apache-tvm-ffi"}
-_CUDA_MAJORS = (11, 12, 13)
+CUDA_MAJORS = (11, 12, 13)
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 # What Python itself is linked with on every Linux, and what any of it needs.
 _PYTHON = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
@@ -28,7 +28,7 @@ _TORCH_GLOBAL = "libtorch_global_deps.so"
 
 def cuda_releases(library: str) -> list[int]:
     """Return the major releases of CUDA, of those that are known, that have a library of exactly this name."""
-    return [major for major in _CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
+    return [major for major in CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +87,8 @@ class Providers:
 
     def is_platforms(self, arch: str, library: str) -> bool:
         """Say whether every machine that the platform tags name has a library."""
+        if library == f"libc.musl-{arch}.so.1":
+            return all(platform.startswith(("musllinux_", "linux_")) for platform in self._platforms)
         return library == _LOADERS.get(arch) or library in self._platform_libraries
 
     def is_a_projects(self, library: str) -> bool:
@@ -126,9 +128,10 @@ class Providers:
     def loaded_for_all(self, *, cuda: bool) -> Scope:
         """Return where the loader looks once all that can be loaded is loaded for all to see (RTLD_GLOBAL).
 
-        :param cuda: whether CUDA's libraries are, and not the wheel's own alone.
+        :param cuda: whether CUDA's libraries are, and not the wheel's own alone; a wheel for cpu never has them.
         """
-        tables = [found for major in self._majors if cuda and (found := cuda_exports(major))]
+        majors = self._majors if cuda and self.compute != "cpu" else ()
+        tables = [found for major in majors if (found := cuda_exports(major))]
         return Scope(own=set(self.extensions), others={library for table in tables for library in table.symbols})
 
     def offers(self, scope: Scope, arch: str, reference: Reference) -> bool:
@@ -146,10 +149,29 @@ class Providers:
 
     def wheel_offers(self, scope: Scope, reference: Reference) -> bool:
         """Say whether the wheel itself has a symbol where the loader looks for it."""
-        return any(
-            self.extensions[path].offers(reference.name) and _has_version(self.extensions[path], reference)
-            for path in scope.own
-        )
+        return any(self.extensions[path].offers(reference) for path in scope.own)
+
+    def has_version(self, scope: Scope, path: str, need: NeededVersion) -> bool:
+        """Say whether the loader finds a version in the library that one file wants it of.
+
+        It goes by the library's name, whether any symbol has the version or not: `_dl_check_map_versions`. Of one
+        without versions it takes any.
+        """
+        if own := self.own.provider(path, need.library):
+            defined = self.extensions[own].defined_versions
+            return own in scope.own and (not defined or need.name in defined)
+        arch = self.extensions[path].arch
+        torchs = {file for files in scope.torch.values() for file in files}
+        if need.library not in scope.others and need.library not in torchs:
+            return False
+        tables = [platform_exports(arch), *(table for major in self._majors if (table := cuda_exports(major)))]
+        defined_by = [table.defined(need.library) for table in tables if need.library in table.symbols]
+        if not defined_by or not all(defined_by) or any(need.name in versions for versions in defined_by):
+            return True
+        # A library may have a version without a symbol in it: the loader's marks, and what auditwheel's policies know.
+        family = need.name.partition("_")[0]
+        known = need.name.startswith("GLIBC_ABI_") or policies("manylinux")[-1].allows([need.name], arch)
+        return known and any(version.partition("_")[0] == family for found in defined_by for version in found)
 
     def torch_without(self, scope: Scope, arch: str, symbol: str) -> list[str]:
         """Return the torch releases that do not offer a symbol where the loader looks for it."""
@@ -166,7 +188,7 @@ class Providers:
 
     @property
     def _majors(self) -> tuple[int, ...]:
-        return (int(self.compute[2:-1]),) if self.compute and self.compute != "cpu" else _CUDA_MAJORS
+        return (int(self.compute[2:-1]),) if self.compute and self.compute != "cpu" else CUDA_MAJORS
 
     @cached_property
     def _platform_libraries(self) -> frozenset[str]:
@@ -227,7 +249,8 @@ class Providers:
                 if file and file not in files:
                     files.add(file)
                     needed = table.libraries[release][file].needed
-                    scope.others.update(needed)
+                    # Of torch for cpu too, only the library that torch has with CUDA's was looked into.
+                    scope.others.update(n for n in needed if self.compute != "cpu" or not cuda_releases(n))
                     wanted += needed
 
     def _torch_file(self, table: SymbolTable, release: str, library: str) -> str | None:
@@ -241,8 +264,3 @@ def torch_names(arch: str) -> frozenset[str]:
     table = symbol_table(arch)
     found = (library for libraries in table.libraries.values() for library in libraries.items()) if table else ()
     return frozenset(name for file, library in found for name in (file, library.soname))
-
-
-def _has_version(library: Extension, reference: Reference) -> bool:
-    """Say whether a library has the version that is asked for; one without versions is taken for any."""
-    return reference.version is None or not library.defined_versions or reference.version in library.defined_versions

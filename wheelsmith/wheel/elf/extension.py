@@ -22,16 +22,19 @@ from wheelsmith.wheel.elf.dynamic import (
     DT_RUNPATH,
     DT_SONAME,
     DT_TEXTREL,
+    FLAG_TEXTREL,
     Dynamic,
 )
 from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image
 from wheelsmith.wheel.elf.lookup import Lookup
 from wheelsmith.wheel.elf.properties import needed_cpu
+from wheelsmith.wheel.elf.relocations import check_relocations
 from wheelsmith.wheel.elf.sections import check_sections, read_sections
+from wheelsmith.wheel.elf.segments import check_segments, interpreter
 from wheelsmith.wheel.elf.symbols import Reference, read_symbols, symbol_count
 from wheelsmith.wheel.elf.versions import NeededVersion, defined_versions, needed_versions
 
-_FLAG_TEXTREL, _FLAG_1_NOOPEN, _FLAG_1_PIE = 0x4, 0x40, 0x08000000
+_FLAG_1_NOOPEN, _FLAG_1_PIE = 0x40, 0x08000000
 _MOST_NAMES = 1000  # of libraries or folders; the largest real wheels have fifty
 # Numbers of machines whose code the CPU's loader never sees: NVIDIA's and AMD's GPUs, and BPF.
 _OTHERS_MACHINES = {190, 224, 247}
@@ -52,6 +55,7 @@ class Extension:
     :param references: symbols that something else must provide, weak ones among them.
     :param needed_versions: the versions that libraries must have, by which the loader refuses the file at once.
     :param exported: symbols that it offers.
+    :param versioned: symbols that it offers, each with a version that it has.
     :param lookup: how the loader finds them; None where nobody asks.
     :param packed_relocations: it has DT_RELR, which a loader before glibc 2.36 passes over.
     :param cpu: the level of CPU that it asks for, as ``x86-64-v3``; empty where it asks for none.
@@ -59,6 +63,7 @@ class Extension:
     :param executable_stack: it asks for a stack that can be executed, or does not say that it needs none.
     :param text_relocations: it asks to write into its code.
     :param not_to_open: it forbids to be loaded by ``dlopen``, which is how Python loads.
+    :param interpreter: the program that has to start it; None where it names none.
     """
 
     arch: str
@@ -72,6 +77,7 @@ class Extension:
     references: tuple[Reference, ...] = ()
     needed_versions: tuple[NeededVersion, ...] = ()
     exported: frozenset[str] = frozenset()
+    versioned: frozenset[tuple[str, str]] = frozenset()
     lookup: Lookup | None = field(default=None, compare=False, repr=False)
     packed_relocations: bool = False
     cpu: str = ""
@@ -79,15 +85,19 @@ class Extension:
     executable_stack: bool = False
     text_relocations: bool = False
     not_to_open: bool = False
+    interpreter: str | None = None
 
     @property
     def search_paths(self) -> tuple[str, ...]:
         """Return the folders in which the loader looks for what it needs."""
         return self.runpath or self.rpath
 
-    def offers(self, symbol: str) -> bool:
-        """Say whether the loader finds a symbol here."""
-        return symbol in self.exported and (self.lookup is None or self.lookup.finds(symbol))
+    def offers(self, reference: Reference) -> bool:
+        """Say whether the loader finds a symbol here, in the version that is asked for, or in any where it has none."""
+        symbol, version = reference.name, reference.version
+        if symbol not in self.exported or (self.lookup is not None and not self.lookup.finds(symbol)):
+            return False
+        return version is None or not self.defined_versions or (symbol, version) in self.versioned
 
 
 def is_for_the_cpu(head: bytes) -> bool:
@@ -117,8 +127,11 @@ def _read(image: Image) -> Extension:
     if image.kind == ET_REL:
         return Extension(arch=image.arch, kind="object", dynamic=False)
     dynamic = Dynamic(image)
+    check_segments(image, dynamic)
     versions = needed_versions(image, dynamic)
-    references, exported, lookup = read_symbols(image, dynamic, versions)
+    defined = defined_versions(image, dynamic)
+    references, exported, versioned, lookup = read_symbols(image, dynamic, versions, defined)
+    check_relocations(image, dynamic)
     check_sections(sections, image, dynamic, symbol_count(image, dynamic))
     flags = dynamic.get(DT_FLAGS_1) or 0
     return Extension(
@@ -133,13 +146,15 @@ def _read(image: Image) -> Extension:
         references=references,
         needed_versions=tuple(versions.values()),
         exported=exported,
+        versioned=versioned,
         lookup=lookup,
         packed_relocations=bool(dynamic.get(DT_RELRSZ)),
         cpu=needed_cpu(image),
-        defined_versions=defined_versions(image, dynamic),
+        defined_versions=frozenset(defined.values()),
         executable_stack=_executable_stack(image),
-        text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & _FLAG_TEXTREL),
+        text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & FLAG_TEXTREL),
         not_to_open=bool(flags & _FLAG_1_NOOPEN),
+        interpreter=interpreter(image),
     )
 
 

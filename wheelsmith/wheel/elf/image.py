@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_PROPERTY = 1, 2, 3, 4, 0x6474E551, 0x6474E553
-PF_X = 1
+PT_TLS, PT_GNU_RELRO = 7, 0x6474E552
+PF_X, PF_W = 1, 2
 ET_REL, ET_EXEC, ET_DYN = 1, 2, 3
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
@@ -48,9 +49,11 @@ class Image:
         self._file = file
         self.size = size
         ident, *fields = _HEADER.unpack(self.at(0, _HEADER.size))
-        self.kind, machine, _, _, phoff, self.section_offset, _, _, phentsize, phnum, *sections = fields
+        self.kind, machine, version, _, phoff, self.section_offset, _, _, phentsize, phnum, *sections = fields
         self.section_entry, self.section_count, self.section_names = sections
         _check_ident(ident, machine)
+        if version != _CURRENT:
+            raise ElfError(f"it is of the version {version} of ELF, which no loader takes")
         self.arch = MACHINES[machine]
         if self.kind not in {ET_REL, ET_EXEC, ET_DYN}:
             raise ElfError(f"its type is {self.kind}, neither a library nor a program")

@@ -20,6 +20,7 @@ from wheelsmith.wheel.elf.dynamic import (
 )
 from wheelsmith.wheel.elf.image import ElfError, Image
 from wheelsmith.wheel.elf.lookup import Lookup
+from wheelsmith.wheel.elf.relocations import is_code
 from wheelsmith.wheel.elf.versions import NeededVersion
 
 SYMBOL = struct.Struct("<IBBHQQ")
@@ -27,6 +28,7 @@ _RELOCATION = 24  # bytes
 _GLOBAL, _WEAK, _UNIQUE = 1, 2, 10
 _ABSOLUTE, _TLS = 0xFFF1, 6
 _FOUND_TYPES = {0, 1, 2, 5, 6, 10}  # what a loader finds: data, functions, thread-local data, and what they become
+_FUNCTIONS = {2, 10}
 _HIDDEN = {1, 2}
 _VERSION = 0x7FFF
 _MOST_BUCKETS = 2**26
@@ -49,15 +51,18 @@ class Reference:
 
 
 def read_symbols(
-    image: Image, dynamic: Dynamic, versions: dict[int, NeededVersion]
-) -> tuple[tuple[Reference, ...], frozenset[str], Lookup | None]:
-    """Return the symbols that are needed, those that are offered, and how the loader looks one up.
+    image: Image, dynamic: Dynamic, versions: dict[int, NeededVersion], defined: dict[int, str]
+) -> tuple[tuple[Reference, ...], frozenset[str], frozenset[tuple[str, str]], Lookup | None]:
+    """Return the symbols that are needed, those that are offered, those with a version, and how one is looked up.
+
+    :param versions: that are needed, by their index.
+    :param defined: versions that are offered, by their index.
 
     :raises ElfError: the tables do not fit each other.
     """
     address = dynamic.get(DT_SYMTAB)
     if address is None:
-        return (), frozenset(), None
+        return (), frozenset(), frozenset(), None
     if dynamic.get(DT_SYMENT) not in {None, SYMBOL.size}:
         raise ElfError(f"its symbols are of {dynamic.get(DT_SYMENT)} bytes, not {SYMBOL.size}")
     count = max(symbol_count(image, dynamic) or 0, _relocated(image, dynamic) + 1)
@@ -65,6 +70,7 @@ def read_symbols(
     indices = memoryview(image.mapped(versym, 2 * count)).cast("H") if versym is not None else None
     needed: list[Reference] = []
     offered: set[str] = set()
+    versioned: set[tuple[str, str]] = set()
     # A crafted table has one symbol a million times; nobody needs to hear it twice.
     seen: set[tuple[int, int, int]] = set()
     hashes: dict[int, int] = {}
@@ -75,7 +81,7 @@ def read_symbols(
         if section and name in hashes and _can_be_found(info & 15, other & 3, section, value):
             names[number] = hashes[name]
         index = indices[number] & _VERSION if indices is not None else 0
-        told = (name, bind, index) if not section else (name, -1, -1)
+        told = (name, bind, index) if not section else (name, -1, index)
         if bind not in {_GLOBAL, _WEAK, _UNIQUE} or not name or told in seen:
             continue
         if not section:
@@ -86,10 +92,14 @@ def read_symbols(
             needed.append(Reference(name=text, version=version, library=library, weak=bind == _WEAK))
         elif _can_be_found(info & 15, other & 3, section, value):
             seen.add(told)
+            if info & 15 in _FUNCTIONS and section != _ABSOLUTE and not is_code(image, value):
+                raise ElfError(f"its function {dynamic.name(name)} is not where anything can be executed")
             text = dynamic.name(name)
             names[number] = hashes[name] = hash(text)
             offered.add(text)
-    return tuple(needed), frozenset(offered), Lookup(image, dynamic, names)
+            if index in defined:
+                versioned.add((text, defined[index]))
+    return tuple(needed), frozenset(offered), frozenset(versioned), Lookup(image, dynamic, names)
 
 
 def _can_be_found(kind: int, visibility: int, section: int, value: int) -> bool:
@@ -116,6 +126,9 @@ def symbol_count(image: Image, dynamic: Dynamic) -> int | None:
 
 def _gnu_count(image: Image, address: int) -> int | None:
     buckets, first, bloom, _ = struct.unpack("<IIII", image.mapped(address, 16))
+    # glibc, _dl_setup_hash, stops the process.
+    if not bloom or bloom & (bloom - 1):
+        raise ElfError(f"its table of hashes has a filter of {bloom} words, which is no power of two")
     if not buckets or buckets > _MOST_BUCKETS:
         raise ElfError(f"its table of hashes has {buckets} buckets")
     table = address + 16 + 8 * bloom

@@ -55,27 +55,27 @@ def needed_versions(image: Image, dynamic: Dynamic) -> dict[int, NeededVersion]:
         address += following
 
 
-def defined_versions(image: Image, dynamic: Dynamic) -> frozenset[str]:
-    """Return the versions that a library has, of DT_VERDEF; the first, which is the library's name, is not one.
+def defined_versions(image: Image, dynamic: Dynamic) -> dict[int, str]:
+    """Return index → version that a library has, of DT_VERDEF; the first, which is the library's name, is not one.
 
     :raises ElfError: the chain and its counts do not say the same.
     """
     address = dynamic.get(DT_VERDEF)
-    found: set[str] = set()
+    found: dict[int, str] = {}
     entries = 0
     while address is not None:
         entries += 1
-        _, flags, _, count, digest, first, following = _DEFINITION.unpack(image.mapped(address, _DEFINITION.size))
+        _, flags, index, count, digest, first, following = _DEFINITION.unpack(image.mapped(address, _DEFINITION.size))
         if not count:
             raise ElfError("it defines a version without a name")
         name = dynamic.name(_NAME.unpack(image.mapped(address + first, _NAME.size))[0])
         if not flags & _BASE:
             if digest != sysv_hash(name):
                 raise ElfError(f"its table of versions is wrong about {name}")
-            found.add(name)
+            found[index & _MOST] = name
         _check_count(entries, following, dynamic.get(DT_VERDEFNUM))
         address = address + following if following else None
-    return frozenset(found)
+    return found
 
 
 def sysv_hash(name: str) -> int:

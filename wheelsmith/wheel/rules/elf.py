@@ -13,21 +13,44 @@ from wheelsmith.wheel.rules.rule import Rule
 
 # The version of glibc 2.36 that says that packed relocations are there.
 _PACKED = "GLIBC_ABI_DT_RELR"
+_HEAD = 4096  # bytes
 _LIBRARY = re.compile(r"\.so(\.\d+)*$")
+_INTERPRETERS = {
+    "x86_64": ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"),
+    "aarch64": ("/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"),
+}
+# What a linker reads in place of a library, and nothing loads.
+_LINKER_SCRIPT = re.compile(rb"\s*(/\*.*?\*/\s*)*(INPUT|GROUP|OUTPUT_FORMAT)\s*\(", re.DOTALL)
+_MODULE = re.compile(r"\.(abi3t?|cpython-[\w-]+|pypy[\w-]+|graalpy[\w-]+)\.so$")
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     for name, message in wheel.broken_extensions.items():
         yield finding("elf", [message if name in message else f"{name}: {message}"], "")
+    yield from (finding("elf", [f"{name} {why}"], "") for name, why in _no_libraries(wheel))
     for name, extension in wheel.extensions.items():
         wrong = [f"{name} {mistake}" for mistake in mistakes(name, extension)]
         yield finding("elf", wrong, f"{name}: a {extension.kind}, as the loader reads it")
+
+
+def _no_libraries(wheel: Inspection) -> Iterator[tuple[str, str]]:
+    """Find files that Python would take for a module, and no loader does."""
+    if not any("linux" in tag.platform or tag.platform == "any" for tag in wheel.name.tags):
+        return
+    taken = set(wheel.elf_files)
+    for name in wheel.files:
+        if name.endswith(".so") and name not in taken:
+            head = next(iter(wheel.archive.chunks(name)), b"")[:_HEAD]
+            if _MODULE.search(name) or not _LINKER_SCRIPT.match(head):
+                yield name, "is named as a library, and is none that the loader takes"
 
 
 def mistakes(name: str, extension: Extension) -> Iterator[str]:
     """Return what is wrong with one ELF file for itself."""
     if _LIBRARY.search(posixpath.basename(name)):
         yield from _not_loadable(extension)
+    elif extension.interpreter not in {None, *_INTERPRETERS[extension.arch]}:
+        yield f"is started by {extension.interpreter!r}, which no platform tag promises"
     yield from (f"has the loader put another library in between: {hook}" for hook in extension.hooks)
     if extension.kind != "object" and extension.dynamic and extension.executable_stack:
         yield "asks for an executable stack"
@@ -63,7 +86,9 @@ RULE = Rule(
     name="elf",
     proves="every ELF file is one that glibc's loader takes, read by program headers and PT_DYNAMIC as the loader "
     "reads it; where there are section headers they say the same; no DT_AUXILIARY, DT_FILTER, DT_AUDIT or DT_DEPAUDIT, "
-    "no executable stack, no TEXTREL, no path in DT_NEEDED, no packed relocations that an older loader passes over; no "
+    "no segment, relocation, initialiser or function lies where the loader or the machine stops; a program is started "
+    "by the platform's loader; every `*.so` is such a file, or a linker's script that no Python takes for a module; no "
+    "executable stack, no TEXTREL, no path in DT_NEEDED, no packed relocations that an older loader passes over; no "
     "note asks for a newer CPU than every machine of the tag is",
     leaves_open="what the machine code does, and which CPU it needs without saying so",
     examine=_examine,

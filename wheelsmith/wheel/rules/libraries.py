@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.providers import Providers, cuda_releases, torch_names
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -30,6 +32,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
             yield finding("libraries", [], f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
     # What many files have in common is said once.
     yield from (finding("libraries", [_told(why, fact)], "") for why, fact in facts.items())
+    if strangers := list(_never_opened(wheel)):
+        yield finding("libraries", strangers, "")
     if twice := list(_twice(wheel)):
         yield finding("libraries", twice, "")
 
@@ -48,6 +52,14 @@ def _told(why: str, fact: _Fact) -> str:
     left = f" and {len(libraries) - _MOST_TOLD} more" if len(libraries) > _MOST_TOLD else ""
     verb = "need" if others else "needs"
     return f"{files[0]}{others} {verb} {', '.join(libraries[:_MOST_TOLD])}{left}: {why}"
+
+
+def _never_opened(wheel: Inspection) -> Iterator[str]:
+    """Find copies of libraries that every process has, and that the loader takes from there."""
+    for name, extension in wheel.extensions.items():
+        library = posixpath.basename(name)
+        if extension.kind == "library" and every_process_has(library):
+            yield f"{name} is a copy of {library}, which every process has of the platform: this one is never opened"
 
 
 def _twice(wheel: Inspection) -> Iterator[str]:
@@ -71,10 +83,27 @@ def _twice(wheel: Inspection) -> Iterator[str]:
 def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
     """Return why the loader does not find a library of the wheel; None where it does, or Python code may load it."""
     own = wheel.providers.own
+    if place := own.found(name, library):
+        return _not_for_a_need(wheel, place)
     place = own.anywhere(library)
-    if place is None or own.found(name, library) or wheel.loads_libraries:
+    if place is None or _may_be_loaded(wheel, place, library):
         return None
     return f"in the wheel as {place}, where the loader does not look"
+
+
+def _not_for_a_need(wheel: Inspection, place: str) -> str | None:
+    """Return why the loader refuses a file that it finds; None where it takes it."""
+    found = wheel.extensions[place]
+    if found.kind != "library" or not found.dynamic:
+        kind = "library without a dynamic table" if found.kind == "library" else found.kind
+        return f"in the wheel as {place}, which is a {kind}"
+    return f"in the wheel as {place}, which forbids to be loaded (DF_1_NOOPEN)" if found.not_to_open else None
+
+
+def _may_be_loaded(wheel: Inspection, place: str, library: str) -> bool:
+    """Say whether Python code of the wheel loads a library of it, by its name or by one that it puts together."""
+    names = {library, posixpath.basename(place)}
+    return any(load.library is None or load.library in names for load in wheel.loads)
 
 
 def _without(providers: Providers, name: str, arch: str, library: str) -> str | None:
@@ -95,8 +124,9 @@ RULE = Rule(
     proves="every library in DT_NEEDED is the wheel's own, one that the tag's platform must have, one that the "
     "required torch releases have, or one of CUDA's of the version's major release, each by its exact name; and "
     "no file needs the wheel's own copy of a library of CUDA's or torch's that another file needs from there",
-    leaves_open="where Python code of the wheel loads libraries (ctypes, torch.ops.load_library), whether it loads "
-    "what is on no search path; whether a CUDA library that torch does not load itself is loaded before",
+    leaves_open="where Python code of the wheel loads libraries (ctypes, torch.ops.load_library) by names that it puts "
+    "together while it runs, whether it loads what is on no search path; "
+    " whether a CUDA library that torch does not load itself is loaded before",
     in_the_wild="torchvision 0.29.2: `image_stable.so` needs `libcudart.3eda8113.so.13`, a copy of its own, and "
     "`_C_stable.so` needs `libcudart.so.13`, which torch brings: two runtimes in one process",
     examine=_examine,

@@ -39,7 +39,12 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 def _earned(wheel: Inspection, name: str) -> str:
     """Return the oldest platform tag that one file could have."""
     extension = wheel.extensions[name]
-    versions = {need.name for need in extension.needed_versions if "ld-linux" not in need.library}
+    own = wheel.providers.own
+    versions = {
+        need.name
+        for need in extension.needed_versions
+        if "ld-linux" not in need.library and own.provider(name, need.library) is None
+    }
     versions |= _implied(wheel, name, extension)
     musl = any(library.startswith(_MUSL) for library in extension.needed)
     return earned(versions, extension.arch, "musllinux" if musl else "manylinux")

@@ -14,7 +14,7 @@ from wheelsmith.wheel.rules.rule import Rule
 
 
 def _abi3(wheel: Inspection) -> Iterator[Finding]:
-    since = _oldest(tag for tag in wheel.name.tags if tag.abi == "abi3")
+    since = _oldest(tag for tag in wheel.name.tags if tag.abi in {"abi3", "abi3t"})
     if since is None:
         return
     for name, extension in wheel.extensions.items():
@@ -26,17 +26,23 @@ def _abi3(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _release(wheel: Inspection) -> Iterator[Finding]:
-    # A free-threaded Python exports more, which is not known here.
-    tags = sorted({(t.interpreter, t.abi) for t in wheel.name.tags if t.abi != "abi3" and not t.abi.endswith("t")})
+    tags = sorted({(tag.interpreter, tag.abi) for tag in wheel.name.tags if tag.abi not in {"abi3", "abi3t"}})
+    # A free-threaded Python exports more than is known here, and PyPy has names of its own for everything.
+    pypy = any(interpreter.startswith("pp") for interpreter, _ in tags)
+    known = not pypy and not any(tag.abi.endswith("t") for tag in wheel.name.tags)
     for name, extension in wheel.extensions.items():
         strong, weak = _python_symbols(wheel, name, extension)
         if not strong and not weak:
             continue
-        wrong = [f"no CPython exports {symbol}" for symbol in outside_every_release([*strong, *weak])]
+        nobodys = outside_every_release([*strong, *weak])
+        wrong = [f"no CPython exports {symbol}" for symbol in nobodys if known]
+        wrong += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in nobodys]
         for interpreter, abi in tags:
             # A tag such as py3-none is for every Python, and only the stable ABI is in all of them.
             stable = abi == "none" and not interpreter.startswith("cp")
             absent = outside_abi3(strong, "cp3999") if stable else outside_release(strong, interpreter)
+            if abi.endswith("t"):
+                absent = [symbol for symbol in absent if symbol not in nobodys]
             what = "the stable ABI" if stable else f"CPython {interpreter[2:3]}.{interpreter[3:]}"
             wrong += [f"{symbol} is not in {what}" for symbol in absent]
         yield finding(
@@ -71,6 +77,7 @@ RELEASE = Rule(
     name="python-symbols",
     proves="every symbol that is named as CPython's is exported by the CPython that the tag names; where the tag names "
     "none, it is in the stable ABI; a weak one is exported by some CPython at least",
-    leaves_open="free-threaded Pythons, and releases that are not known",
+    leaves_open="what free-threaded Pythons export beyond others, what else PyPy exports, and releases that are not "
+    "known",
     examine=_release,
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
-from wheelsmith.wheel.elf import Extension, Reference
+from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.providers import Providers, Scope
+from wheelsmith.wheel.providers import CUDA_MAJORS, Providers, Scope, cuda_releases, torch_names
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
-from wheelsmith.wheel.symbols import symbol_table
+from wheelsmith.wheel.symbols import cuda_exports, symbol_table
 
 # Names as C++ mangles them, of torch's own namespaces.
 _TORCHS = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z]")
@@ -28,25 +29,68 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     providers, arch = wheel.providers, extension.arch
     if any(library.startswith("libc.musl-") for library in extension.needed):
+        if foreign := sorted(set(extension.needed) & torch_names(arch)):
+            return finding("symbols", [f"{name} is linked with musl, and {', '.join(foreign)} is for glibc alone"], "")
         return finding("symbols", [], f"{name} is linked with musl, whose symbols are not known here")
     scope = providers.scope(name)
     pythons = _PYTHONS if extension.kind != "program" else ()
     free = [r for r in extension.references if not r.name.startswith(pythons) and not providers.offers(scope, arch, r)]
     torchs = {r.name for r in free if scope.torch and not _lacking(providers, scope, arch, r.name)}
     absent = [r for r in free if r.name not in torchs]
-    if absent and (wheel.loads_for_all or _machine_code_loads(wheel)):
-        loaded = providers.loaded_for_all(cuda=wheel.loads_for_all)
-        absent = [r for r in absent if not providers.offers(loaded, arch, r)]
-    if absent and scope.unknown:
-        return finding("symbols", [], f"{name}: {len(absent)} symbols are left to {', '.join(sorted(scope.unknown))}")
-    wrong = [message for r in absent if (message := _why(providers, scope, name, arch, r))]
+    believed = 0
+    if absent and (loaded := _loaded_for_all(wheel, name)):
+        others = [r for r in absent if not providers.offers(loaded, arch, r)]
+        believed, absent = len(absent) - len(others), others
+    wrong = [
+        f"{name} needs the version {need.name} of {need.library}, which {_lacks(scope, need)}"
+        for need in extension.needed_versions
+        if not need.weak and not providers.has_version(scope, name, need)
+    ]
+    left = [r for r in absent if scope.unknown and not _is_known(r)]
+    absent = [r for r in absent if r not in left]
+    wrong += [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
+    if left:
+        beside += f", {len(left)} of them left to {', '.join(sorted(scope.unknown))}"
+    if believed:
+        beside += f", {believed} of them left to code of the wheel that loads libraries for all to see"
     return finding("symbols", wrong, f"{name}: {len(extension.references)} symbols{beside}")
 
 
-def _machine_code_loads(wheel: Inspection) -> bool:
-    """Say whether any machine code of the wheel can load libraries, for all to see."""
-    return any(r.name == "dlopen" for extension in wheel.extensions.values() for r in extension.references)
+def _loaded_for_all(wheel: Inspection, name: str) -> Scope | None:
+    """Return what code of the wheel may have loaded for all to see before one file is; None where none does."""
+    loads = [load for load in wheel.loads if load.for_all]
+    if any(load.library is None for load in loads):
+        return wheel.providers.loaded_for_all(cuda=True)
+    # What a file itself loads comes too late for its own symbols.
+    others = (extension for path, extension in wheel.extensions.items() if path != name)
+    if any(reference.name == "dlopen" for extension in others for reference in extension.references):
+        whole = wheel.providers.loaded_for_all(cuda=False)
+    elif loads:
+        whole = Scope()
+    else:
+        return None
+    named = {load.library for load in loads if load.library}
+    whole.own |= {path for path in wheel.extensions if posixpath.basename(path) in named}
+    whole.others |= {library for library in named if wheel.providers.compute != "cpu" or not cuda_releases(library)}
+    return whole
+
+
+def _is_known(reference: Reference) -> bool:
+    """Say whether a symbol is torch's or CUDA's, which no library of anybody else has."""
+    if reference.weak:
+        return False
+    if _TORCHS.match(reference.name):
+        return True
+    tables = filter(None, map(cuda_exports, CUDA_MAJORS))
+    return any(reference.name in symbols for table in tables for symbols in table.symbols.values())
+
+
+def _lacks(scope: Scope, need: NeededVersion) -> str:
+    torchs = {file for files in scope.torch.values() for file in files}
+    return (
+        "has no such version" if need.library in scope.others | torchs else "it does not need, or has no such version"
+    )
 
 
 def _lacking(providers: Providers, scope: Scope, arch: str, symbol: str) -> list[str]:
@@ -92,8 +136,8 @@ RULE = Rule(
     "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol "
     "may be absent, unless it is torch's or has a version",
     leaves_open="what the symbols do. CUDA's are those of its newest release of the same major number; those of a "
-    "platform's library without versions are today's; musl's are not known; where Python code loads libraries for all "
-    "to see (RTLD_GLOBAL), CUDA's and the wheel's own are believed to be among them, and where machine "
-    "code calls dlopen, the wheel's own",
+    "platform's library without versions are today's; musl's are not known; where Python code loads libraries for "
+    "all to see (RTLD_GLOBAL) by names that it puts together, CUDA's and the wheel's own are believed to be among "
+    "them, and where machine code of another file calls dlopen, the wheel's own",
     examine=_examine,
 )

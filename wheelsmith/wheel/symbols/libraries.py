@@ -23,6 +23,10 @@ class Exports:
         """Return the versions of a symbol in a library; nothing where it is not there."""
         return self.symbols.get(library, {}).get(symbol, ())
 
+    def defined(self, library: str) -> frozenset[str]:
+        """Return the versions that a library has for any symbol."""
+        return frozenset(v for found in self.symbols.get(library, {}).values() for v in found if v)
+
     def with_version(self, symbol: str, version: str) -> frozenset[str]:
         """Return the libraries that have a symbol in a version."""
         return frozenset(library for library, found in self.symbols.items() if version in found.get(symbol, ()))
