@@ -12,11 +12,12 @@ _SUFFIXES = (".cubin", ".fatbin", ".ptx")
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    empty = [name for name in wheel.files if name.endswith(_SUFFIXES) and name not in wheel.gpu_code]
-    if wheel.gpu_code or empty:
-        wrong = [f"{name}, {mistake}" for name, code in wheel.gpu_code.items() for mistake in code.mistakes]
+    codes = {name: code for name, code in wheel.gpu_code.items() if code.present}
+    empty = [name for name in wheel.files if name.lower().endswith(_SUFFIXES) and name not in codes]
+    if codes or empty:
+        wrong = [f"{name}, {mistake}" for name, code in codes.items() for mistake in code.mistakes]
         wrong += [f"{name} holds no GPU code that can be read" for name in empty]
-        right = f"the GPU code is whole, and what it is labelled as, in {len(wheel.gpu_code)} of the files"
+        right = f"the GPU code is whole, and what it is labelled as, in {len(codes)} of the files"
         yield finding("machine-code", wrong, right)
 
 
