@@ -89,7 +89,13 @@ def _format(wheel: Inspection) -> Iterator[str]:
 def _is_tag(line: str) -> bool:
     if len(line) > _LONGEST_TAG or not _TAG.fullmatch(line.strip()):
         return False
-    return prod(part.count(".") + 1 for part in line.split("-")) <= MOST_TAGS
+    if prod(part.count(".") + 1 for part in line.split("-")) > MOST_TAGS:
+        return False
+    try:
+        parse_tag(line.strip())
+    except ValueError:  # an interpreter that begins with a digit, and whatever else packaging refuses
+        return False
+    return True
 
 
 def _expanded(lines: list[str]) -> frozenset[Tag]:
