@@ -126,9 +126,7 @@ def _version(version: str) -> Callable[[Wheel], None]:
 
 
 for _text in ("cpu.avx512.torch2.11", "torch2.11.cpu", "cpu.cxx11.abi", "cpu.1", "cpu2", "pt2.11cpu"):
-    _lie(
-        "compute", f"GPU code in +{_text}", "the version says cpu in other words", _version(f"1.0+{_text}"), base="cpu"
-    )
+    _lie("compute", f"GPU code in +{_text}", "the version says cpu in other words", _version(f"1.0+{_text}"), base="cpu")
 for _text in ("cu12torch2.11cxx11abitrue", "pt2.11cu126", "cu126.pt2.11", "torch2.11.cu126", "cuda12.6", "cu1260"):
     _lie(
         "toolkit compute libraries names torch",
@@ -281,9 +279,7 @@ _lie("elf", "needs 64 TiB", "a segment larger than any address space",
      _change(lambda i: i.pack("<Q", i.segment(PT_LOAD) + 56 + 40, 1 << 47)))  # fmt: skip
 _lie("elf", "unknown relocation", "a relocation of a type that the loader does not know", _change(_relocation_type))
 _lie("elf", "e_version 2", "the header's own version does not exist", _change(lambda i: i.pack("<I", 20, 2)))
-_lie(
-    "elf", "padding in e_ident", "the loader refuses what stands in the padding", _change(lambda i: i.pack("<B", 12, 7))
-)
+_lie("elf", "padding in e_ident", "the loader refuses what stands in the padding", _change(lambda i: i.pack("<B", 12, 7)))
 _lie("elf", "DT_RELAENT 48", "relocations of 48 bytes: the loader stops the process",
      _change(lambda i: i.set_dynamic(DT_RELAENT, 48)))  # fmt: skip
 _lie("elf", "bloom filter of three words", "the loader stops the process: it wants a power of two",
@@ -335,12 +331,7 @@ def _strange(name: str, **how: object) -> Callable[[Wheel], None]:
     return change
 
 
-_lie(
-    "elf libraries",
-    "needs an object file",
-    "a library that is needed is ET_REL",
-    _strange("libx.so.1-git", type=ET_REL),
-)
+_lie("elf libraries", "needs an object file", "a library that is needed is ET_REL", _strange("libx.so.1-git", type=ET_REL))
 _lie("elf libraries", "needs a program", "a library that is needed is ET_EXEC", _strange("libx.so.1-git", type=ET_EXEC))
 _lie("elf libraries", "needs a PIE", "a library that is needed is a program",
      _strange("libx-0a", dynamic=[(_DT_FLAGS_1, _DF_1_PIE)]))  # fmt: skip
@@ -649,9 +640,7 @@ _lie("archive", "folder by DOS", "some unzippers take it for a folder",
 # --- Operators of Hub kernels -------------------------------------------------------------------------------
 
 _OPS = "import torch\nfrom . import _ops_x as _x\nops = torch.ops._x_1\n{}\ndef add_op_namespace_prefix(name):\n    return f'_x_1::{{name}}'\n"
-_BAD = (
-    "@torch.library.custom_op('shared::op', mutates_args=())\ndef op(x: torch.Tensor) -> torch.Tensor:\n    return x\n"
-)
+_BAD = "@torch.library.custom_op('shared::op', mutates_args=())\ndef op(x: torch.Tensor) -> torch.Tensor:\n    return x\n"
 
 
 def _kernel(source: str, *, path: str = "forged/ops.py", ops: str = "") -> Callable[[Wheel], None]:
@@ -673,24 +662,18 @@ for _name, _made in {
     ),
     "own by a comment": _kernel("import torch\n" + _BAD, ops="# torch.ops.shared"),
     "by keyword": _kernel("import torch\n" + _BAD.replace("'shared", "name='shared")),
-    "by another name": _kernel(
-        "from torch.library import custom_op as c\n@c('shared::op', mutates_args=())\ndef op(x): ...\n"
-    ),
+    "by another name": _kernel("from torch.library import custom_op as c\n@c('shared::op', mutates_args=())\ndef op(x): ...\n"),
     "Library by keywords": _kernel("import torch\ntorch.library.Library(ns='shared', kind='DEF')\n"),
     "Library by a name": _kernel("import torch\nL = torch.library.Library\nL('shared', 'DEF')\n"),
     "a constant": _kernel("import torch\nN = 'shared::op'\ntorch.library.define(N, '(Tensor x) -> Tensor')\n"),
-    "beside a class": _kernel(
-        "import torch\nclass C:\n    N = 'shared::op'\n    @torch.library.custom_op(N, mutates_args=())\n    def op(x): ...\n"
-    ),
+    "beside a class": _kernel("import torch\nclass C:\n    N = 'shared::op'\n    @torch.library.custom_op(N, mutates_args=())\n    def op(x): ...\n"),
     "prefix that is another's": _kernel(
         "import torch\ndef add_op_namespace_prefix(x): return 'shared::' + x\n"
         "@torch.library.custom_op(add_op_namespace_prefix('op'), mutates_args=())\ndef op(x): ...\n"
     ),
     "prefix as lambda": _both(
         _kernel("import torch\n" + _BAD),
-        lambda w: w.files.__setitem__(
-            "forged/_ops.py", b"import torch\nops = torch.ops._x_1\nadd_op_namespace_prefix = '_x_1::{}'.format\n"
-        ),
+        lambda w: w.files.__setitem__("forged/_ops.py", b"import torch\nops = torch.ops._x_1\nadd_op_namespace_prefix = '_x_1::{}'.format\n"),
     ),
 }.items():
     _lie("ops", f"registers {_name}", "an operator under a namespace that other kernels share", _made, base="cpu")

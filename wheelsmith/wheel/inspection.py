@@ -21,7 +21,7 @@ from wheelsmith.variants import NULL
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.elf import Extension, read_extension
-from wheelsmith.wheel.environments import Environment, environments
+from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments, named_pythons
 from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.local_version import LocalVersion, read_local_version
@@ -31,6 +31,7 @@ from wheelsmith.wheel.requirements import (
     TorchRequirement,
     read_requirements,
     requires_python,
+    torch_markers,
     torch_requirement,
 )
 from wheelsmith.wheel.survey import Survey, survey
@@ -214,7 +215,9 @@ class Inspection:
     @cached_property
     def environments(self) -> list[Environment]:
         """Every Python and machine that the tags and Requires-Python allow."""
-        return environments(self.name.tags, requires_python(self.metadata.get("Requires-Python")) or SpecifierSet())
+        allowed = requires_python(self.metadata.get("Requires-Python")) or SpecifierSet()
+        named = named_pythons([str(allowed), *torch_markers(self.requirements.lines)])
+        return environments(self.name.tags, allowed, named[:MOST_NAMED])
 
     @cached_property
     def torch_requirement(self) -> TorchRequirement | None:

@@ -107,8 +107,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 
 RULE = Rule(
     name="compute-platform",
-    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, and needs no CUDA "
-    "library; a CUDA that is named is one that there is; `+cu13x` needs `libcudart.so.13` where it holds GPU "
+    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, and needs no "
+    "CUDA library; a CUDA that is named is one that there is; `+cu13x` needs `libcudart.so.13` where it holds GPU "
     "code and no runtime of its own, and no library of another CUDA; the GPU code found in any file, by capability",
     leaves_open="of which CUDA a runtime is that was linked in statically; code that is encrypted, or compressed by "
     "other means than nvcc's, is not found; nor is what a program compiles when it runs",
