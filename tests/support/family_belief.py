@@ -171,7 +171,7 @@ _lie("variant compute libraries", "null variant needs CUDA", "the null variant i
 _lie("variant compute", "null variant without CUDA's code", "a function of CUDA in the null variant",
      _both(_variant("null", {}), _imports("cudaMalloc", kind=0), _python("# RTLD_GLOBAL\n")), base="cpu")  # fmt: skip
 _SM = {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real", "90_real"]}}
-for _label, _bound in (("x", "11.0"), ("cuda11", "11.8"), ("cu13", "12.0"), ("fast", "13.0")):
+for _label, _bound in (("x", "11.0"), ("cuda11", "11.8"), ("cu13", "12.0")):
     _lie(
         "variant toolkit compute",
         f"variant {_label} of CUDA {_bound}",
@@ -179,6 +179,8 @@ for _label, _bound in (("x", "11.0"), ("cuda11", "11.8"), ("cu13", "12.0"), ("fa
         _variant(_label, {"nvidia": {"cuda_version_lower_bound": [_bound], "sm_arch": ["80_real"]}}),
         base="cuda",
     )
+_legal("a label of their own", "PEP 825 leaves the label to whoever builds",
+       _variant("fast", {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
 _lie("variant toolkit", "label and properties differ", "the label says CUDA 13.0, its properties 12.4",
      _variant("cu130_80", {"nvidia": {"cuda_version_lower_bound": ["12.4"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
 _lie("variant", "label of another GPU", "the label says 12.0, its properties 8.0",
