@@ -67,7 +67,7 @@ def _data(path: str) -> Installed:
 
 
 def is_in_standard_library(path: str) -> bool:
-    """Say whether a file of an environment's own folder is Python's: ``stdlib`` of sysconfig, its headers and library."""
+    """Say whether a file of an environment's own folder is Python's: its ``stdlib``, its headers, its library."""
     return _PYTHONS.fullmatch(path) is not None
 
 

@@ -22,6 +22,7 @@ class GpuCode:
     :param intermediate: what only nvcc's own linker reads: LTO IR and tile IR.
     :param assemblers: toolkits whose ptxas made the machine code.
     :param ptx_versions: of the PTX, e.g. ``8.4``: all that is left of what it says of itself.
+    :param others: whose GPUs the rest is for, which is not looked into: ``AMD``, ``Vulkan``.
     :param runtime: whether CUDA's runtime itself is within (``nvcc -cudart static``, which is nvcc's default).
     :param mistakes: what is broken, or not what its label says, and where.
     """
@@ -32,13 +33,15 @@ class GpuCode:
     intermediate: frozenset[str] = _NOTHING
     assemblers: frozenset[str] = _NOTHING
     ptx_versions: frozenset[str] = _NOTHING
+    others: frozenset[str] = _NOTHING
     runtime: bool = False
     mistakes: tuple[str, ...] = ()
 
     @property
     def present(self) -> bool:
         """Say whether there is any, broken code included."""
-        return bool(self.machine_code or self.ptx or self.relocatable or self.intermediate or self.mistakes)
+        nvidia = self.machine_code or self.ptx or self.relocatable or self.intermediate
+        return bool(nvidia or self.others or self.mistakes)
 
     @property
     def front_ends(self) -> frozenset[str]:
@@ -74,6 +77,7 @@ def joined(codes: Iterable[GpuCode]) -> GpuCode:
         intermediate=_NOTHING.union(*(code.intermediate for code in codes)),
         assemblers=_NOTHING.union(*(code.assemblers for code in codes)),
         ptx_versions=_NOTHING.union(*(code.ptx_versions for code in codes)),
+        others=_NOTHING.union(*(code.others for code in codes)),
         runtime=any(code.runtime for code in codes),
         mistakes=tuple(mistake for code in codes for mistake in code.mistakes),
     )

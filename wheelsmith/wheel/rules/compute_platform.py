@@ -58,7 +58,8 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         wrong += [f"the version says cpu, {name} holds CUDA's runtime"] if code.runtime else []
     elif compute is not None:
         runtime = f"libcudart.so.{_runtime_major(compute)}"
-        if code.present and needed is not None and runtime not in needed and not code.runtime:
+        nvidia = code.present and not code.others
+        if nvidia and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version says {compute}, {name} does not need {runtime}")
         wrong += [f"{name} needs {library}" for library in cuda if _is_of_another_cuda(library, cuda_major(compute))]
     return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
@@ -91,6 +92,7 @@ def _listed(code: GpuCode) -> str:
         (code.intermediate, " as IR"),
     )
     found = [f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_number)]
+    found += [f"for {maker}" for maker in sorted(code.others)]
     return ", ".join(found) or "none that can be read"
 
 
