@@ -7,9 +7,9 @@ from zips import tag_lines, wheel_entries, write_zip
 
 from wheelsmith.errors import WheelError
 from wheelsmith.wheel import check_wheel
-from wheelsmith.wheel.environments import environments
+from wheelsmith.wheel.environments import environments, named_pythons
 from wheelsmith.wheel.headers import read_headers
-from wheelsmith.wheel.requirements import read_requirements, requires_python, torch_requirement
+from wheelsmith.wheel.requirements import read_requirements, requires_python, torch_markers, torch_requirement
 
 INFO = "kernel-1.dist-info"
 METADATA = "Metadata-Version: 2.1\nName: kernel\nVersion: 1\n"
@@ -316,3 +316,30 @@ def test_headers_are_read_as_mail_is():
     headers = read_headers(b"Name: a\nname:  b \nSummary: one\n two\n\nName: c\n")
     assert headers.get_all("NAME") == ("a", "b ")
     assert (headers.get("Summary"), headers.get("Version"), headers.wrong) == ("one\n two", None, ())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('python_full_version != "3.11.9"', 'python_full_version == "3.11.9"'),
+        ('implementation_version != "3.11.9"', 'implementation_version == "3.11.9"'),
+        ('python_full_version != "3.11.0rc1"', 'python_full_version == "3.11.0rc1"'),
+        ('python_full_version <= "3.11.4"', 'python_full_version > "3.11.4"'),
+        (
+            'python_full_version < "3.11.5" or python_full_version >= "3.11.7"',
+            'python_full_version >= "3.11.5" and python_full_version < "3.11.7"',
+        ),
+    ],
+)
+def test_a_marker_may_single_out_a_patch_release(one, other):
+    tag, python = parse_wheel_filename("k-1-cp311-cp311-linux_x86_64.whl")[3], SpecifierSet(">=3.11,<3.12")
+    read = read_requirements([f"torch==2.11.*; {one}", f"torch==2.10.*; {other}"])
+    found = environments(tag, python, named_pythons(torch_markers(read.lines)))
+    assert torch_requirement(read.lines, found, KNOWN).releases == ("2.10", "2.11")
+
+
+def test_what_no_tag_says_is_not_followed():
+    assert "no tag says" in torch("torch==2.11.*; platform_release == ''").wrong[0]
+    assert "no tag says" in torch("torch==2.11.*; 'a' in platform_version").wrong[0]
+    many = " or ".join(f"python_full_version == '3.11.{patch}'" for patch in range(1, 70, 3))
+    assert "too many versions of Python" in torch(f"torch==2.11.*; {many}").wrong[0]

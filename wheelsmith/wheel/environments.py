@@ -10,8 +10,11 @@ from packaging.tags import Tag
 
 # Minors of Python 3: the oldest that the torch releases known here ran on, and more than there will be for years.
 _OLDEST, _NEWEST = 8, 20
-# A marker may draw its line between two patch releases.
+# A marker may draw its line between two patch releases: then it names one.
 _PATCHES = (0, 99)
+_FULL = re.compile(r"(?<![\d.])3\.(?P<minor>\d{1,3})(?:\.(?P<patch>\d{1,6}))?(?P<early>(?:a|b|rc)\d{1,3})?")
+_EARLY = re.compile(r"[a-z].*")
+MOST_NAMED = 40  # versions of Python that are followed
 _INTERPRETER = re.compile(r"(?P<kind>cp|pp|py|graalpy)(?P<major>\d)(?P<minor>\d*)")
 _IMPLEMENTATIONS = {"pp": ("PyPy", "pypy"), "graalpy": ("GraalVM", "graalpy")}
 _ANY = ("linux_x86_64", "linux_aarch64", "macosx_11_0_arm64", "win_amd64")
@@ -25,19 +28,39 @@ _MACHINES = ("x86_64", "aarch64", "arm64", "i686", "ppc64le", "s390x", "armv7l",
 Environment = dict[str, str]
 
 
-def environments(tags: Iterable[Tag], requires_python: SpecifierSet) -> list[Environment]:
-    """Return one set of marker values for each Python and machine that the tags and Requires-Python allow."""
+def environments(
+    tags: Iterable[Tag], requires_python: SpecifierSet, named: Iterable[tuple[int, str]] = ()
+) -> list[Environment]:
+    """Return one set of marker values for each Python and machine that the tags and Requires-Python allow.
+
+    :param named: more versions of Python to try, as ``named_pythons`` returns them.
+    """
+    more = list(named)
     found: dict[tuple[tuple[str, str], ...], Environment] = {}
     for tag in tags:
-        for python in _pythons(tag):
-            if requires_python.contains(python["python_full_version"], prereleases=True):
+        for python in _pythons(tag, more):
+            # pip asks Requires-Python of the three numbers alone, and so lets a release candidate in.
+            if requires_python.contains(_EARLY.sub("", python["python_full_version"]), prereleases=True):
                 for machine in _machines(tag.platform):
                     environment = {**python, **machine, "extra": ""}
                     found[tuple(sorted(environment.items()))] = environment
     return list(found.values())
 
 
-def _pythons(tag: Tag) -> Iterator[Environment]:
+def named_pythons(texts: Iterable[str]) -> list[tuple[int, str]]:
+    """Return each version of Python that markers or specifiers name, and those next to it: minor, and the whole."""
+    found: dict[tuple[int, str], None] = {}
+    for text in texts:
+        for match in _FULL.finditer(text):
+            minor, patch = int(match["minor"]), int(match["patch"] or 0)
+            if match["early"]:
+                found[minor, f"3.{minor}.{patch}{match['early']}"] = None
+            if match["patch"]:
+                found.update({(minor, f"3.{minor}.{near}"): None for near in range(max(patch - 1, 0), patch + 2)})
+    return list(found)
+
+
+def _pythons(tag: Tag, more: Iterable[tuple[int, str]]) -> Iterator[Environment]:
     match = _INTERPRETER.match(tag.interpreter)
     if not match or match["major"] != "3":
         return
@@ -47,12 +70,13 @@ def _pythons(tag: Tag) -> Iterator[Environment]:
     first = _OLDEST if named is None else named
     name, short = _IMPLEMENTATIONS.get(match["kind"], ("CPython", "cpython"))
     for minor in range(first, max(_NEWEST, first) + 1) if later or named is None else (first,):
-        for patch in _PATCHES:
+        versions = [f"3.{minor}.{patch}" for patch in _PATCHES] + [full for of, full in more if of == minor]
+        for version in versions:
             yield {
                 "implementation_name": short,
-                "implementation_version": f"3.{minor}.{patch}",
+                "implementation_version": version,
                 "platform_python_implementation": name,
-                "python_full_version": f"3.{minor}.{patch}",
+                "python_full_version": version,
                 "python_version": f"3.{minor}",
             }
 

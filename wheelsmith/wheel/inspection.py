@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -18,29 +17,28 @@ from wheelsmith.errors import WheelError
 from wheelsmith.facts import torch_releases
 from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
+from wheelsmith.variants import NULL
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.elf import Extension, read_extension
-from wheelsmith.wheel.environments import Environment, environments
+from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments, named_pythons
 from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.loading import CALLS, Load, read_loads
+from wheelsmith.wheel.local_version import LocalVersion, read_local_version
 from wheelsmith.wheel.providers import Providers
 from wheelsmith.wheel.requirements import (
     Requirements,
     TorchRequirement,
     read_requirements,
     requires_python,
+    torch_markers,
     torch_requirement,
 )
 from wheelsmith.wheel.survey import Survey, survey
 from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
 _LONGEST_RECORD = 64 * 2**20
-_LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(?:\.torch(?P<torch>\d+\.\d+))?")
-# Of a variant wheel: the label says for which compute platform it is.
-_VARIANT_LOCAL = re.compile(r"torch(?:stable|(?P<torch>\d+\.\d+))")
-_COMPUTE = re.compile(r"(cu\d{3})(_.*)?")
 
 
 class Inspection:
@@ -179,28 +177,34 @@ class Inspection:
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
-        """The GPU code of every file that holds any, by its path in the wheel."""
+        """The GPU code of every file that holds any, or CUDA's runtime, by its path in the wheel."""
         allowance = Allowance(self.path.stat().st_size)
         found = {}
         for name in self.binaries:
             with self.binary(name) as file:
                 found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), allowance)
-        return {name: code for name, code in found.items() if code.present}
+        return {name: code for name, code in found.items() if code.present or code.runtime}
+
+    @cached_property
+    def local_version(self) -> LocalVersion:
+        """What the local part of the version says."""
+        return read_local_version(self.name.version.local)
+
+    @cached_property
+    def labelled(self) -> LocalVersion:
+        """What the label of a variant wheel says; the null variant is for machines without a GPU, too."""
+        label = self.name.label
+        return LocalVersion(compute="cpu") if label == NULL else read_local_version((label or "").replace("_", "."))
 
     @property
     def compute(self) -> str | None:
-        """What the version says, or the label of a variant wheel: ``cpu``, ``cu130``; None where neither says it."""
-        if local := _LOCAL.fullmatch(self.name.version.local or ""):
-            return local["compute"]
-        label = _COMPUTE.fullmatch(self.name.label or "")
-        return label[1] if label else None
+        """What the version says, or the label of a variant wheel: ``cpu``, ``cu130``, ``cu13``; None if neither."""
+        return self.local_version.compute or self.labelled.compute
 
     @property
     def named_torch(self) -> str | None:
-        """The torch release that the version names, or ``""`` where it names none; None if it is no version of ours."""
-        local = self.name.version.local or ""
-        found = _LOCAL.fullmatch(local) or _VARIANT_LOCAL.fullmatch(local)
-        return (found["torch"] or "") if found else None
+        """The torch release that the version names; None where it names none."""
+        return self.local_version.torch
 
     @cached_property
     def requirements(self) -> Requirements:
@@ -210,7 +214,9 @@ class Inspection:
     @cached_property
     def environments(self) -> list[Environment]:
         """Every Python and machine that the tags and Requires-Python allow."""
-        return environments(self.name.tags, requires_python(self.metadata.get("Requires-Python")) or SpecifierSet())
+        allowed = requires_python(self.metadata.get("Requires-Python")) or SpecifierSet()
+        named = named_pythons([str(allowed), *torch_markers(self.requirements.lines)])
+        return environments(self.name.tags, allowed, named[:MOST_NAMED])
 
     @cached_property
     def torch_requirement(self) -> TorchRequirement | None:

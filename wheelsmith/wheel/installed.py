@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 _SITE = re.compile(r"(?:Lib|lib(?:64)?/python[^/]+)/(?:site|dist)-packages/(.+)", re.IGNORECASE)
-_STANDARD_LIBRARY = re.compile(r"(?:lib(?:64)?/python[^/]+|Lib)/.+", re.IGNORECASE)
+_PYTHONS = re.compile(
+    r"(?:lib(?:64)?/python[^/]+|Lib)/.+|lib(?:64)?/libpython[^/]*|include/python[^/]*/.+", re.IGNORECASE
+)
 _PROGRAM = re.compile(r"(?:bin|Scripts)/([^/]+)", re.IGNORECASE)
 _SCRIPT_GROUPS = ("console_scripts", "gui_scripts")
 
@@ -65,17 +67,24 @@ def _data(path: str) -> Installed:
 
 
 def is_in_standard_library(path: str) -> bool:
-    """Say whether a file of an environment's own folder lies among the standard library (``stdlib`` of sysconfig)."""
-    return _STANDARD_LIBRARY.fullmatch(path) is not None
+    """Say whether a file of an environment's own folder is Python's: its ``stdlib``, its headers, its library."""
+    return _PYTHONS.fullmatch(path) is not None
 
 
 def entry_point_programs(text: str) -> list[str]:
-    """Return the programs that an installer makes of ``entry_points.txt``, read as importlib.metadata reads it."""
+    """Return the programs that an installer makes of ``entry_points.txt``, read as importlib.metadata reads it.
+
+    :raises ValueError: a line is no ``name = object``: pip reads INI files, where a colon does, and others refuse it.
+    """
     found = []
     group = ""
     for line in filter(None, map(str.strip, text.splitlines())):
         if line.startswith("[") and line.endswith("]"):
             group = line[1:-1].strip()
-        elif group in _SCRIPT_GROUPS and not line.startswith(("#", ";")):
-            found.append(line.partition("=")[0].strip())
+        elif not line.startswith(("#", ";")):
+            name, equals, _ = line.partition("=")
+            if not equals or (group in _SCRIPT_GROUPS and ":" in name):
+                raise ValueError(f"{line[:60]!r} is not name = object")
+            if group in _SCRIPT_GROUPS:
+                found.append(name.strip())
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
+from wheelsmith.wheel.local_version import cuda_major
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries
 from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
@@ -109,7 +110,7 @@ class Providers:
         majors = cuda_releases(library)
         if self.compute == "cpu":
             return "CUDA's, and the version says cpu"
-        if self.compute and int(self.compute[2:-1]) not in majors:
+        if self.compute and cuda_major(self.compute) not in majors:
             return f"of CUDA {', '.join(map(str, majors))}, and the version says {self.compute}"
         return None
 
@@ -188,7 +189,7 @@ class Providers:
 
     @property
     def _majors(self) -> tuple[int, ...]:
-        return (int(self.compute[2:-1]),) if self.compute and self.compute != "cpu" else CUDA_MAJORS
+        return (cuda_major(self.compute),) if self.compute and self.compute != "cpu" else CUDA_MAJORS
 
     @cached_property
     def _platform_libraries(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.wheel.environments import Environment
+from wheelsmith.wheel.environments import MOST_NAMED, Environment, named_pythons
 
 # Characters of one line, and lines: more than any real wheel has, and little enough to take apart at leisure.
 _LONGEST = 8192
@@ -21,6 +21,7 @@ _MOST = 5000
 _MOST_OF_TORCH, _LONGEST_FOLLOWED, _MOST_CLAUSES, _MOST_WAYS = 20, 1000, 50, 20
 # Python refuses to make a number of more than 4300 digits, and is slow long before.
 LONG_NUMBER = re.compile(r"\d{100}")
+_OF_THE_MACHINE = re.compile(r"\bplatform_(?:release|version)\b")
 _PLATFORM = re.compile(r"cpu|xpu|cu\d{2,4}|rocm\d*")  # as torch's own builds begin their local versions
 _PATCHES = range(10)  # of a torch release: none has had more than three
 
@@ -93,7 +94,7 @@ def torch_requirement(
     :param environments: that the wheel's tags allow.
     :param known: torch releases, as ``major.minor``, in ascending order.
     """
-    needs = [line for line in lines if canonicalize_name(line.name) == "torch"]
+    needs = _for_torch(lines)
     if not needs:
         return None
     if why := _not_followed(needs):
@@ -124,11 +125,25 @@ def torch_requirement(
     )
 
 
+def torch_markers(lines: Iterable[Requirement]) -> list[str]:
+    """Return the markers of the lines that require torch, as far as they are followed."""
+    markers = [str(line.marker) for line in _for_torch(lines) if line.marker]
+    return [marker for marker in markers[:_MOST_OF_TORCH] if len(marker) <= _LONGEST_FOLLOWED]
+
+
+def _for_torch(lines: Iterable[Requirement]) -> list[Requirement]:
+    return [line for line in lines if canonicalize_name(line.name) == "torch"]
+
+
 def _not_followed(needs: Sequence[Requirement]) -> str | None:
     if len(needs) > _MOST_OF_TORCH:
         return f"there are {len(needs)} lines that require torch: more than {_MOST_OF_TORCH}"
     if any(len(str(need)) > _LONGEST_FOLLOWED for need in needs):
         return f"a line that requires torch is longer than {_LONGEST_FOLLOWED} characters"
+    if any(_OF_THE_MACHINE.search(marker) for marker in torch_markers(needs)):
+        return "torch is required by the release of the machine's kernel: which one that is, no tag says"
+    if len(named_pythons(torch_markers(needs))) > MOST_NAMED // 2:
+        return "what is required of torch names too many versions of Python to follow"
     if any(need.url for need in needs):
         return "torch is required from a URL: which release that is, nobody can know"
     return None
@@ -217,7 +232,9 @@ def _unknown(text: str, why: str) -> TorchRequirement:
 
 
 def _where(environment: Environment) -> str:
-    return f"Python {environment['python_version']} on {environment['sys_platform']} {environment['platform_machine']}"
+    full = environment["python_full_version"]
+    python = environment["python_version"] if full.endswith((".0", ".99")) else full
+    return f"Python {python} on {environment['sys_platform']} {environment['platform_machine']}"
 
 
 def _parts(release: str) -> tuple[int, int]:

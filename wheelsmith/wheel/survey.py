@@ -13,7 +13,7 @@ from wheelsmith.errors import WheelError
 from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile
 from wheelsmith.wheel.elf import is_for_the_cpu
-from wheelsmith.wheel.gpu import GpuCodeMarks
+from wheelsmith.wheel.gpu import GpuCodeMarks, other_maker
 
 _ELF = b"\x7fELF"
 _GPU_FILES = (".ptx", ".cubin", ".fatbin")
@@ -45,7 +45,7 @@ def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path]) -> 
         pieces = archive.chunks(name)
         first = next(pieces, b"")
         whole = itertools.chain((first,), pieces)
-        if first.startswith(_ELF) or name.lower().endswith(_GPU_FILES):
+        if first.startswith(_ELF) or other_maker(first) or name.lower().endswith(_GPU_FILES):
             binaries[name] = _unpack(_seen_by(whole, hasher), folder() / str(number), name)
         else:
             deque(_seen_by(whole, hasher, marks), maxlen=0)

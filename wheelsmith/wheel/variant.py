@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wheelsmith.errors import Place, WheelError
 from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import Variant, dump_variants, load_variant, sm_values
+from wheelsmith.variants import Variant, dump_variants, load_variant
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.gpu import GpuCode
@@ -17,6 +17,7 @@ from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.relabel import renamed
 from wheelsmith.wheel.repair import pack
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.variant_properties import property_mistakes
 
 VARIANT_FILE = "variant.json"
 LONGEST_VARIANT = 2**20  # bytes
@@ -81,12 +82,8 @@ def variant_finding(data: bytes | None, filename: str, label: str, codes: Iterab
         variant = variant_of(data, filename, label)
     except WheelError as error:
         return finding("variant", [error.message], "")
-    code = joined(codes)
     claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
-    runs = sm_values(code.machine_code, code.ptx)
-    wrong = [f"it says sm_arch {value}, and has no code for that" for value in claimed if value not in runs]
-    if not variant.properties and code.present:
-        wrong = ["the null variant is for every machine, and it has GPU code"]
+    wrong = list(property_mistakes(variant, joined(codes)))
     return finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from wheelsmith.facts import cuda_toolkits
 
 _NOTHING = frozenset[str]()
+# Capabilities that went before the first toolkit that is known here.
+_EARLIER = frozenset({"1.0", "1.1", "1.2", "1.3", "2.0", "2.1", "3.0", "3.2", "3.5", "3.7"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,7 @@ class GpuCode:
     :param intermediate: what only nvcc's own linker reads: LTO IR and tile IR.
     :param assemblers: toolkits whose ptxas made the machine code.
     :param ptx_versions: of the PTX, e.g. ``8.4``: all that is left of what it says of itself.
+    :param others: whose GPUs the rest is for, which is not looked into: ``AMD``, ``Vulkan``.
     :param runtime: whether CUDA's runtime itself is within (``nvcc -cudart static``, which is nvcc's default).
     :param mistakes: what is broken, or not what its label says, and where.
     """
@@ -30,18 +33,38 @@ class GpuCode:
     intermediate: frozenset[str] = _NOTHING
     assemblers: frozenset[str] = _NOTHING
     ptx_versions: frozenset[str] = _NOTHING
+    others: frozenset[str] = _NOTHING
     runtime: bool = False
     mistakes: tuple[str, ...] = ()
 
     @property
     def present(self) -> bool:
         """Say whether there is any, broken code included."""
-        return bool(self.machine_code or self.ptx or self.relocatable or self.intermediate or self.mistakes)
+        nvidia = self.machine_code or self.ptx or self.relocatable or self.intermediate
+        return bool(nvidia or self.others or self.mistakes)
 
     @property
     def front_ends(self) -> frozenset[str]:
         """Return the known toolkits that write PTX of these versions."""
         return frozenset(name for name, toolkit in cuda_toolkits().items() if toolkit.ptx in self.ptx_versions)
+
+
+def impossible_targets(code: GpuCode) -> list[str]:
+    """Return machine code that no toolkit which made the file's makes, and PTX for what no toolkit knows, in words.
+
+    A toolkit that is not known may make what it likes.
+    """
+    toolkits = cuda_toolkits()
+    wrong = []
+    if code.assemblers and code.assemblers <= toolkits.keys():
+        made = {one for name in code.assemblers for one in toolkits[name].capabilities}
+        strange = sorted((code.machine_code | code.relocatable - code.ptx) - made)
+        named = ", ".join(sorted(code.assemblers))
+        wrong += [f"it has machine code for {one}, which CUDA {named} does not make" for one in strange]
+    ever = _EARLIER.union(*(toolkit.capabilities for toolkit in toolkits.values()))
+    if code.ptx_versions and code.ptx_versions <= {toolkit.ptx for toolkit in toolkits.values()}:
+        wrong += [f"it has PTX for {one}, and there is no such GPU" for one in sorted(code.ptx - ever)]
+    return wrong
 
 
 def joined(codes: Iterable[GpuCode]) -> GpuCode:
@@ -54,6 +77,7 @@ def joined(codes: Iterable[GpuCode]) -> GpuCode:
         intermediate=_NOTHING.union(*(code.intermediate for code in codes)),
         assemblers=_NOTHING.union(*(code.assemblers for code in codes)),
         ptx_versions=_NOTHING.union(*(code.ptx_versions for code in codes)),
+        others=_NOTHING.union(*(code.others for code in codes)),
         runtime=any(code.runtime for code in codes),
         mistakes=tuple(mistake for code in codes for mistake in code.mistakes),
     )

@@ -20,6 +20,9 @@ _OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothi
 _HEAD = 64 << 10  # bytes, in which PTX begins: a licence may stand before it
 _ELF = b"\x7fELF"
 _EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
+_EM_AMDGPU = b"\xe0\0"
+# https://clang.llvm.org/docs/ClangOffloadBundler.html, https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html
+_BUNDLE, _SPIRV = b"__CLANG_OFFLOAD_BUNDLE__", b"\x03\x02\x23\x07"
 _CUBIN = re.compile(rb"\x7fELF[\s\S]{14}\xbe\0")
 _LONGEST_MARK = 256  # bytes; PTX may have more white space between its directives, and then is no PTX of a compiler's
 _VERSION = b".version"
@@ -46,6 +49,13 @@ class GpuCodeMarks:
             self._end = data[-_LONGEST_MARK:]
 
 
+def other_maker(head: bytes) -> str | None:
+    """Return for whose GPUs the code is that begins a file, where they are not NVIDIA's."""
+    if head.startswith(_BUNDLE) or (head.startswith(_ELF) and head[18:20] == _EM_AMDGPU):
+        return "AMD"
+    return "Vulkan or OpenCL" if head.startswith(_SPIRV) and head[6:8] == b"\1\0" else None
+
+
 def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance) -> GpuCode:
     """Read all the GPU code in a file: containers, cubins and PTX, at any place.
 
@@ -69,6 +79,8 @@ def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
     if _begins_as_ptx(head):
         yield _placed(_whole_ptx(whole, allowance), 0)
         return
+    if maker := other_maker(head):
+        yield GpuCode(others=frozenset({maker}))
     text_counts = head.startswith((_ELF, b"!<arch>\n"))  # in source code, PTX is what the source is about
     within = containers = registered = 0
     known: set[int] = set()  # what begins within the last container

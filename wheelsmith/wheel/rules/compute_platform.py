@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.local_version import cuda_major, cuda_release
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
@@ -30,6 +31,7 @@ _OF_ANY_CUDA = frozenset(
 # auditwheel puts a hash into the names of what it grafts.
 _SONAME = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
 _FIRST_CUDA = 12
+_WITH_MINOR = 11  # the last CUDA whose runtime has a minor in its name
 
 
 def examined_files(wheel: Inspection) -> Iterator[tuple[str, tuple[str, ...] | None, GpuCode]]:
@@ -53,12 +55,20 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
     if compute == "cpu":
         wrong += [f"the version says cpu, {name} needs {', '.join(cuda)}"] if cuda else []
         wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
+        wrong += [f"the version says cpu, {name} holds CUDA's runtime"] if code.runtime else []
     elif compute is not None:
-        runtime = f"libcudart.so.{compute[2:-1]}"
-        if code.present and needed is not None and runtime not in needed and not code.runtime:
+        runtime = f"libcudart.so.{_runtime_major(compute)}"
+        nvidia = code.present and not code.others
+        if nvidia and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version says {compute}, {name} does not need {runtime}")
-        wrong += [f"{name} needs {library}" for library in cuda if _is_of_another_cuda(library, int(compute[2:-1]))]
+        wrong += [f"{name} needs {library}" for library in cuda if _is_of_another_cuda(library, cuda_major(compute))]
     return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
+
+
+def _runtime_major(compute: str) -> str:
+    """Return the number in the runtime's name: CUDA 10 had one for each minor, and all of CUDA 11 had 11.0."""
+    major = cuda_major(compute)
+    return str(major) if major > _WITH_MINOR else "11.0" if major == _WITH_MINOR else cuda_release(compute) or "10"
 
 
 def _is_of_another_cuda(library: str, cuda: int) -> bool:
@@ -82,6 +92,7 @@ def _listed(code: GpuCode) -> str:
         (code.intermediate, " as IR"),
     )
     found = [f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_number)]
+    found += [f"for {maker}" for maker in sorted(code.others)]
     return ", ".join(found) or "none that can be read"
 
 
@@ -90,13 +101,16 @@ def _number(capability: str) -> tuple[float, str]:
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
+    if wheel.local_version.wrong:
+        yield finding("compute-platform", [*wheel.local_version.wrong], "")
     for name, needed, code in examined_files(wheel):
         yield compare(name, needed, code, wheel.compute)
 
 
 RULE = Rule(
     name="compute-platform",
-    proves="`+cpu` holds no GPU code and needs no CUDA library; `+cu13x` needs `libcudart.so.13` where it holds GPU "
+    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, and needs no "
+    "CUDA library; a CUDA that is named is one that there is; `+cu13x` needs `libcudart.so.13` where it holds GPU "
     "code and no runtime of its own, and no library of another CUDA; the GPU code found in any file, by capability",
     leaves_open="of which CUDA a runtime is that was linked in statically; code that is encrypted, or compressed by "
     "other means than nvcc's, is not found; nor is what a program compiles when it runs",

@@ -20,6 +20,14 @@ _AT_START = (".pth", ".start")
 _CUSTOMIZE = ("sitecustomize", "usercustomize")
 _INFOS = (".dist-info", ".egg-info", ".egg-link", ".egg")
 _MOST_TOLD = 6
+# Files at the top of an environment, which are read without being asked for.
+_SETTINGS = {
+    "pyvenv.cfg": "says which Python an environment is",
+    "pip.conf": "sets pip's options, its index among them",
+    "pip.ini": "sets pip's options, its index among them",
+}
+# https://packaging.python.org/en/latest/specifications/recording-installed-packages/
+_INSTALLERS = {"direct_url.json", "requested"}
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
@@ -54,8 +62,8 @@ class _Judge:
             return self._library(file.path)
         if file.scheme is Scheme.PROGRAMS:
             return self._program(file.path)
-        if file.scheme is Scheme.DATA and file.path.lower() == "pyvenv.cfg":
-            return "it installs pyvenv.cfg, which says which Python an environment is"
+        if file.scheme is Scheme.DATA and (what := _SETTINGS.get(file.path.lower())):
+            return f"it installs {file.path}, which {what}"
         if file.scheme is Scheme.DATA and is_in_standard_library(file.path):
             return f"it installs {file.path[:100]}, among the standard library"
         return None
@@ -64,7 +72,7 @@ class _Judge:
         top, _, rest = path.partition("/")
         low = top.lower()
         if top == self._info:
-            return None
+            return f"it holds {rest}, which installers write" if rest.lower() in _INSTALLERS else None
         if low.endswith(_INFOS):
             return f"it installs {top}: installers take that for another project"
         if not rest and low.endswith(_AT_START):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal, cast
 
 from packaging.metadata import Metadata, RawMetadata, parse_email
+from packaging.utils import canonicalize_name
 
+from wheelsmith.facts import known_projects
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import LONG_NUMBER, requires_python
@@ -60,7 +63,22 @@ def _against_specification(wheel: Inspection) -> list[str]:
     # comes early all the same.
     newest = cast("RawMetadata", {**raw, "metadata_version": _NEWEST})
     required = cast("RawMetadata", {key: raw[key] for key in _REQUIRED if key in raw})
-    return list(dict.fromkeys([*wrong, *_validated(required), *_validated(newest)]))
+    return list(dict.fromkeys([*wrong, *_validated(required), *_validated(newest), *_other_projects(wheel)]))
+
+
+def _other_projects(wheel: Inspection) -> Iterator[str]:
+    """Find what says that the wheel is another project, or brings its modules."""
+    known = known_projects()
+    for field in ("Provides-Dist", "Obsoletes-Dist"):
+        for value in wheel.metadata.get_all(field):
+            name = canonicalize_name(re.split(r"[^\w.-]", value.strip(), maxsplit=1)[0])
+            if name != wheel.name.project and any(name in owners for owners in known.modules.values()):
+                yield f"{field} says that it stands for {name}"
+    for field in ("Import-Name", "Import-Namespace"):
+        for value in wheel.metadata.get_all(field):
+            module = value.partition(";")[0].strip().replace(".", "/")
+            if module and not any(path.startswith((f"{module}/", f"{module}.")) for path in wheel.files):
+                yield f"{field} says {value[:60]!r}, and there is no such module in it"
 
 
 def _validated(raw: RawMetadata) -> list[str]:
@@ -75,7 +93,8 @@ def _validated(raw: RawMetadata) -> list[str]:
 
 RULE = Rule(
     name="metadata",
-    proves="METADATA keeps the core metadata specification, and its headers end for every reader at the same line",
+    proves="METADATA keeps the core metadata specification, and its headers end for every reader at the same line; "
+    "it does not stand for another project, and names no module that it lacks",
     leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
     examine=_examine,
 )

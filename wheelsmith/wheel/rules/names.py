@@ -20,6 +20,10 @@ SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 _MAJOR = 1  # of the wheel format
 _TAG = re.compile(r"\w+(\.\w+)*-\w+(\.\w+)*-\w+(\.\w+)*", re.ASCII)
 _LONGEST_TAG = 300
+# https://learn.microsoft.com/en-us/windows/win32/fileio/naming-a-file
+_NOT_ON_WINDOWS = re.compile(
+    r'[<>:"|?*]|(?:^|/)(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\.[^/]*)?(?:/|$)', re.IGNORECASE
+)
 
 
 def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
@@ -36,6 +40,9 @@ def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
     if canonicalize_name(folder) != name or not same_version(folder_version, version):
         wrong.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
     wrong += _data_folders(wheel, stem)
+    if any(tag.platform == "any" for tag in wheel.name.tags):
+        unfit = [path for path in wheel.files if _NOT_ON_WINDOWS.search(path)]
+        wrong += [f"it is for any platform, and Windows takes no file {path[:100]!r}" for path in unfit[:3]]
     yield finding("name-and-version", wrong, f"{name} {version} in file name, {wheel.info} and METADATA")
 
 
@@ -89,7 +96,13 @@ def _format(wheel: Inspection) -> Iterator[str]:
 def _is_tag(line: str) -> bool:
     if len(line) > _LONGEST_TAG or not _TAG.fullmatch(line.strip()):
         return False
-    return prod(part.count(".") + 1 for part in line.split("-")) <= MOST_TAGS
+    if prod(part.count(".") + 1 for part in line.split("-")) > MOST_TAGS:
+        return False
+    try:
+        parse_tag(line.strip())
+    except ValueError:  # an interpreter that begins with a digit, and whatever else packaging refuses
+        return False
+    return True
 
 
 def _expanded(lines: list[str]) -> frozenset[Tag]:
@@ -109,7 +122,8 @@ def _told(tags: frozenset[Tag]) -> str:
 NAME_AND_VERSION = Rule(
     name="name-and-version",
     proves="METADATA, the `.dist-info` folder, the `.data` folder and the file name agree on name and version, each "
-    "said once; `.data` holds only what installers know",
+    "said once; `.data` holds only what installers know; a wheel for any platform has no file name that Windows does "
+    "not take",
     examine=_name_and_version,
 )
 TAGS = Rule(

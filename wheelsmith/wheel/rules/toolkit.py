@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from wheelsmith.facts import cuda_toolkits
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.local_version import cuda_major, cuda_release
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.compute_platform import examined_files
 from wheelsmith.wheel.rules.rule import Rule
@@ -30,6 +31,17 @@ def compare(name: str, code: GpuCode, cuda: str) -> Finding:
     return finding("toolkit", wrong, "; ".join(made))
 
 
+def compare_major(name: str, code: GpuCode, major: int) -> Finding:
+    """Compare what made a file's GPU code with a major release of CUDA, where the version leaves the minor open."""
+    others = sorted(other for other in code.assemblers if _release(other)[0] != major)
+    wrong = [f"the version says CUDA {major}, CUDA {other} made code of {name}" for other in others]
+    known = [toolkit.ptx for version, toolkit in cuda_toolkits().items() if _release(version)[0] == major]
+    newest = max(map(_release, known), default=None)
+    newer = sorted(version for version in code.ptx_versions if newest and _release(version) > newest)
+    wrong += [f"no CUDA {major} reads PTX {version}, which {name} has" for version in newer]
+    return finding("toolkit", wrong, f"machine code by CUDA {', '.join(sorted(code.assemblers)) or '?'}")
+
+
 def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
@@ -38,9 +50,10 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     compute = wheel.compute
     if compute is None or compute == "cpu":
         return
+    release = cuda_release(compute)
     for name, _, code in examined_files(wheel):
         if code.present:
-            yield compare(name, code, f"{compute[2:-1]}.{compute[-1]}")
+            yield compare(name, code, release) if release else compare_major(name, code, cuda_major(compute))
 
 
 RULE = Rule(

@@ -19,7 +19,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     wrong = list(torch.wrong)
     if pin:
         wrong += _against_pin(torch, pin)
-    if others := [platform for platform in torch.platforms if wheel.compute not in {None, platform}]:
+    if others := [platform for platform in torch.platforms if not platform.startswith(wheel.compute or "")]:
         wrong.append(
             f"the version says {wheel.compute}, Requires-Dist says {torch.text}, which is torch for {others[0]}"
         )

@@ -1,0 +1,83 @@
+"""What the local part of a version says, in our spelling and in those of other projects."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from wheelsmith.facts import cuda_toolkits
+
+# ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
+_TORCH = re.compile(r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)\.?(?P<minor>\d{1,2})(?!\d)")
+_CUDA = re.compile(r"(?<![a-z])cu(?:da)?(?P<digits>\d+)(?:\.(?P<minor>\d)(?!\d))?")
+_CPU = re.compile(r"(?<![a-z])cpu(?:only)?(?=[^a-z]|cxx|$)")
+_MAJOR, _RELEASE = 2, 3  # digits of ``12`` and of ``126``
+_TOO_OLD = {"75", "80", "90", "91", "92"}  # the first that stood in versions of torch: their majors have one digit
+_OLDEST = 10
+_LAST_MINORS = {10: 2, 11: 8, 12: 9}  # of the majors that have ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalVersion:
+    """What a local version names.
+
+    :param compute: ``cpu``, ``cu130``, ``cu12`` where it leaves the minor open; None where it names none, or several.
+    :param torch: as ``2.11``; None where it names none, or several.
+    :param wrong: what it names that there is not, or that contradicts itself.
+    """
+
+    compute: str | None = None
+    torch: str | None = None
+    wrong: tuple[str, ...] = ()
+
+
+def read_local_version(local: str | None) -> LocalVersion:
+    """Return what a local version, or the label of a variant, says of the compute platform and of torch.
+
+    :param local: as PEP 440 normalizes it: in lower case, with dots between its parts; None where there is none.
+    """
+    text = local or ""
+    torch = tuple(dict.fromkeys(f"{found['major']}.{found['minor']}" for found in _TORCH.finditer(text)))
+    rest = _TORCH.sub("|", text)
+    named = ["cpu"] if _CPU.search(rest) else []
+    wrong = []
+    for found in _CUDA.finditer(rest):
+        compute = _compute(found["digits"], found["minor"] or "")
+        if compute and compute not in named:
+            named.append(compute)
+        if compute is None:
+            wrong.append(f"the version says {found[0][:20]}, and no such CUDA is known")
+    # ``cu12.cu126`` says one thing twice.
+    exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
+    wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
+    wrong += [f"the version says torch {' and '.join(torch)}"] if len(torch) > 1 else []
+    return LocalVersion(
+        compute=exact[0] if len(exact) == 1 and not wrong else None,
+        torch=torch[0] if len(torch) == 1 else None,
+        wrong=tuple(wrong),
+    )
+
+
+def cuda_major(compute: str) -> int:
+    """Return 13 of ``cu130`` and of ``cu13``."""
+    return int(compute[2:4])
+
+
+def cuda_release(compute: str) -> str | None:
+    """Return ``13.0`` of ``cu130``; None of ``cu13``, which leaves the minor open."""
+    return f"{compute[2:4]}.{compute[4:]}" if compute[4:] else None
+
+
+def _compute(digits: str, minor: str) -> str | None:
+    """Return ``cu126`` of ``126``, ``1260`` or ``12`` and ``6``; "" of a CUDA too old to judge; None of no CUDA."""
+    if digits in _TOO_OLD:
+        return ""
+    digits = digits + minor if len(digits) == _MAJOR else digits
+    newest = max(int(version.partition(".")[0]) for version in cuda_toolkits())
+    if not _MAJOR <= len(digits) <= _RELEASE + 1 or not _OLDEST <= int(digits[:_MAJOR]) <= newest:
+        return None
+    # The fourth digit is of a patch release.
+    digits = digits[:_RELEASE]
+    if len(digits) == _RELEASE and int(digits[_MAJOR:]) > _LAST_MINORS.get(int(digits[:_MAJOR]), 9):
+        return None
+    return f"cu{digits}"
