@@ -16,6 +16,7 @@ from wheelsmith.wheel.local_version import cuda_major, cuda_release, read_local_
         ("cu130.torch2.11", "cu130", "2.11"),
         ("torch2.11", None, "2.11"),
         ("torchstable", None, None),
+        ("cpu.torch2.110", "cpu", "2.110"),
         ("cu12torch2.11cxx11abitrue", "cu12", "2.11"),
         ("cu126torch2.11", "cu126", "2.11"),
         ("cu118torch20", "cu118", "2.0"),

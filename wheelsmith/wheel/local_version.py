@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from wheelsmith.facts import cuda_toolkits
 
 # ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
-_TORCH = re.compile(r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)\.?(?P<minor>\d{1,2})(?!\d)")
+_TORCH = re.compile(r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)(?:\.(?P<minor>\d{1,4})|(?P<digits>\d{1,2}))(?!\d)")
 _CUDA = re.compile(r"(?<![a-z])cu(?:da)?(?P<digits>\d+)(?:\.(?P<minor>\d)(?!\d))?")
 _CPU = re.compile(r"(?<![a-z])cpu(?:only)?(?=[^a-z]|cxx|$)")
 _MAJOR, _RELEASE = 2, 3  # digits of ``12`` and of ``126``
@@ -37,7 +37,9 @@ def read_local_version(local: str | None) -> LocalVersion:
     :param local: as PEP 440 normalizes it: in lower case, with dots between its parts; None where there is none.
     """
     text = local or ""
-    torch = tuple(dict.fromkeys(f"{found['major']}.{found['minor']}" for found in _TORCH.finditer(text)))
+    torch = tuple(
+        dict.fromkeys(f"{found['major']}.{found['minor'] or found['digits']}" for found in _TORCH.finditer(text))
+    )
     rest = _TORCH.sub("|", text)
     named = ["cpu"] if _CPU.search(rest) else []
     wrong = []
