@@ -292,6 +292,8 @@ JUDGES: dict[str, frozenset[str]] = {
     "compute": frozenset({"compute-platform", "machine-code", "gpu-code"}),
     "gpu": frozenset({"machine-code", "gpu-code", "compute-platform", "ptx", "readable"}),
     "toolkit": frozenset({"toolkit"}),
+    "ops": frozenset({"torch-ops"}),
+    "variant": frozenset({"variant"}),
 }
 
 

@@ -1,0 +1,702 @@
+"""What a rule believes, what it passes over, and what lies beyond its limits."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import io
+import json
+import marshal
+import struct
+import zipfile
+from collections.abc import Callable
+from functools import partial
+
+from forge import OLDEST, Wheel, legal, lie
+from forge_elf import (
+    DT_INIT,
+    DT_PLTREL,
+    DT_RELAENT,
+    ET_EXEC,
+    ET_REL,
+    PT_GNU_RELRO,
+    PT_INTERP,
+    PT_LOAD,
+    Image,
+    Library,
+    Symbol,
+)
+from forge_gpu import CUBIN, PTX, code, cubin, entry, fatbin, ptx
+
+_PT_TLS, _DF_1_PIE, _DT_FLAGS_1, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 7, 0x08000000, 0x6FFFFFFB, 25, 27
+_AMDGPU, _BPF = 224, 247
+_STATIC_RUNTIME = b"CUDA driver version is insufficient for CUDA runtime version\0"
+
+
+def _lie(judges: str, name: str, says: str, change: Callable[[Wheel], object], **how: object) -> None:
+    lie(judges, says, family="belief", name=name, **how)(change)
+
+
+def _legal(name: str, says: str, change: Callable[[Wheel], object], **how: object) -> None:
+    legal(says, family="belief", name=name, **how)(change)
+
+
+def _python(text: str, path: str = "forged/loader.py") -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.files[path] = text.encode()
+
+    return change
+
+
+def _file(path: str, data: bytes) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.files[path] = data
+
+    return change
+
+
+def _both(*changes: Callable[[Wheel], object]) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        for one in changes:
+            one(wheel)
+
+    return change
+
+
+def _imports(*names: str, **how: object) -> Callable[[Wheel], None]:
+    return lambda wheel: wheel.library.import_(*names, **how)
+
+
+# --- Python code that is said to load libraries -------------------------------------------------------------
+
+_COMMENTS = {
+    "comment": "# RTLD_GLOBAL\n",
+    "docstring": '"""Nothing here loads with RTLD_GLOBAL."""\n',
+    "string": "x = 'RTLD_GLOBAL'\n",
+    "dead code": "import os\nif False:\n    os.RTLD_GLOBAL\n",
+    "other wheel's": "import ctypes\nctypes.CDLL('libm.so.6', ctypes.RTLD_GLOBAL)\n",
+}
+for _name, _text in _COMMENTS.items():
+    _lie(
+        "symbols",
+        f"cuBLAS by RTLD_GLOBAL, {_name}",
+        "a function of cuBLAS, which nothing loads: Python code has the word alone",
+        _both(_imports("cublasSgemm_v2", kind=0), _python(_text)),
+        base="cuda",
+    )
+    _lie(
+        "symbols compute",
+        f"CUDA in cpu by RTLD_GLOBAL, {_name}",
+        "functions of CUDA in a wheel for cpu: Python code has the word alone",
+        _both(_imports("cudaMalloc", kind=0), _python(_text)),
+        base="cpu",
+    )
+
+
+@lie("libraries symbols", "a library where the loader does not look; a comment speaks of CDLL", base="bundled")
+def library_elsewhere_and_a_comment(wheel: Wheel) -> None:
+    wheel.library.runpath = None
+    wheel.files["forged/loader.py"] = b"# CDLL\n"
+
+
+@lie("libraries symbols", "a library where the loader does not look; Python code loads another", base="bundled")
+def library_elsewhere_and_another_loaded(wheel: Wheel) -> None:
+    wheel.library.runpath = None
+    wheel.files["forged/loader.py"] = b"import ctypes\nctypes.CDLL('libm.so.6')\n"
+
+
+@lie("symbols", "a stranger in the wheel has the symbol; dlopen is called, of nobody knows what")
+def provided_by_a_stranger_and_dlopen(wheel: Wheel) -> None:
+    wheel.library.import_("help_me", "dlopen", kind=0)
+    wheel.library.needed.append("libdl.so.2")
+    wheel.files["forged/data/libhelp.so"] = Library(
+        arch=wheel.arch, soname="libhelp.so", needed=["libc.so.6"], exports=[Symbol(name="help_me")]
+    )
+
+
+# --- Which rules apply --------------------------------------------------------------------------------------
+
+
+def _version(version: str) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.rename(version)
+        wheel.library.fatbin = code("90")
+
+    return change
+
+
+for _text in ("cpu.avx512.torch2.11", "torch2.11.cpu", "cpu.cxx11.abi", "cpu.1", "cpu2", "pt2.11cpu"):
+    _lie("compute", f"GPU code in +{_text}", "the version says cpu in other words", _version(f"1.0+{_text}"), base="cpu")
+for _text in ("cu12torch2.11cxx11abitrue", "pt2.11cu126", "cu126.pt2.11", "torch2.11.cu126", "cuda12.6", "cu1260"):
+    _lie(
+        "toolkit compute libraries names torch",
+        f"CUDA 13 in +{_text}",
+        "the version says CUDA 12 in other words, and all is of CUDA 13",
+        lambda wheel, text=_text: wheel.rename(f"1.0+{text}"),
+        base="cuda",
+    )
+
+
+@lie("compute toolkit torch names", "there is no CUDA 99.9", base="cpu")
+def cuda_that_does_not_exist(wheel: Wheel) -> None:
+    wheel.rename("1.0+cu999.torch2.11")
+
+
+@lie("compute", "the version says CUDA 13.0, and nothing in the wheel has to do with CUDA", base="cpu")
+def cuda_without_any(wheel: Wheel) -> None:
+    wheel.rename("1.0+cu130.torch2.11")
+
+
+@lie("compute", "the CUDA runtime itself is within, linked statically or under another name", base="cpu")
+def static_runtime_in_cpu(wheel: Wheel) -> None:
+    wheel.library.constants = _STATIC_RUNTIME
+
+
+def _variant(label: str, properties: dict[str, object], version: str = "1.0+torch2.11") -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        from wheelsmith.variants import SCHEMA, Variant, dump_variants  # noqa: PLC0415
+
+        assert SCHEMA  # noqa: S101
+        made = json.loads(dump_variants([Variant(label=label)]))
+        made["variants"] = {label: properties}
+        wheel.rename(version)
+        wheel.label = label
+        wheel.raw["{info}/variant.json"] = json.dumps(made).encode()
+
+    return change
+
+
+_lie("variant compute libraries", "null variant needs CUDA", "the null variant is for every machine, and needs CUDA 13",
+     _both(_variant("null", {}), lambda w: setattr(w.library, "fatbin", b"")), base="cuda")  # fmt: skip
+_lie("variant compute", "null variant without CUDA's code", "a function of CUDA in the null variant",
+     _both(_variant("null", {}), _imports("cudaMalloc", kind=0), _python("# RTLD_GLOBAL\n")), base="cpu")  # fmt: skip
+_SM = {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real", "90_real"]}}
+for _label, _bound in (("x", "11.0"), ("cuda11", "11.8"), ("cu13", "12.0"), ("fast", "13.0")):
+    _lie(
+        "variant toolkit compute",
+        f"variant {_label} of CUDA {_bound}",
+        "variant.json promises that an older driver's CUDA is enough, or the label says nothing",
+        _variant(_label, {"nvidia": {"cuda_version_lower_bound": [_bound], "sm_arch": ["80_real"]}}),
+        base="cuda",
+    )
+_lie("variant toolkit", "label and properties differ", "the label says CUDA 13.0, its properties 12.4",
+     _variant("cu130_80", {"nvidia": {"cuda_version_lower_bound": ["12.4"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
+_lie("variant", "label of another GPU", "the label says 12.0, its properties 8.0",
+     _variant("cu130_120", {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
+_lie("variant", "variant for any GPU", "code for two GPUs, and variant.json names none: every GPU takes it",
+     _variant("cu130", {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}), base="cuda")  # fmt: skip
+_lie("variant", "a feature that nobody knows", "no installer knows the feature",
+     _variant("cu130_80", {"nvidia": {"cuda_version": ["13.0"], "sm_archs": ["80_real"]}}), base="cuda")  # fmt: skip
+_lie("variant compute", "label cpu with GPU code", "the label says cpu",
+     _variant("cpu", {"nvidia": {"sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
+_lie("variant", "an upper bound below", "the CUDA that is needed is excluded by an upper bound",
+     _variant("cu130_80", {"nvidia": {"cuda_version_upper_bound": ["12.0"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
+
+
+@lie("variant compute names", "version +cpu and a label of CUDA 13: variants compete within +cpu", base="cpu")
+def cpu_version_with_a_cuda_label(wheel: Wheel) -> None:
+    _variant("cu130", {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}, "1.0+cpu.torch2.11")(wheel)
+
+
+# --- What is required, in environments that nobody asked of -------------------------------------------------
+
+
+def _requires(*lines: str, extra: tuple[str, ...] = ()) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.requires(*lines)
+        wheel.metadata += extra
+
+    return change
+
+
+_NOT_BETWEEN = 'python_full_version in "3.10.0 3.10.99 3.11.0 3.11.99 3.12.0 3.12.99 3.13.0 3.13.99 3.14.0 3.14.99"'
+for _name, _lines in {
+    "never: platform_release": ['torch==2.11.*; platform_release == ""'],
+    "never: platform_version": ['torch==2.11.*; platform_version == ""'],
+    "one patch release": ['torch==2.11.*; python_full_version != "3.11.9"'],
+    "other torch on one patch release": [
+        'torch==2.11.*; python_full_version != "3.11.9"',
+        'torch==2.6.*; python_full_version == "3.11.9"',
+    ],
+    "other torch between patch releases": [
+        'torch==2.11.*; python_full_version < "3.11.5" or python_full_version >= "3.11.12"',
+        'torch==2.6.*; python_full_version >= "3.11.5" and python_full_version < "3.11.12"',
+    ],
+    "other torch by kernel": ["torch==2.11.*; platform_release == ''", "torch==2.6.*; platform_release != ''"],
+    "torch for cpu": ["torch==2.11.0+cpu"],
+    "torch for CUDA 12": ["torch==2.11.0+cu126"],
+    "by release candidate of Python": [
+        'torch==2.11.*; python_full_version != "3.11.0rc1"',
+        'torch==2.6.*; python_full_version == "3.11.0rc1"',
+    ],
+    "implementation_version": [
+        'torch==2.11.*; implementation_version != "3.11.9"',
+        'torch==2.6.*; implementation_version == "3.11.9"',
+    ],
+}.items():
+    for _base in ("cuda", "cpu") if "CUDA 12" in _name else ("cuda",):
+        _lie(
+            "torch",
+            f"torch {_name} in {_base}",
+            "some machine gets another torch, or none",
+            _both(_requires(*_lines), lambda w: w.set("Requires-Python", ">=3.11,<3.12")),
+            base=_base,
+        )
+_lie("symbols libraries torch", "tvm-ffi for an extra only", "libtvm_ffi.so is brought by what an extra alone requires",
+     _both(lambda w: w.library.needed.append("libtvm_ffi.so"), _imports("nobody_has_this", kind=0),
+           _requires('apache-tvm-ffi; extra == "all"', extra=("Provides-Extra: all",))))  # fmt: skip
+_lie("symbols", "unknown beside tvm-ffi", "torch's and CUDA's symbols are left to a library that has none of them",
+     _both(lambda w: w.library.needed.append("libtvm_ffi.so"), _imports("cublasSgemm_v2", "_ZN2at6nobodyEv", kind=0),
+           _requires("apache-tvm-ffi", "torch==2.11.*")), base="cuda")  # fmt: skip
+_lie("metadata torch", "CUDA 12's runtime is required", "cu130 requires the packages of CUDA 12",
+     _requires("torch==2.11.*", "nvidia-cuda-runtime-cu12"), base="cuda")  # fmt: skip
+
+
+# --- What the loader refuses, though each table for itself is right -----------------------------------------
+
+
+def _change(change: Callable[[Image], object]) -> Callable[[Wheel], None]:
+    def forge(wheel: Wheel) -> None:
+        wheel.library.change = change
+
+    return forge
+
+
+def _load(image: Image, place: int, value: int, layout: str = "<Q") -> None:
+    image.pack(layout, image.segment(PT_LOAD) + place, value)
+
+
+def _relocation_type(image: Image) -> None:
+    image.pack("<I", image.at[".rela.dyn"] + 8, 255)
+
+
+_lie("elf", "alignment of 8 bytes", "a segment whose alignment is no page: the loader refuses it",
+     _change(lambda i: _load(i, 48, 8)))  # fmt: skip
+_lie("elf", "alignment of 3", "a segment whose alignment is no power of two", _change(lambda i: _load(i, 48, 3)))
+_lie("elf", "alignment of 1 GiB", "a segment that does not lie as its alignment says",
+     _change(lambda i: i.pack("<Q", i.segment(PT_LOAD) + 56 + 48, 1 << 30)))  # fmt: skip
+_lie("elf", "needs 64 TiB", "a segment larger than any address space",
+     _change(lambda i: i.pack("<Q", i.segment(PT_LOAD) + 56 + 40, 1 << 47)))  # fmt: skip
+_lie("elf", "unknown relocation", "a relocation of a type that the loader does not know", _change(_relocation_type))
+_lie("elf", "e_version 2", "the header's own version does not exist", _change(lambda i: i.pack("<I", 20, 2)))
+_lie("elf", "padding in e_ident", "the loader refuses what stands in the padding", _change(lambda i: i.pack("<B", 12, 7)))
+_lie("elf", "DT_RELAENT 48", "relocations of 48 bytes: the loader stops the process",
+     _change(lambda i: i.set_dynamic(DT_RELAENT, 48)))  # fmt: skip
+_lie("elf", "bloom filter of three words", "the loader stops the process: it wants a power of two",
+     _change(lambda i: i.pack("<I", i.at[".gnu.hash"] + 8, 0)))  # fmt: skip
+_lie("elf", "code that cannot run", "no segment can be executed", lambda w: setattr(w.library, "load_flags", (4, 6)))
+_lie("elf", "data that cannot be written", "the loader cannot relocate what it may not write",
+     lambda w: setattr(w.library, "load_flags", (5, 4)))  # fmt: skip
+_lie("elf", "DT_INIT nowhere", "what is called first lies in no segment",
+     lambda w: w.library.dynamic.append((DT_INIT, 1 << 40)))  # fmt: skip
+_lie("elf", "DT_INIT_ARRAY nowhere", "what is called first lies in no segment",
+     lambda w: w.library.dynamic.extend([(_DT_INIT_ARRAY, 1 << 40), (_DT_INIT_ARRAYSZ, 8)]))  # fmt: skip
+_lie("elf", "DT_PLTREL of another kind", "relocations of the kind that this machine does not have",
+     _both(lambda w: setattr(w.library, "lazily", True), _change(lambda i: i.set_dynamic(DT_PLTREL, 17))))  # fmt: skip
+_lie("elf", "relocation outside", "a relocation writes where nothing is mapped",
+     _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], 1 << 40)))  # fmt: skip
+_lie("elf", "relocation into the code", "a relocation writes where nothing may be written",
+     _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], i.at[".text"])))  # fmt: skip
+_lie("elf", "RELRO nowhere", "the loader cannot protect what is not there",
+     lambda w: w.library.segments.append((PT_GNU_RELRO, 4, 0, 1 << 40, 1 << 40, 4096, 4096, 1)))  # fmt: skip
+_lie("elf", "1 GiB of static thread-local data", "there is no room for it in any process",
+     _both(lambda w: w.library.segments.append((_PT_TLS, 4, 0, 0, 0, 0, 1 << 30, 16)),
+           lambda w: w.library.dynamic.append((30, 0x10))))  # fmt: skip
+_lie("elf", "thread-local data beyond the end", "their first values lie in no segment",
+     lambda w: w.library.segments.append((_PT_TLS, 4, 1 << 30, 1 << 40, 1 << 40, 64, 64, 16)))  # fmt: skip
+_lie("elf", "sh interpreter", "a program whose interpreter is on the machine that built it",
+     lambda w: w.files.update({"forged/tool": _program(w.arch, b"/nix/store/0123-glibc/lib/ld.so.2\0")}))  # fmt: skip
+
+
+def _program(arch: str, interpreter: bytes) -> Library:
+    made = Library(arch=arch, needed=["libc.so.6"], constants=interpreter, dynamic=[(_DT_FLAGS_1, _DF_1_PIE)])
+    made.segments.append((PT_INTERP, 4, 0, 0, 0, len(interpreter), len(interpreter), 1))
+
+    def point(image: Image) -> None:
+        at = image.at[".rodata"]
+        image.pack("<QQ", image.segment(PT_INTERP) + 8, at, at)
+
+    made.change = point
+    return made
+
+
+def _strange(name: str, **how: object) -> Callable[[Wheel], None]:
+    """Need a file in the wheel that cannot be loaded, under a name that does not end as a library's."""
+
+    def change(wheel: Wheel) -> None:
+        wheel.library.needed.append(name)
+        wheel.library.runpath = "$ORIGIN"
+        wheel.files[f"forged/{name}"] = Library(arch=wheel.arch, needed=["libc.so.6"], **how)
+
+    return change
+
+
+_lie("elf libraries", "needs an object file", "a library that is needed is ET_REL", _strange("libx.so.1-git", type=ET_REL))
+_lie("elf libraries", "needs a program", "a library that is needed is ET_EXEC", _strange("libx.so.1-git", type=ET_EXEC))
+_lie("elf libraries", "needs a PIE", "a library that is needed is a program",
+     _strange("libx-0a", dynamic=[(_DT_FLAGS_1, _DF_1_PIE)]))  # fmt: skip
+_lie("elf libraries", "needs what must not be opened", "a library that is needed forbids it",
+     _strange("libx-0a", dynamic=[(_DT_FLAGS_1, 0x40)]))  # fmt: skip
+
+
+# --- Versions of symbols ------------------------------------------------------------------------------------
+
+
+def _version_of(library: str, version: str, name: str, *, need: bool = True, kind: int = 0) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        if need and library not in wheel.library.needed:
+            wheel.library.needed.append(library)
+        wheel.library.import_(name, version=(library, version.replace("OLDEST", OLDEST[wheel.arch])), kind=kind)
+
+    return change
+
+
+_lie("symbols platform elf", "a version that libc does not have", "Python's symbol, in a version that libc must have",
+     _version_of("libc.so.6", "FOO_1.0", "PyErr_Clear"))  # fmt: skip
+_lie("symbols platform elf", "version of a library that is not needed", "the loader stops: the version's library is not there",
+     _version_of("libz.so.1", "OLDEST", "strlen", need=False))  # fmt: skip
+_lie("symbols platform elf", "version in another library", "the version is asked of a library that does not have it",
+     _version_of("libz.so.1", "OLDEST", "strlen"))  # fmt: skip
+_lie("symbols platform elf", "Python's symbol in a version of zlib", "libz has no such version",
+     _version_of("libz.so.1", "ZLIB_9.9", "PyErr_Clear"))  # fmt: skip
+_lie("symbols platform elf", "Python's symbol with a version of libm", "a library is asked for what it lacks",
+     _version_of("libm.so.6", "CXXABI_1.3", "PyErr_Clear"))  # fmt: skip
+
+
+def _own_versions(wheel: Wheel, *exports: Symbol, wanted: str, ask: str = "help_me") -> None:
+    own = next(item for path, item in wheel.files.items() if path.startswith("forged.libs/"))
+    own.exports = list(exports)
+    wheel.library.imports = [s for s in wheel.library.imports if s.name != "help_me"]
+    wheel.library.import_(ask, version=(own.soname, wanted))
+
+
+@lie("symbols", "the wheel's library has the symbol in V1, has V2 for another, and V2 is asked for", base="bundled")
+def provided_in_the_other_own_version(wheel: Wheel) -> None:
+    soname = "libhelp-0123abcd.so.1"
+    _own_versions(
+        wheel,
+        Symbol(name="help_me", version=(soname, "V1")),
+        Symbol(name="another", version=(soname, "V2")),
+        wanted="V2",
+    )
+
+
+@lie("libraries symbols", "a libc of the wheel's own: the process has one, and never loads this", base="bundled")
+def own_libc(wheel: Wheel) -> None:
+    wheel.files.pop("forged.libs/libhelp-0123abcd.so.1")
+    wheel.library.needed = [name for name in wheel.library.needed if "help" not in name]
+    wheel.files["forged.libs/libc.so.6"] = Library(
+        arch=wheel.arch,
+        soname="libc.so.6",
+        needed=["ld-linux-x86-64.so.2"] if wheel.arch == "x86_64" else ["ld-linux-aarch64.so.1"],
+        exports=[Symbol(name="help_me"), Symbol(name="memcpy")],
+    )
+
+
+@lie("libraries symbols", "a libm of the wheel's own, which nobody finds: the process has one", base="bundled")
+def own_libm(wheel: Wheel) -> None:
+    own = wheel.files.pop("forged.libs/libhelp-0123abcd.so.1")
+    own.soname = "libm.so.6"
+    wheel.library.needed = [name for name in wheel.library.needed if "help" not in name] + ["libm.so.6"]
+    wheel.files["forged.libs/libm.so.6"] = own
+
+
+@lie("libraries symbols", "a libpthread of the wheel's own, and no search path", base="bundled")
+def own_libpthread_without_a_path(wheel: Wheel) -> None:
+    own_libm(wheel)
+    wheel.library.runpath = None
+
+
+@lie("libraries symbols", "$LIB is a folder of the loader's choice, not one of that name", base="bundled")
+def folder_named_lib(wheel: Wheel) -> None:
+    wheel.move("forged.libs/libhelp-0123abcd.so.1", "forged/$LIB/libhelp-0123abcd.so.1")
+    wheel.library.runpath = "$ORIGIN/$LIB"
+
+
+@lie("symbols libraries platform elf", "a library that is called musl's: nothing is asked of this file's symbols")
+def own_musl(wheel: Wheel) -> None:
+    wheel.tag(platform=f"linux_{wheel.arch}")
+    name = f"libc.musl-{wheel.arch}.so.1"
+    wheel.library.needed.append(name)
+    wheel.library.runpath = "$ORIGIN"
+    wheel.library.import_("nobody_has_this", kind=0)
+    wheel.files[f"forged/{name}"] = Library(arch=wheel.arch, soname=name, needed=["libc.so.6"])
+
+
+@lie("symbols libraries platform torch", "torch for musl does not exist, nor this symbol of it", base="cpu")
+def torch_on_musl(wheel: Wheel) -> None:
+    wheel.tag(platform=f"musllinux_1_2_{wheel.arch}")
+    wheel.library.needed = [name for name in wheel.library.needed if name != "libc.so.6"]
+    wheel.library.needed.append(f"libc.musl-{wheel.arch}.so.1")
+    wheel.library.imports = [s for s in wheel.library.imports if not s.version]
+    wheel.library.import_("_ZN2at6nobodyEv", kind=0)
+
+
+# --- Pythons that are not known -----------------------------------------------------------------------------
+
+
+@lie("abi3 symbols suffix tags", "a private symbol in a wheel for the free-threaded stable ABI")
+def private_in_abi3t(wheel: Wheel) -> None:
+    wheel.move(wheel.module, "forged/_ops.abi3t.so")
+    wheel.library.import_("_PyObject_GetDictPtr", kind=0)
+    wheel.tag("cp315", "abi3t")
+
+
+@lie("abi3 symbols suffix tags", "a symbol that went with Python 3.12, in a wheel for the free-threaded 3.14")
+def gone_in_a_free_threaded_python(wheel: Wheel) -> None:
+    wheel.move(wheel.module, f"forged/_ops.cpython-314t-{wheel.arch}-linux-gnu.so")
+    wheel.library.import_("PyUnicode_AsUnicode", kind=0)
+    wheel.tag("cp314", "cp314t")
+
+
+@lie("abi3 symbols tags", "CPython's own names, which PyPy exports as PyPy…")
+def pythons_symbols_for_pypy(wheel: Wheel) -> None:
+    wheel.move(wheel.module, f"forged/_ops.pypy311-pp73-{wheel.arch}-linux-gnu.so")
+    wheel.tag("pp311", "pypy311_pp73")
+
+
+@lie("abi3 symbols tags purity suffix", "code for one Python alone, compiled, as any Python's", base="pure")
+def compiled_python_alone(wheel: Wheel) -> None:
+    wheel.files["forged/kernel.pyc"] = _pyc("x = 1\n")
+    del wheel.files["forged/kernel.py"]
+
+
+@lie("record foreign purity", "what runs is not what stands in the source: an unchecked cache", base="pure")
+def other_bytecode(wheel: Wheel) -> None:
+    wheel.files["forged/__pycache__/kernel.cpython-311.pyc"] = _pyc("raise SystemExit('another')\n")
+
+
+@lie("foreign", "the cache of another project's module, which runs instead of its source", base="pure")
+def bytecode_of_another_project(wheel: Wheel) -> None:
+    wheel.files["__pycache__/typing_extensions.cpython-311.pyc"] = _pyc("raise SystemExit('another')\n")
+
+
+def _pyc(source: str) -> bytes:
+    """Return bytecode that is run unchecked: PEP 552."""
+    body = marshal.dumps(compile(source, "kernel.py", "exec"))
+    return importlib.util.MAGIC_NUMBER + struct.pack("<I", 1) + bytes(8) + body
+
+
+# --- Files that nobody looks at -----------------------------------------------------------------------------
+
+
+def _archive(data: bytes) -> bytes:
+    head = b"x.o/            0           0     0     644     %-10d`\n" % len(data)
+    return b"!<arch>\n" + head + data
+
+
+def _zipped(name: str, data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        archive.writestr(name, data)
+    return out.getvalue()
+
+
+_OBJECT = Library(type=ET_REL).build()
+_CODE = code("90")
+for _name, _data in {
+    "x.a": _archive(_OBJECT),
+    "x.so.gz": gzip.compress(Library().build()),
+    "x.zip": _zipped("x.so", Library().build()),
+    "x.dll": b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0\x64\x86" + bytes(200),
+    "x.dylib": bytes.fromhex("cffaedfe0c000001") + bytes(200),
+    "x.bin": b"\xef\xbb\xbf" + Library().build(),
+}.items():
+    _lie("purity", f"{_name} for any platform", "machine code in a wheel for any platform",
+         _file(f"forged/{_name}", _data), base="pure")  # fmt: skip
+for _name, _data in {
+    "k.zip": _zipped("k.fatbin", _CODE),
+    "k.gz": gzip.compress(_CODE),
+    "k.bin": b"X" + ptx("90").rstrip(b"\0"),
+    "k.json": json.dumps({"source": ptx("90").rstrip(b"\0").decode()}).encode(),
+    "k.hsaco": Library(machine=_AMDGPU).build(),
+    "k.so": Library(machine=_AMDGPU).build(),
+    "k.dat": b"__CLANG_OFFLOAD_BUNDLE__" + bytes(8) + Library(machine=_AMDGPU).build(),
+    "k.spv": struct.pack("<5I", 0x07230203, 0x10000, 0, 10, 0) + bytes(64),
+}.items():
+    _lie("compute gpu", f"{_name} in a cpu wheel", "code for a GPU in a wheel for cpu",
+         _file(f"forged/{_name}", _data), base="cpu")  # fmt: skip
+for _name, _data in {
+    "text": b"INPUT(libtorch.so)\n",
+    "empty": b"",
+    "PE": b"MZ" + bytes(200),
+    "behind a mark": b"\xef\xbb\xbf" + Library().build(),
+    "BPF": Library(machine=_BPF).build(),
+    "AMD GPU": Library(machine=_AMDGPU).build(),
+    "cubin": cubin("90"),
+}.items():
+    _lie("elf suffix gpu compute architecture", f"second module is {_name}", "Python looks for it, and no loader takes it",
+         _file("forged/_more.abi3.so", _data), base="cuda" if _name == "cubin" else "plain")  # fmt: skip
+_lie("elf purity architecture", "the only module is for BPF", "no loader takes it",
+     lambda w: setattr(w.library, "machine", _BPF))  # fmt: skip
+_lie("gpu", "noise.CUBIN", "noise, under a name of GPU code in capitals", _file("forged/noise.CUBIN", bytes(range(256))),
+     base="cuda")  # fmt: skip
+
+
+# --- GPU code -----------------------------------------------------------------------------------------------
+
+
+def _fatbin(*entries: bytes) -> Callable[[Wheel], None]:
+    return lambda wheel: setattr(wheel.library, "fatbin", fatbin(*entries))
+
+
+_lie("gpu toolkit", "a GPU that CUDA 13 dropped", "CUDA 13.0 makes no code for 7.0",
+     _fatbin(entry(CUBIN, "70", cubin("70"))), base="cuda")  # fmt: skip
+_lie("gpu toolkit", "a GPU that does not exist", "there is no 8.5",
+     _fatbin(entry(CUBIN, "85", cubin("85"))), base="cuda")  # fmt: skip
+_lie("gpu toolkit", "a GPU of the future", "CUDA 13.0 makes no code for 14.5",
+     _fatbin(entry(CUBIN, "145", cubin("145"))), base="cuda")  # fmt: skip
+_lie("gpu toolkit", "PTX for no GPU", "there is no compute_85", _fatbin(entry(PTX, "85", ptx("85"))), base="cuda")
+_lie("gpu", "info of another GPU", "the cubin's header says 9.0, its own note 8.0",
+     _fatbin(entry(CUBIN, "90", cubin("90", info_arch=80))), base="cuda")  # fmt: skip
+_lie("gpu", "another GPU in the header, and no note of it", "only .note.nv.cuinfo still says 8.0",
+     _fatbin(entry(CUBIN, "90", cubin("90", info_arch=80, options=" -m 64 "))), base="cuda")  # fmt: skip
+
+
+@lie("gpu toolkit", "an old cubin for 8.0: header and label say 9.0, the virtual architecture 8.0", base="cuda")
+def old_cubin_of_another_gpu(wheel: Wheel) -> None:
+    wheel.rename("1.0+cu126.torch2.11")
+    wheel.library.needed[-2:] = ["libcudart.so.12", "libc.so.6"]
+    wheel.library.imports = [s for s in wheel.library.imports if s.name != "cudaLaunchKernel"]
+    wheel.library.import_("cudaLaunchKernel", version=("libcudart.so.12", "libcudart.so.12"))
+    wheel.library.fatbin = fatbin(
+        entry(CUBIN, "90", cubin("90", toolkit="12.6", flags=0x500 | 90 | 80 << 16), toolkit="12.6")
+    )
+
+
+@lie("gpu", "noise, labelled as LTO IR: all the GPU code that there is", base="cuda")
+def noise_as_lto(wheel: Wheel) -> None:
+    wheel.library.fatbin = fatbin(entry(8, "90", bytes(range(256)) * 4))
+
+
+# --- Names, METADATA, dist-info -----------------------------------------------------------------------------
+
+
+def _raw(name: str, data: bytes) -> Callable[[Wheel], None]:
+    return lambda wheel: wheel.raw.__setitem__(name, data)
+
+
+def _metadata(*lines: str, version: str | None = None) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        if version:
+            wheel.set("Metadata-Version", version)
+        wheel.metadata += lines
+
+    return change
+
+
+_DIRECT = b'{"url": "https://example.org/other.git", "vcs_info": {"vcs": "git", "commit_id": "0000"}}'
+for _name, _judges, _says, _made in (
+    ("direct_url.json", "foreign metadata record names", "pip freeze says that it comes from elsewhere",
+     _raw("{info}/direct_url.json", _DIRECT)),
+    ("REQUESTED", "foreign metadata record names", "pip takes it for asked for", _raw("{info}/REQUESTED", b"")),
+    ("INSTALLER", "foreign metadata record names", "it says who installed it", _raw("{info}/INSTALLER", b"conda\n")),
+    ("top_level.txt of torch", "foreign metadata names", "it says that it installs torch", _raw("{info}/top_level.txt", b"torch\n")),
+    ("licence that is not there", "metadata", "License-File names what is not in the wheel",
+     _metadata("License-File: LICENSE", version="2.4")),
+    ("Import-Name of torch", "foreign metadata names", "METADATA says that it provides torch",
+     _metadata("Import-Name: torch", version="2.5")),
+    ("Import-Name that is not there", "metadata names foreign", "METADATA names a module that is not in the wheel",
+     _metadata("Import-Name: nothing", version="2.5")),
+    ("Provides-Dist of torch", "metadata names foreign", "METADATA says that it is torch", _metadata("Provides-Dist: torch")),
+    ("Obsoletes-Dist of torch", "metadata names foreign", "METADATA says that it replaces torch", _metadata("Obsoletes-Dist: torch")),
+    ("an extra that is not declared", "metadata", "Requires-Dist speaks of an extra that is not there",
+     _metadata('Requires-Dist: six; extra == "nothing"')),
+    ("program without a module", "foreign metadata names", "a program of a module that is not there",
+     _raw("{info}/entry_points.txt", b"[console_scripts]\nforged = forged.nothing:main\n")),
+    ("program elsewhere", "foreign metadata names", "a program outside of the folder for programs",
+     _raw("{info}/entry_points.txt", b"[console_scripts]\n../forged-tool = forged:main\n")),
+    ("pip by a colon", "foreign metadata names", "an INI file may have colons",
+     _raw("{info}/entry_points.txt", b"[console_scripts]\npip : forged:main\n")),
+    ("pip in a programs.d", "foreign", "a folder below that for programs", _file("forged-1.0.data/scripts/x/pip", b"#!python\n")),
+    ("pip.conf", "foreign", "pip reads it in every environment: another index",
+     _file("forged-1.0.data/data/pip.conf", b"[global]\nindex-url = https://example.org/simple\n")),
+    ("json in the library", "foreign", "the standard library's own folder",
+     _file("forged-1.0.data/data/lib/python3.11/json/__init__.py", b"")),
+    ("site in the library", "foreign", "the standard library's own folder", _file("forged-1.0.data/data/lib/python3.11/site.py", b"")),
+    ("Python.h", "foreign", "Python's own headers", _file("forged-1.0.data/data/include/python3.11/Python.h", b"")),
+    ("library of CUDA", "foreign libraries", "the file of nvidia-cuda-runtime",
+     _file("nvidia/cu13/lib/libcudart.so.13", Library(soname="libcudart.so.13", needed=["libc.so.6"]).build())),
+    ("libpython", "foreign", "Python itself", _file("forged-1.0.data/data/lib/libpython3.11.so.1.0", b"")),
+):  # fmt: skip
+    _lie(_judges, _name, _says, _made, arches=("x86_64",))
+for _name, _judges, _says, _made in (
+    ("Torch", "foreign", "on Windows and macOS this is torch", _file("Torch/__init__.py", b"")),
+    ("JSON", "foreign", "on Windows and macOS this is json, before a path's other folders", _file("JSON.py", b"")),
+    ("aux.py", "archive names", "Windows has no file of that name", _file("forged/aux.py", b"")),
+    ("con.txt", "archive names", "Windows has no file of that name", _file("forged/con.txt", b"")),
+    ("stream", "archive names", "Windows takes it for a stream of another file", _file("forged/__init__.py:x", b"")),
+    ("question mark", "archive names", "Windows has no file of that name", _file("forged/a?.txt", b"")),
+):
+    _lie(_judges, f"{_name} for any platform", _says, _made, base="pure")
+_lie("archive", "volume label", "some unzippers take it for the label of a disk, and pass over it",
+     lambda w: setattr(w, "pack", lambda a: a.member("forged/__init__.py").__dict__.update(
+         system=0, central={"external": 8, "made": 20})))  # fmt: skip
+_lie("archive", "folder by DOS", "some unzippers take it for a folder",
+     lambda w: setattr(w, "pack", lambda a: a.member("forged/__init__.py").__dict__.update(
+         system=0, central={"external": 0x10, "made": 20})))  # fmt: skip
+
+
+# --- Operators of Hub kernels -------------------------------------------------------------------------------
+
+_OPS = "import torch\nfrom . import _ops_x as _x\nops = torch.ops._x_1\n{}\ndef add_op_namespace_prefix(name):\n    return f'_x_1::{{name}}'\n"
+_BAD = "@torch.library.custom_op('shared::op', mutates_args=())\ndef op(x: torch.Tensor) -> torch.Tensor:\n    return x\n"
+
+
+def _kernel(source: str, *, path: str = "forged/ops.py", ops: str = "") -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.files["forged/_ops.py"] = _OPS.format(ops).encode()
+        wheel.files[path] = (wheel.files.get(path) or b"") + source.encode()
+
+    return change
+
+
+for _name, _made in {
+    "in _ops.py itself": _kernel(_BAD, path="forged/_ops.py"),
+    "in a second _ops.py": _kernel("import torch\n" + _BAD, path="forged/sub/_ops.py"),
+    "a file of 1 MiB": _kernel("import torch\n" + _BAD + "#" * (1 << 20)),
+    "a file of 9 MiB": _kernel("import torch\n" + _BAD + "#" * (9 << 20)),
+    "no word of torch": _both(
+        _kernel("from ._t import custom_op\n@custom_op('shared::op', mutates_args=())\ndef op(x): ...\n"),
+        _python("import torch\ncustom_op = torch.library.custom_op\n", "forged/_t.py"),
+    ),
+    "own by a comment": _kernel("import torch\n" + _BAD, ops="# torch.ops.shared"),
+    "by keyword": _kernel("import torch\n" + _BAD.replace("'shared", "name='shared")),
+    "by another name": _kernel("from torch.library import custom_op as c\n@c('shared::op', mutates_args=())\ndef op(x): ...\n"),
+    "Library by keywords": _kernel("import torch\ntorch.library.Library(ns='shared', kind='DEF')\n"),
+    "Library by a name": _kernel("import torch\nL = torch.library.Library\nL('shared', 'DEF')\n"),
+    "a constant": _kernel("import torch\nN = 'shared::op'\ntorch.library.define(N, '(Tensor x) -> Tensor')\n"),
+    "beside a class": _kernel("import torch\nclass C:\n    N = 'shared::op'\n    @torch.library.custom_op(N, mutates_args=())\n    def op(x): ...\n"),
+    "prefix that is another's": _kernel(
+        "import torch\ndef add_op_namespace_prefix(x): return 'shared::' + x\n"
+        "@torch.library.custom_op(add_op_namespace_prefix('op'), mutates_args=())\ndef op(x): ...\n"
+    ),
+    "prefix as lambda": _both(
+        _kernel("import torch\n" + _BAD),
+        lambda w: w.files.__setitem__("forged/_ops.py", b"import torch\nops = torch.ops._x_1\nadd_op_namespace_prefix = '_x_1::{}'.format\n"),
+    ),
+}.items():
+    _lie("ops", f"registers {_name}", "an operator under a namespace that other kernels share", _made, base="cpu")
+
+
+# --- Right, though it looks otherwise -----------------------------------------------------------------------
+
+_legal("RPATH for those below", "DT_RPATH is for what the library needs, too", lambda w: _inherited(w), base="bundled")
+_legal("Requires-Python between patch releases", "some 3.11 are admitted",
+       lambda w: w.set("Requires-Python", "==3.11.9"))  # fmt: skip
+_legal("own version named as glibc's", "the wheel's own library has it", lambda w: _own_glibc(w), base="bundled")
+
+
+def _inherited(wheel: Wheel) -> None:
+    wheel.library.rpath, wheel.library.runpath = wheel.library.runpath, None
+    own = wheel.files["forged.libs/libhelp-0123abcd.so.1"]
+    own.needed.insert(0, "libmore.so")
+    wheel.files["forged.libs/libmore.so"] = Library(arch=wheel.arch, soname="libmore.so", needed=["libc.so.6"])
+
+
+def _own_glibc(wheel: Wheel) -> None:
+    soname = "libhelp-0123abcd.so.1"
+    _own_versions(wheel, Symbol(name="help_me", version=(soname, "GLIBC_2.99")), wanted="GLIBC_2.99")
+
+
+__all__ = ["partial"]
