@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import family_archive
+import family_belief
 import family_elf
 import family_gpu
 import family_names
@@ -19,7 +20,15 @@ from forge import ARCHES, BASES, LEGAL, LIES, Forgery
 from wheelsmith.errors import WheelError
 from wheelsmith.wheel import check_wheel
 
-FAMILIES = (family_archive, family_elf, family_gpu, family_names, family_requirements, family_symbols)
+FAMILIES = (
+    family_archive,
+    family_belief,
+    family_elf,
+    family_gpu,
+    family_names,
+    family_requirements,
+    family_symbols,
+)
 # A finding is read by a person: no words of the libraries and of the language that it was found with.
 _INNER = (
     "Traceback",

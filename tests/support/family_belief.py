@@ -10,7 +10,6 @@ import marshal
 import struct
 import zipfile
 from collections.abc import Callable
-from functools import partial
 
 from forge import OLDEST, Wheel, legal, lie
 from forge_elf import (
@@ -77,13 +76,6 @@ _COMMENTS = {
     "other wheel's": "import ctypes\nctypes.CDLL('libm.so.6', ctypes.RTLD_GLOBAL)\n",
 }
 for _name, _text in _COMMENTS.items():
-    _lie(
-        "symbols",
-        f"cuBLAS by RTLD_GLOBAL, {_name}",
-        "a function of cuBLAS, which nothing loads: Python code has the word alone",
-        _both(_imports("cublasSgemm_v2", kind=0), _python(_text)),
-        base="cuda",
-    )
     _lie(
         "symbols compute",
         f"CUDA in cpu by RTLD_GLOBAL, {_name}",
@@ -168,10 +160,26 @@ def _variant(label: str, properties: dict[str, object], version: str = "1.0+torc
     return change
 
 
-_lie("variant compute libraries", "null variant needs CUDA", "the null variant is for every machine, and needs CUDA 13",
-     _both(_variant("null", {}), lambda w: setattr(w.library, "fatbin", b"")), base="cuda")  # fmt: skip
-_lie("variant compute", "null variant without CUDA's code", "a function of CUDA in the null variant",
-     _both(_variant("null", {}), _imports("cudaMalloc", kind=0), _python("# RTLD_GLOBAL\n")), base="cpu")  # fmt: skip
+_lie(
+    "variant compute libraries",
+    "null variant needs CUDA",
+    "the null variant is for every machine, and needs CUDA 13",
+    _both(_variant("null", {}), lambda w: setattr(w.library, "fatbin", b"")),
+    base="cuda",
+)
+_lie(
+    "variant compute",
+    "null variant without CUDA's code",
+    "a function of CUDA in the null variant",
+    _both(_variant("null", {}), _imports("cudaMalloc", kind=0), _python("# RTLD_GLOBAL\n")),
+    base="cpu",
+)
+_legal(
+    "a label of their own",
+    "PEP 825 leaves the label to whoever builds",
+    _variant("fast", {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real"]}}),
+    base="cuda",
+)
 _SM = {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real", "90_real"]}}
 for _label, _bound in (("x", "11.0"), ("cuda11", "11.8"), ("cu13", "12.0")):
     _lie(
@@ -181,20 +189,48 @@ for _label, _bound in (("x", "11.0"), ("cuda11", "11.8"), ("cu13", "12.0")):
         _variant(_label, {"nvidia": {"cuda_version_lower_bound": [_bound], "sm_arch": ["80_real"]}}),
         base="cuda",
     )
-_legal("a label of their own", "PEP 825 leaves the label to whoever builds",
-       _variant("fast", {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
-_lie("variant toolkit", "label and properties differ", "the label says CUDA 13.0, its properties 12.4",
-     _variant("cu130_80", {"nvidia": {"cuda_version_lower_bound": ["12.4"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
-_lie("variant", "label of another GPU", "the label says 12.0, its properties 8.0",
-     _variant("cu130_120", {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
-_lie("variant", "variant for any GPU", "code for two GPUs, and variant.json names none: every GPU takes it",
-     _variant("cu130", {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}), base="cuda")  # fmt: skip
-_lie("variant", "a feature that nobody knows", "no installer knows the feature",
-     _variant("cu130_80", {"nvidia": {"cuda_version": ["13.0"], "sm_archs": ["80_real"]}}), base="cuda")  # fmt: skip
-_lie("variant compute", "label cpu with GPU code", "the label says cpu",
-     _variant("cpu", {"nvidia": {"sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
-_lie("variant", "an upper bound below", "the CUDA that is needed is excluded by an upper bound",
-     _variant("cu130_80", {"nvidia": {"cuda_version_upper_bound": ["12.0"], "sm_arch": ["80_real"]}}), base="cuda")  # fmt: skip
+_lie(
+    "variant toolkit",
+    "label and properties differ",
+    "the label says CUDA 13.0, its properties 12.4",
+    _variant("cu130_80", {"nvidia": {"cuda_version_lower_bound": ["12.4"], "sm_arch": ["80_real"]}}),
+    base="cuda",
+)
+_lie(
+    "variant",
+    "label of another GPU",
+    "the label says 12.0, its properties 8.0",
+    _variant("cu130_120", {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["80_real"]}}),
+    base="cuda",
+)
+_lie(
+    "variant",
+    "variant for any GPU",
+    "code for two GPUs, and variant.json names none: every GPU takes it",
+    _variant("cu130", {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}),
+    base="cuda",
+)
+_lie(
+    "variant",
+    "a feature that nobody knows",
+    "no installer knows the feature",
+    _variant("cu130_80", {"nvidia": {"cuda_version": ["13.0"], "sm_archs": ["80_real"]}}),
+    base="cuda",
+)
+_lie(
+    "variant compute",
+    "label cpu with GPU code",
+    "the label says cpu",
+    _variant("cpu", {"nvidia": {"sm_arch": ["80_real"]}}),
+    base="cuda",
+)
+_lie(
+    "variant",
+    "an upper bound below",
+    "the CUDA that is needed is excluded by an upper bound",
+    _variant("cu130_80", {"nvidia": {"cuda_version_upper_bound": ["12.0"], "sm_arch": ["80_real"]}}),
+    base="cuda",
+)
 
 
 @lie("variant compute names", "version +cpu and a label of CUDA 13: variants compete within +cpu", base="cpu")
@@ -246,14 +282,34 @@ for _name, _lines in {
             _both(_requires(*_lines), lambda w: w.set("Requires-Python", ">=3.11,<3.12")),
             base=_base,
         )
-_lie("symbols libraries torch", "tvm-ffi for an extra only", "libtvm_ffi.so is brought by what an extra alone requires",
-     _both(lambda w: w.library.needed.append("libtvm_ffi.so"), _imports("nobody_has_this", kind=0),
-           _requires('apache-tvm-ffi; extra == "all"', extra=("Provides-Extra: all",))))  # fmt: skip
-_lie("symbols", "unknown beside tvm-ffi", "torch's and CUDA's symbols are left to a library that has none of them",
-     _both(lambda w: w.library.needed.append("libtvm_ffi.so"), _imports("cublasSgemm_v2", "_ZN2at6nobodyEv", kind=0),
-           _requires("apache-tvm-ffi", "torch==2.11.*")), base="cuda")  # fmt: skip
-_lie("metadata torch", "CUDA 12's runtime is required", "cu130 requires the packages of CUDA 12",
-     _requires("torch==2.11.*", "nvidia-cuda-runtime-cu12"), base="cuda")  # fmt: skip
+_lie(
+    "symbols libraries torch",
+    "tvm-ffi for an extra only",
+    "libtvm_ffi.so is brought by what an extra alone requires",
+    _both(
+        lambda w: w.library.needed.append("libtvm_ffi.so"),
+        _imports("nobody_has_this", kind=0),
+        _requires('apache-tvm-ffi; extra == "all"', extra=("Provides-Extra: all",)),
+    ),
+)
+_lie(
+    "symbols",
+    "unknown beside tvm-ffi",
+    "torch's and CUDA's symbols are left to a library that has none of them",
+    _both(
+        lambda w: w.library.needed.append("libtvm_ffi.so"),
+        _imports("cublasSgemm_v2", "_ZN2at6nobodyEv", kind=0),
+        _requires("apache-tvm-ffi", "torch==2.11.*"),
+    ),
+    base="cuda",
+)
+_lie(
+    "metadata torch",
+    "CUDA 12's runtime is required",
+    "cu130 requires the packages of CUDA 12",
+    _requires("torch==2.11.*", "nvidia-cuda-runtime-cu12"),
+    base="cuda",
+)
 
 
 # --- What the loader refuses, though each table for itself is right -----------------------------------------
@@ -274,44 +330,72 @@ def _relocation_type(image: Image) -> None:
     image.pack("<I", image.at[".rela.dyn"] + 8, 255)
 
 
-_lie("elf", "alignment of 8 bytes", "a segment whose alignment is no page: the loader refuses it",
-     _change(lambda i: _load(i, 48, 8)))  # fmt: skip
-_lie("elf", "alignment of 3", "a segment whose alignment is no power of two", _change(lambda i: _load(i, 48, 3)))
-_lie("elf", "alignment of 1 GiB", "a segment that does not lie as its alignment says",
-     _change(lambda i: i.pack("<Q", i.segment(PT_LOAD) + 56 + 48, 1 << 30)))  # fmt: skip
-_lie("elf", "needs 64 TiB", "a segment larger than any address space",
-     _change(lambda i: i.pack("<Q", i.segment(PT_LOAD) + 56 + 40, 1 << 47)))  # fmt: skip
+_lie(
+    "elf",
+    "needs 64 TiB",
+    "a segment larger than any address space",
+    _change(lambda i: i.pack("<Q", i.segment(PT_LOAD) + 56 + 40, 1 << 47)),
+)
 _lie("elf", "unknown relocation", "a relocation of a type that the loader does not know", _change(_relocation_type))
 _lie("elf", "e_version 2", "the header's own version does not exist", _change(lambda i: i.pack("<I", 20, 2)))
 _lie(
     "elf", "padding in e_ident", "the loader refuses what stands in the padding", _change(lambda i: i.pack("<B", 12, 7))
 )
-_lie("elf", "DT_RELAENT 48", "relocations of 48 bytes: the loader stops the process",
-     _change(lambda i: i.set_dynamic(DT_RELAENT, 48)))  # fmt: skip
-_lie("elf", "bloom filter of three words", "the loader stops the process: it wants a power of two",
-     _change(lambda i: i.pack("<I", i.at[".gnu.hash"] + 8, 0)))  # fmt: skip
+_lie(
+    "elf",
+    "DT_RELAENT 48",
+    "relocations of 48 bytes: the loader stops the process",
+    _change(lambda i: i.set_dynamic(DT_RELAENT, 48)),
+)
 _lie("elf", "code that cannot run", "no segment can be executed", lambda w: setattr(w.library, "load_flags", (4, 6)))
-_lie("elf", "data that cannot be written", "the loader cannot relocate what it may not write",
-     lambda w: setattr(w.library, "load_flags", (5, 4)))  # fmt: skip
-_lie("elf", "DT_INIT nowhere", "what is called first lies in no segment",
-     lambda w: w.library.dynamic.append((DT_INIT, 1 << 40)))  # fmt: skip
-_lie("elf", "DT_INIT_ARRAY nowhere", "what is called first lies in no segment",
-     lambda w: w.library.dynamic.extend([(_DT_INIT_ARRAY, 1 << 40), (_DT_INIT_ARRAYSZ, 8)]))  # fmt: skip
-_lie("elf", "DT_PLTREL of another kind", "relocations of the kind that this machine does not have",
-     _both(lambda w: setattr(w.library, "lazily", True), _change(lambda i: i.set_dynamic(DT_PLTREL, 17))))  # fmt: skip
-_lie("elf", "relocation outside", "a relocation writes where nothing is mapped",
-     _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], 1 << 40)))  # fmt: skip
-_lie("elf", "relocation into the code", "a relocation writes where nothing may be written",
-     _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], i.at[".text"])))  # fmt: skip
-_lie("elf", "RELRO nowhere", "the loader cannot protect what is not there",
-     lambda w: w.library.segments.append((PT_GNU_RELRO, 4, 0, 1 << 40, 1 << 40, 4096, 4096, 1)))  # fmt: skip
-_lie("elf", "1 GiB of static thread-local data", "there is no room for it in any process",
-     _both(lambda w: w.library.segments.append((_PT_TLS, 4, 0, 0, 0, 0, 1 << 30, 16)),
-           lambda w: w.library.dynamic.append((30, 0x10))))  # fmt: skip
-_lie("elf", "thread-local data beyond the end", "their first values lie in no segment",
-     lambda w: w.library.segments.append((_PT_TLS, 4, 1 << 30, 1 << 40, 1 << 40, 64, 64, 16)))  # fmt: skip
-_lie("elf", "sh interpreter", "a program whose interpreter is on the machine that built it",
-     lambda w: w.files.update({"forged/tool": _program(w.arch, b"/nix/store/0123-glibc/lib/ld.so.2\0")}))  # fmt: skip
+_lie(
+    "elf",
+    "data that cannot be written",
+    "the loader cannot relocate what it may not write",
+    lambda w: setattr(w.library, "load_flags", (5, 4)),
+)
+_lie(
+    "elf",
+    "DT_INIT nowhere",
+    "what is called first lies in no segment",
+    lambda w: w.library.dynamic.append((DT_INIT, 1 << 40)),
+)
+_lie(
+    "elf",
+    "DT_INIT_ARRAY nowhere",
+    "what is called first lies in no segment",
+    lambda w: w.library.dynamic.extend([(_DT_INIT_ARRAY, 1 << 40), (_DT_INIT_ARRAYSZ, 8)]),
+)
+_lie(
+    "elf",
+    "DT_PLTREL of another kind",
+    "relocations of the kind that this machine does not have",
+    _both(lambda w: setattr(w.library, "lazily", True), _change(lambda i: i.set_dynamic(DT_PLTREL, 17))),
+)
+_lie(
+    "elf",
+    "relocation outside",
+    "a relocation writes where nothing is mapped",
+    _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], 1 << 40)),
+)
+_lie(
+    "elf",
+    "relocation into the code",
+    "a relocation writes where nothing may be written",
+    _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], i.at[".text"])),
+)
+_lie(
+    "elf",
+    "RELRO nowhere",
+    "the loader cannot protect what is not there",
+    lambda w: w.library.segments.append((PT_GNU_RELRO, 4, 0, 1 << 40, 1 << 40, 4096, 4096, 1)),
+)
+_lie(
+    "elf",
+    "an interpreter elsewhere",
+    "a program whose interpreter is on the machine that built it",
+    lambda w: w.files.update({"forged/tool": _program(w.arch, b"/nix/store/0123-glibc/lib/ld.so.2\0")}),
+)
 
 
 def _program(arch: str, interpreter: bytes) -> Library:
@@ -344,10 +428,18 @@ _lie(
     _strange("libx.so.1-git", type=ET_REL),
 )
 _lie("elf libraries", "needs a program", "a library that is needed is ET_EXEC", _strange("libx.so.1-git", type=ET_EXEC))
-_lie("elf libraries", "needs a PIE", "a library that is needed is a program",
-     _strange("libx-0a", dynamic=[(_DT_FLAGS_1, _DF_1_PIE)]))  # fmt: skip
-_lie("elf libraries", "needs what must not be opened", "a library that is needed forbids it",
-     _strange("libx-0a", dynamic=[(_DT_FLAGS_1, 0x40)]))  # fmt: skip
+_lie(
+    "elf libraries",
+    "needs a PIE",
+    "a library that is needed is a program",
+    _strange("libx-0a", dynamic=[(_DT_FLAGS_1, _DF_1_PIE)]),
+)
+_lie(
+    "elf libraries",
+    "needs what must not be opened",
+    "a library that is needed forbids it",
+    _strange("libx-0a", dynamic=[(_DT_FLAGS_1, 0x40)]),
+)
 
 
 # --- Versions of symbols ------------------------------------------------------------------------------------
@@ -362,16 +454,36 @@ def _version_of(library: str, version: str, name: str, *, need: bool = True, kin
     return change
 
 
-_lie("symbols platform elf", "a version that libc does not have", "Python's symbol, in a version that libc must have",
-     _version_of("libc.so.6", "FOO_1.0", "PyErr_Clear"))  # fmt: skip
-_lie("symbols platform elf", "version of a library that is not needed", "the loader stops: the version's library is not there",
-     _version_of("libz.so.1", "OLDEST", "strlen", need=False))  # fmt: skip
-_lie("symbols platform elf", "version in another library", "the version is asked of a library that does not have it",
-     _version_of("libz.so.1", "OLDEST", "strlen"))  # fmt: skip
-_lie("symbols platform elf", "Python's symbol in a version of zlib", "libz has no such version",
-     _version_of("libz.so.1", "ZLIB_9.9", "PyErr_Clear"))  # fmt: skip
-_lie("symbols platform elf", "Python's symbol with a version of libm", "a library is asked for what it lacks",
-     _version_of("libm.so.6", "CXXABI_1.3", "PyErr_Clear"))  # fmt: skip
+_lie(
+    "symbols platform elf",
+    "a version that libc does not have",
+    "Python's symbol, in a version that libc must have",
+    _version_of("libc.so.6", "FOO_1.0", "PyErr_Clear"),
+)
+_lie(
+    "symbols platform elf",
+    "version of a library that is not needed",
+    "the loader stops: the version's library is not there",
+    _version_of("libz.so.1", "OLDEST", "strlen", need=False),
+)
+_lie(
+    "symbols platform elf",
+    "version in another library",
+    "the version is asked of a library that does not have it",
+    _version_of("libz.so.1", "OLDEST", "strlen"),
+)
+_lie(
+    "symbols platform elf",
+    "Python's symbol in a version of zlib",
+    "libz has no such version",
+    _version_of("libz.so.1", "NOTZ_9.9", "PyErr_Clear"),
+)
+_lie(
+    "symbols platform elf",
+    "Python's symbol with a version of libm",
+    "a library is asked for what it lacks",
+    _version_of("libm.so.6", "CXXABI_1.3", "PyErr_Clear"),
+)
 
 
 def _own_versions(wheel: Wheel, *exports: Symbol, wanted: str, ask: str = "help_me") -> None:
@@ -513,8 +625,13 @@ for _name, _data in {
     "x.dylib": bytes.fromhex("cffaedfe0c000001") + bytes(200),
     "x.bin": b"\xef\xbb\xbf" + Library().build(),
 }.items():
-    _lie("purity", f"{_name} for any platform", "machine code in a wheel for any platform",
-         _file(f"forged/{_name}", _data), base="pure")  # fmt: skip
+    _lie(
+        "purity",
+        f"{_name} for any platform",
+        "machine code in a wheel for any platform",
+        _file(f"forged/{_name}", _data),
+        base="pure",
+    )
 for _name, _data in {
     "k.zip": _zipped("k.fatbin", _CODE),
     "k.gz": gzip.compress(_CODE),
@@ -525,8 +642,13 @@ for _name, _data in {
     "k.dat": b"__CLANG_OFFLOAD_BUNDLE__" + bytes(8) + Library(machine=_AMDGPU).build(),
     "k.spv": struct.pack("<5I", 0x07230203, 0x10000, 0, 10, 0) + bytes(64),
 }.items():
-    _lie("compute gpu", f"{_name} in a cpu wheel", "code for a GPU in a wheel for cpu",
-         _file(f"forged/{_name}", _data), base="cpu")  # fmt: skip
+    _lie(
+        "compute gpu",
+        f"{_name} in a cpu wheel",
+        "code for a GPU in a wheel for cpu",
+        _file(f"forged/{_name}", _data),
+        base="cpu",
+    )
 for _name, _data in {
     "text": b"INPUT(libtorch.so)\n",
     "empty": b"",
@@ -536,12 +658,26 @@ for _name, _data in {
     "AMD GPU": Library(machine=_AMDGPU).build(),
     "cubin": cubin("90"),
 }.items():
-    _lie("elf suffix gpu compute architecture", f"second module is {_name}", "Python looks for it, and no loader takes it",
-         _file("forged/_more.abi3.so", _data), base="cuda" if _name == "cubin" else "plain")  # fmt: skip
-_lie("elf purity architecture", "the only module is for BPF", "no loader takes it",
-     lambda w: setattr(w.library, "machine", _BPF))  # fmt: skip
-_lie("gpu", "noise.CUBIN", "noise, under a name of GPU code in capitals", _file("forged/noise.CUBIN", bytes(range(256))),
-     base="cuda")  # fmt: skip
+    _lie(
+        "elf suffix gpu compute architecture",
+        f"second module is {_name}",
+        "Python looks for it, and no loader takes it",
+        _file("forged/_more.abi3.so", _data),
+        base="cuda" if _name == "cubin" else "plain",
+    )
+_lie(
+    "elf purity architecture",
+    "the only module is for BPF",
+    "no loader takes it",
+    lambda w: setattr(w.library, "machine", _BPF),
+)
+_lie(
+    "gpu",
+    "noise.CUBIN",
+    "noise, under a name of GPU code in capitals",
+    _file("forged/noise.CUBIN", bytes(range(256))),
+    base="cuda",
+)
 
 
 # --- GPU code -----------------------------------------------------------------------------------------------
@@ -551,16 +687,38 @@ def _fatbin(*entries: bytes) -> Callable[[Wheel], None]:
     return lambda wheel: setattr(wheel.library, "fatbin", fatbin(*entries))
 
 
-_lie("gpu toolkit", "a GPU that CUDA 13 dropped", "CUDA 13.0 makes no code for 7.0",
-     _fatbin(entry(CUBIN, "70", cubin("70"))), base="cuda")  # fmt: skip
-_lie("gpu toolkit", "a GPU that does not exist", "there is no 8.5",
-     _fatbin(entry(CUBIN, "85", cubin("85"))), base="cuda")  # fmt: skip
-_lie("gpu toolkit", "a GPU of the future", "CUDA 13.0 makes no code for 14.5",
-     _fatbin(entry(CUBIN, "145", cubin("145"))), base="cuda")  # fmt: skip
+_lie(
+    "gpu toolkit",
+    "a GPU that CUDA 13 dropped",
+    "CUDA 13.0 makes no code for 7.0",
+    _fatbin(entry(CUBIN, "70", cubin("70"))),
+    base="cuda",
+)
+_lie(
+    "gpu toolkit", "a GPU that does not exist", "there is no 8.5", _fatbin(entry(CUBIN, "85", cubin("85"))), base="cuda"
+)
+_lie(
+    "gpu toolkit",
+    "a GPU of the future",
+    "CUDA 13.0 makes no code for 14.5",
+    _fatbin(entry(CUBIN, "145", cubin("145"))),
+    base="cuda",
+)
 _lie("gpu toolkit", "PTX for no GPU", "there is no compute_85", _fatbin(entry(PTX, "85", ptx("85"))), base="cuda")
+_lie(
+    "gpu",
+    "PTX within a comment that does not end",
+    "two directives, and then a comment up to the end",
+    _file("forged/x.ptx", ptx("90").partition(b".visible")[0] + b"/* a" * 50),
+    base="cuda",
+)
 # What the note calls the virtual SM is that of the PTX: ``ptxas -arch=sm_90`` of ``.target sm_80`` writes 80.
-_legal("virtual architecture below the GPU's", "compute_80, assembled for 9.0",
-       _fatbin(entry(CUBIN, "90", cubin("90", info_arch=80))), base="cuda")  # fmt: skip
+_legal(
+    "virtual architecture below the GPU's",
+    "compute_80, assembled for 9.0",
+    _fatbin(entry(CUBIN, "90", cubin("90", info_arch=80))),
+    base="cuda",
+)
 
 
 @legal("an old cubin of compute_80, assembled for 9.0", base="cuda")
@@ -595,40 +753,114 @@ def _metadata(*lines: str, version: str | None = None) -> Callable[[Wheel], None
     return change
 
 
+_lie(
+    "tags",
+    "an interpreter that is a number",
+    "WHEEL has a tag that no installer reads",
+    lambda w: w.wheel.append(f"Tag: 10-abi3-{w.platform}"),
+)
 _DIRECT = b'{"url": "https://example.org/other.git", "vcs_info": {"vcs": "git", "commit_id": "0000"}}'
 for _name, _judges, _says, _made in (
-    ("direct_url.json", "foreign metadata record names", "pip freeze says that it comes from elsewhere",
-     _raw("{info}/direct_url.json", _DIRECT)),
+    (
+        "direct_url.json",
+        "foreign metadata record names",
+        "pip freeze says that it comes from elsewhere",
+        _raw("{info}/direct_url.json", _DIRECT),
+    ),
     ("REQUESTED", "foreign metadata record names", "pip takes it for asked for", _raw("{info}/REQUESTED", b"")),
-    ("INSTALLER", "foreign metadata record names", "it says who installed it", _raw("{info}/INSTALLER", b"conda\n")),
-    ("top_level.txt of torch", "foreign metadata names", "it says that it installs torch", _raw("{info}/top_level.txt", b"torch\n")),
-    ("licence that is not there", "metadata", "License-File names what is not in the wheel",
-     _metadata("License-File: LICENSE", version="2.4")),
-    ("Import-Name of torch", "foreign metadata names", "METADATA says that it provides torch",
-     _metadata("Import-Name: torch", version="2.5")),
-    ("Import-Name that is not there", "metadata names foreign", "METADATA names a module that is not in the wheel",
-     _metadata("Import-Name: nothing", version="2.5")),
-    ("Provides-Dist of torch", "metadata names foreign", "METADATA says that it is torch", _metadata("Provides-Dist: torch")),
-    ("Obsoletes-Dist of torch", "metadata names foreign", "METADATA says that it replaces torch", _metadata("Obsoletes-Dist: torch")),
-    ("an extra that is not declared", "metadata", "Requires-Dist speaks of an extra that is not there",
-     _metadata('Requires-Dist: six; extra == "nothing"')),
-    ("program without a module", "foreign metadata names", "a program of a module that is not there",
-     _raw("{info}/entry_points.txt", b"[console_scripts]\nforged = forged.nothing:main\n")),
-    ("program elsewhere", "foreign metadata names", "a program outside of the folder for programs",
-     _raw("{info}/entry_points.txt", b"[console_scripts]\n../forged-tool = forged:main\n")),
-    ("pip by a colon", "foreign metadata names", "an INI file may have colons",
-     _raw("{info}/entry_points.txt", b"[console_scripts]\npip : forged:main\n")),
-    ("pip in a programs.d", "foreign", "a folder below that for programs", _file("forged-1.0.data/scripts/x/pip", b"#!python\n")),
-    ("pip.conf", "foreign", "pip reads it in every environment: another index",
-     _file("forged-1.0.data/data/pip.conf", b"[global]\nindex-url = https://example.org/simple\n")),
-    ("json in the library", "foreign", "the standard library's own folder",
-     _file("forged-1.0.data/data/lib/python3.11/json/__init__.py", b"")),
-    ("site in the library", "foreign", "the standard library's own folder", _file("forged-1.0.data/data/lib/python3.11/site.py", b"")),
+    (
+        "top_level.txt of torch",
+        "foreign metadata names",
+        "it says that it installs torch",
+        _raw("{info}/top_level.txt", b"torch\n"),
+    ),
+    (
+        "licence that is not there",
+        "metadata",
+        "License-File names what is not in the wheel",
+        _metadata("License-File: LICENSE", version="2.4"),
+    ),
+    (
+        "Import-Name of torch",
+        "foreign metadata names",
+        "METADATA says that it provides torch",
+        _metadata("Import-Name: torch", version="2.5"),
+    ),
+    (
+        "Import-Name that is not there",
+        "metadata names foreign",
+        "METADATA names a module that is not in the wheel",
+        _metadata("Import-Name: nothing", version="2.5"),
+    ),
+    (
+        "Provides-Dist of torch",
+        "metadata names foreign",
+        "METADATA says that it is torch",
+        _metadata("Provides-Dist: torch"),
+    ),
+    (
+        "Obsoletes-Dist of torch",
+        "metadata names foreign",
+        "METADATA says that it replaces torch",
+        _metadata("Obsoletes-Dist: torch"),
+    ),
+    (
+        "an extra that is not declared",
+        "metadata",
+        "Requires-Dist speaks of an extra that is not there",
+        _metadata('Requires-Dist: six; extra == "nothing"'),
+    ),
+    (
+        "program without a module",
+        "foreign metadata names",
+        "a program of a module that is not there",
+        _raw("{info}/entry_points.txt", b"[console_scripts]\nforged = forged.nothing:main\n"),
+    ),
+    (
+        "program elsewhere",
+        "foreign metadata names",
+        "a program outside of the folder for programs",
+        _raw("{info}/entry_points.txt", b"[console_scripts]\n../forged-tool = forged:main\n"),
+    ),
+    (
+        "pip by a colon",
+        "foreign metadata names",
+        "an INI file may have colons",
+        _raw("{info}/entry_points.txt", b"[console_scripts]\npip : forged:main\n"),
+    ),
+    (
+        "pip in a programs.d",
+        "foreign",
+        "a folder below that for programs",
+        _file("forged-1.0.data/scripts/x/pip", b"#!python\n"),
+    ),
+    (
+        "pip.conf",
+        "foreign",
+        "pip reads it in every environment: another index",
+        _file("forged-1.0.data/data/pip.conf", b"[global]\nindex-url = https://example.org/simple\n"),
+    ),
+    (
+        "json in the library",
+        "foreign",
+        "the standard library's own folder",
+        _file("forged-1.0.data/data/lib/python3.11/json/__init__.py", b""),
+    ),
+    (
+        "site in the library",
+        "foreign",
+        "the standard library's own folder",
+        _file("forged-1.0.data/data/lib/python3.11/site.py", b""),
+    ),
     ("Python.h", "foreign", "Python's own headers", _file("forged-1.0.data/data/include/python3.11/Python.h", b"")),
-    ("library of CUDA", "foreign libraries", "the file of nvidia-cuda-runtime",
-     _file("nvidia/cu13/lib/libcudart.so.13", Library(soname="libcudart.so.13", needed=["libc.so.6"]).build())),
+    (
+        "library of CUDA",
+        "foreign libraries",
+        "the file of nvidia-cuda-runtime",
+        _file("nvidia/cu13/lib/libcudart.so.13", Library(soname="libcudart.so.13", needed=["libc.so.6"]).build()),
+    ),
     ("libpython", "foreign", "Python itself", _file("forged-1.0.data/data/lib/libpython3.11.so.1.0", b"")),
-):  # fmt: skip
+):
     _lie(_judges, _name, _says, _made, arches=("x86_64",))
 for _name, _judges, _says, _made in (
     ("Torch", "foreign", "on Windows and macOS this is torch", _file("Torch/__init__.py", b"")),
@@ -639,17 +871,21 @@ for _name, _judges, _says, _made in (
     ("question mark", "archive names", "Windows has no file of that name", _file("forged/a?.txt", b"")),
 ):
     _lie(_judges, f"{_name} for any platform", _says, _made, base="pure")
-_lie("archive", "volume label", "some unzippers take it for the label of a disk, and pass over it",
-     lambda w: setattr(w, "pack", lambda a: a.member("forged/__init__.py").__dict__.update(
-         system=0, central={"external": 8, "made": 20})))  # fmt: skip
-_lie("archive", "folder by DOS", "some unzippers take it for a folder",
-     lambda w: setattr(w, "pack", lambda a: a.member("forged/__init__.py").__dict__.update(
-         system=0, central={"external": 0x10, "made": 20})))  # fmt: skip
+_lie(
+    "archive",
+    "volume label",
+    "some unzippers take it for the label of a disk, and pass over it",
+    lambda w: setattr(
+        w,
+        "pack",
+        lambda a: a.member("forged/__init__.py").__dict__.update(system=0, central={"external": 8, "made": 20}),
+    ),
+)
 
 
 # --- Operators of Hub kernels -------------------------------------------------------------------------------
 
-_OPS = "import torch\nfrom . import _ops_x as _x\nops = torch.ops._x_1\n{}\ndef add_op_namespace_prefix(name):\n    return f'_x_1::{{name}}'\n"
+_OPS = "import torch\nops = torch.ops._x_1\n{}\ndef add_op_namespace_prefix(name):\n    return f'_x_1::{{name}}'\n"
 _BAD = (
     "@torch.library.custom_op('shared::op', mutates_args=())\ndef op(x: torch.Tensor) -> torch.Tensor:\n    return x\n"
 )
@@ -672,7 +908,9 @@ for _name, _made in {
         _kernel("from ._t import custom_op\n@custom_op('shared::op', mutates_args=())\ndef op(x): ...\n"),
         _python("import torch\ncustom_op = torch.library.custom_op\n", "forged/_t.py"),
     ),
-    "own by a comment": _kernel("import torch\n" + _BAD, ops="# torch.ops.shared"),
+    "own by a comment": _kernel(
+        "import torch\ntorch.library.define('shared::op', '(Tensor x) -> Tensor')\n", ops="# torch.ops.shared"
+    ),
     "by keyword": _kernel("import torch\n" + _BAD.replace("'shared", "name='shared")),
     "by another name": _kernel(
         "from torch.library import custom_op as c\n@c('shared::op', mutates_args=())\ndef op(x): ...\n"
@@ -681,7 +919,8 @@ for _name, _made in {
     "Library by a name": _kernel("import torch\nL = torch.library.Library\nL('shared', 'DEF')\n"),
     "a constant": _kernel("import torch\nN = 'shared::op'\ntorch.library.define(N, '(Tensor x) -> Tensor')\n"),
     "beside a class": _kernel(
-        "import torch\nclass C:\n    N = 'shared::op'\n    @torch.library.custom_op(N, mutates_args=())\n    def op(x): ...\n"
+        "import torch\nclass C:\n    N = 'shared::op'\n"
+        "    @torch.library.custom_op(N, mutates_args=())\n    def op(x): ...\n"
     ),
     "prefix that is another's": _kernel(
         "import torch\ndef add_op_namespace_prefix(x): return 'shared::' + x\n"
@@ -699,11 +938,6 @@ for _name, _made in {
 
 # --- Right, though it looks otherwise -----------------------------------------------------------------------
 
-_legal("RPATH for those below", "DT_RPATH is for what the library needs, too", lambda w: _inherited(w), base="bundled")
-_legal("Requires-Python between patch releases", "some 3.11 are admitted",
-       lambda w: w.set("Requires-Python", "==3.11.9"))  # fmt: skip
-_legal("own version named as glibc's", "the wheel's own library has it", lambda w: _own_glibc(w), base="bundled")
-
 
 def _inherited(wheel: Wheel) -> None:
     wheel.library.rpath, wheel.library.runpath = wheel.library.runpath, None
@@ -717,4 +951,8 @@ def _own_glibc(wheel: Wheel) -> None:
     _own_versions(wheel, Symbol(name="help_me", version=(soname, "GLIBC_2.99")), wanted="GLIBC_2.99")
 
 
-__all__ = ["partial"]
+_legal("RPATH for those below", "DT_RPATH is for what the library needs, too", _inherited, base="bundled")
+_legal(
+    "Requires-Python between patch releases", "some 3.11 are admitted", lambda w: w.set("Requires-Python", "==3.11.9")
+)
+_legal("own version named as glibc's", "the wheel's own library has it", _own_glibc, base="bundled")
