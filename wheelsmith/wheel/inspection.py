@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import string
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -38,6 +39,9 @@ from wheelsmith.wheel.requirements import (
 from wheelsmith.wheel.survey import Survey, survey
 from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
+# Signs that are no letters, of all Python files that are parsed and of one: real ones have one in eight bytes.
+_MOST_CODE, _MOST_CODE_OF_ONE = 400_000, 120_000
+_LETTERS = (string.ascii_letters + string.digits + "_ \t\r").encode()
 _LONGEST_RECORD = 64 * 2**20
 
 
@@ -54,6 +58,8 @@ class Inspection:
         self.path = path
         self.expected = expected
         self.declared = declared
+        # Python files with more code than is parsed.
+        self.unread_code: set[str] = set()
         self.archive = open_archive(path)
         self._unpacked: tempfile.TemporaryDirectory[str] | None = None
         try:
@@ -151,12 +157,20 @@ class Inspection:
         return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, projects)
 
     def python_sources(self, *words: bytes) -> Iterator[tuple[str, bytes]]:
-        """Read every Python file that has one of these words, by its path in the wheel."""
+        """Read every Python file that has one of these words and can be parsed at leisure, by its path in the wheel."""
+        left = _MOST_CODE
         for name in self.files:
             if name.endswith(".py") and self.archive.members[name].size <= LONGEST_TEXT:
                 data = self.text(name)
-                if any(word in data for word in words):
+                # What a parser makes of a file grows with what is no letter in it.
+                code = len(data.translate(None, _LETTERS)) if any(word in data for word in words) else 0
+                if 0 < code <= min(left, _MOST_CODE_OF_ONE):
+                    left -= code
                     yield name, data
+                elif code:
+                    self.unread_code.add(name)
+            elif name.endswith(".py"):
+                self.unread_code.add(name)
 
     @cached_property
     def loads(self) -> frozenset[Load]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 CALLS = ("CDLL", "PyDLL", "LoadLibrary", "load_library", "dlopen")
 _FLAGS = "setdlopenflags"
 _GLOBAL = "RTLD_GLOBAL"
-_LONGEST = 2**20  # bytes of a file; the parser takes a hundred times as much memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +25,10 @@ class Load:
 
 
 def read_loads(source: bytes) -> frozenset[Load]:
-    """Return what a Python file loads; nothing where it cannot be parsed, or is too long to be.
+    """Return what a Python file loads; nothing where it cannot be parsed.
 
     :param source: of the file.
     """
-    if len(source) > _LONGEST:
-        return frozenset()
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

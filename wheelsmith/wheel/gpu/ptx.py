@@ -12,8 +12,9 @@ from wheelsmith.wheel.gpu.code import capability
 HEAD = re.compile(rb"\.version\s*(\d{1,2}\.\d{1,2})\s*\.target\s*sm_(\d{2,4})([af]?)\b(?:\s*,\s*\w+)*")
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
-# Both may hold what looks like code. A text that opens one of them and does not close it is caught by what follows.
-_COMMENT_OR_STRING = re.compile(rb'//[^\n]*|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|"[^"\n]*"')
+# Both may hold what looks like code.
+# One that is not closed goes on to the end, so that no other beginning is tried behind it.
+_COMMENT_OR_STRING = re.compile(rb'//[^\n]*|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:(?P<closed>\*/)|\Z)|"[^"\n]*"')
 _HEADING = re.compile(rb"\.(?:version|target)\b")
 _OTHER_POINTERS = re.compile(rb"\.address_size\s*(?!64\b)\d")
 _INNERMOST = re.compile(rb"\{[^{}]*+\}")
@@ -50,6 +51,8 @@ def read_ptx(data: bytes) -> Ptx:
         raise WheelError("it goes on after its end")
     if len(text.translate(None, _CONTROL)) != len(text):
         raise WheelError("it is PTX by its label, and no text")
+    if any(found[0].startswith(b"/*") and not found["closed"] for found in _COMMENT_OR_STRING.finditer(text)):
+        raise WheelError("its PTX has a comment without an end")
     text = _COMMENT_OR_STRING.sub(b" ", text)
     head = HEAD.match(text, len(text) - len(text.lstrip()))
     if head is None:

@@ -26,15 +26,15 @@ _CALLS = _DECORATORS | {"define", "impl", "impl_abstract", "register_autograd", 
 _QUALIFIED = re.compile(r"(?P<namespace>\w+)::[\w.]+")
 _OWN = re.compile(rb"torch\.ops\.(\w+)|[\"'](_\w+)::")
 _DEFINES = {"DEF", "FRAGMENT"}
+_NAMES = {"name", "qualname", "ns"}  # what torch.library calls its first parameter
 # What the macros of torch/library.h leave in the table of symbols that a debugger reads, with its length before it.
 _MACROS = re.compile(rb"(\d+)((?:STABLE_)?TORCH_LIBRARY_(?:FRAGMENT_)?(?:static_)?init_)(\w+)")
 _PIECE = 2**24  # bytes
 _OVERLAP = 2**12
-_LONGEST = 2**20  # bytes of a Python file; the parser takes a hundred times as much memory
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    sources = dict(wheel.python_sources(_PREFIX.encode(), b"torch"))
+    sources = dict(wheel.python_sources(_PREFIX.encode(), b"torch", b"::", b"Library"))
     kernels = {
         posixpath.dirname(name): text
         for name, text in sources.items()
@@ -46,8 +46,9 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     wrong = []
     for name, text in sorted(sources.items()):
         home = _home(name, kernels)
-        if home is not None and posixpath.basename(name) != "_ops.py":
+        if home is not None:
             wrong += [f"{name}:{line} registers {what}" for line, what in shared_registrations(text, own[home])]
+    wrong += [f"{name} has more code than is parsed, and may register whatever" for name in sorted(wheel.unread_code)]
     for name in wheel.extensions:
         home = _home(name, kernels)
         if home is not None:
@@ -81,8 +82,6 @@ def shared_registrations(source: bytes, own: frozenset[str] = frozenset()) -> li
     :param source: of a Python file.
     :param own: namespaces that are this kernel's alone.
     """
-    if len(source) > _LONGEST:
-        return []
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -104,11 +103,12 @@ def _decorated(tree: ast.Module) -> Iterator[tuple[int, str | None]]:
 def _named(tree: ast.Module, own: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Find operators and libraries that are registered by a name that stands there, wherever."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
+        if not isinstance(node, ast.Call):
             continue
-        first, called = node.args[0].value, _called(node)
-        if not isinstance(first, str):
+        named = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg in _NAMES), None)
+        if not isinstance(named, ast.Constant) or not isinstance(named.value, str):
             continue
+        first, called = named.value, _called(node)
         if called in _CALLS:
             qualified = _QUALIFIED.match(first)
             if qualified and qualified["namespace"] not in own:
