@@ -23,6 +23,8 @@ _MOST_OF_TORCH, _LONGEST_FOLLOWED, _MOST_CLAUSES, _MOST_WAYS = 20, 1000, 50, 20
 LONG_NUMBER = re.compile(r"\d{100}")
 _OF_THE_MACHINE = re.compile(r"\bplatform_(?:release|version)\b")
 _PLATFORM = re.compile(r"cpu|xpu|cu\d{2,4}|rocm\d*")  # as torch's own builds begin their local versions
+# Characters of markers, times the environments that they are asked in: about a second.
+_MOST_MARKERS = 5_000_000
 _PATCHES = range(10)  # of a torch release: none has had more than three
 
 
@@ -97,7 +99,7 @@ def torch_requirement(
     needs = _for_torch(lines)
     if not needs:
         return None
-    if why := _not_followed(needs):
+    if why := _not_followed(needs, environments):
         return _unknown("torch", why)
     try:
         texts, absent = _ways(needs, environments)
@@ -135,11 +137,13 @@ def _for_torch(lines: Iterable[Requirement]) -> list[Requirement]:
     return [line for line in lines if canonicalize_name(line.name) == "torch"]
 
 
-def _not_followed(needs: Sequence[Requirement]) -> str | None:
+def _not_followed(needs: Sequence[Requirement], environments: Sequence[Environment]) -> str | None:
     if len(needs) > _MOST_OF_TORCH:
         return f"there are {len(needs)} lines that require torch: more than {_MOST_OF_TORCH}"
     if any(len(str(need)) > _LONGEST_FOLLOWED for need in needs):
         return f"a line that requires torch is longer than {_LONGEST_FOLLOWED} characters"
+    if len(environments) * sum(map(len, torch_markers(needs))) > _MOST_MARKERS:
+        return f"there are {len(environments)} environments to ask whether torch is required"
     if any(_OF_THE_MACHINE.search(marker) for marker in torch_markers(needs)):
         return "torch is required by the release of the machine's kernel: which one that is, no tag says"
     if len(named_pythons(torch_markers(needs))) > MOST_NAMED // 2:
