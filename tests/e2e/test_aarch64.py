@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import wants
 from arm64 import Arm64, lacking, lacking_for_emulation
-from conftest import example
+from factory import example
 
 from wheelsmith.wheel import check_wheel
 

@@ -9,7 +9,7 @@ from functools import partial
 import containers
 import processes
 import pytest
-from conftest import Factory, example
+from factory import Factory, example
 from kernels import matrix, tiny_kernel
 
 from wheelsmith.engine.owner import this_process

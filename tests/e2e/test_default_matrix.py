@@ -9,7 +9,7 @@ from pathlib import Path
 
 import containers
 import pytest
-from conftest import ROOT, Factory, example
+from factory import ROOT, Factory, example
 
 from wheelsmith.engine import Readiness, engines
 from wheelsmith.index import Folder, make_server, verify

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Factory
+from factory import Factory
 from kernels import matrix, stable_kernel
 
 from wheelsmith.events import ignore

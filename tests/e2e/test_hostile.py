@@ -13,7 +13,7 @@ import containers
 import processes
 import pytest
 from attacks import BACKEND, BACKENDS, PRELUDE, SCRIPTS
-from conftest import Factory
+from factory import Factory
 from kernels import matrix, tiny_kernel, write
 from wheels import make_wheel
 

@@ -24,7 +24,7 @@ import hostile
 import processes
 import pytest
 from command_line import run_command
-from conftest import ROOT, Factory
+from factory import ROOT, Factory
 from filelock import FileLock
 from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
 from one_build import build_one

@@ -9,7 +9,7 @@ from functools import partial
 
 import processes
 import pytest
-from conftest import Factory
+from factory import Factory
 from kernels import matrix, pure_kernel, tiny_kernel
 
 from wheelsmith.index import Folder, verify

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Factory
+from factory import Factory
 from kernels import STABLE_TOML, matrix, pure_kernel, stable_kernel
 from loopback_hub import Hub, serve
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, Factory
+from factory import ROOT, Factory
 
 from wheelsmith.wheel import check_wheel
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import containers
 import pytest
-from conftest import Factory
+from factory import Factory
 from kernels import BUILD_TOML, DEVICE, cuda_kernel, matrix, tiny_kernel
 from one_build import build_one
 

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import Factory
+from factory import Factory
 from kernels import cuda_kernel, matrix
 from wheels import make_wheel
 

@@ -1,0 +1,62 @@
+"""A folder with a matrix, to run wheelsmith in as people do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.prepare import default_cache
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass
+class Factory:
+    """A folder with a matrix, and a cache of its own that shares only the user's toolchains."""
+
+    folder: Path
+    cache: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> Factory:
+        cache = folder / "cache"
+        cache.mkdir(parents=True)
+        shared = default_cache() / "prefix"
+        shared.mkdir(parents=True, exist_ok=True)
+        (cache / "prefix").symlink_to(shared)
+        locks = default_cache() / "locks"
+        locks.mkdir(exist_ok=True)
+        (cache / "locks").symlink_to(locks)
+        return cls(folder=folder, cache=cache)
+
+    def command(self, *argv: str) -> list[str]:
+        return [sys.executable, "-m", "wheelsmith", *argv]
+
+    def environment(self, **env: str) -> dict[str, str]:
+        return {**os.environ, "WHEELSMITH_CACHE": str(self.cache), **env}
+
+    def run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        answer = subprocess.run(
+            self.command(*argv), cwd=self.folder, env=self.environment(**env), capture_output=True, text=True
+        )
+        assert "Traceback" not in answer.stderr, answer.stderr
+        return answer
+
+    def results(self, out: str = "dist") -> dict[str, dict]:
+        return json.loads((self.folder / out / "results.json").read_text())["cells"]
+
+    def hashes(self, out: str = "dist") -> dict[str, str]:
+        return {name: cell["wheel"]["sha256"] for name, cell in self.results(out).items() if "wheel" in cell}
+
+
+def example(folder: Path) -> Factory:
+    """Lay out this repository's own matrix and example elsewhere."""
+    factory = Factory.at(folder)
+    shutil.copy(ROOT / "matrix.yaml", folder)
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    return factory
