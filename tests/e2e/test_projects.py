@@ -39,8 +39,8 @@ def test_its_wheel_says_for_which_torch_it_is(project):
     report = check_wheel(wheel)
     assert report.ok, report
     said = {finding.rule: finding.message for finding in report.findings}
-    assert said["torch-requirement"] == "Requires-Dist: torch==2.13.*"
-    assert "all exported by torch 2.13" in said["symbols"]
+    assert said["torch-requirement"] == "Requires-Dist: torch==2.13.*: 2.13"
+    assert "of them torch 2.13's" in said["symbols"]
 
 
 def test_a_python_that_is_not_here_is_a_reason(project):

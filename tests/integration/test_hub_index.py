@@ -391,7 +391,8 @@ def test_many_writers_of_whom_some_are_killed_lose_nothing(number_of_writers, tu
     writers = [start(number) for number in range(number_of_writers)]
     chance = random.Random(3)
     first = []
-    for victim in chance.sample(writers, max(1, number_of_writers // 4)):
+    victims = chance.sample(writers, max(1, number_of_writers // 4))
+    for victim in victims:
         first.append(victim.stdout.readline())
         time.sleep(chance.uniform(0, 0.3))
         victim.send_signal(signal.SIGKILL)
@@ -399,7 +400,9 @@ def test_many_writers_of_whom_some_are_killed_lose_nothing(number_of_writers, tu
     codes = [writer.returncode for writer in writers]
     assert set(codes) == {0, -signal.SIGKILL}, [path.read_text()[-2000:] for path in tmp_path.glob("*.err")]
     reported = {line for output in (*first, *outputs) for line in output.splitlines()}
-    assert len(reported) >= turns * codes.count(0) + len(first)
+    # Of a victim no more than the first line is sure to be read: it may have come to its end, and what Python had read
+    # ahead is not given again.
+    assert len(reported) >= turns * (number_of_writers - len(victims)) + len(first)
     print(hub.weather.happened, len(hub.requests), "requests", len(reported), "wheels")
     hub.weather = Weather()
     storage = open_repo(KERNEL)
