@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import string
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +27,7 @@ from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.loading import CALLS, Load, read_loads
 from wheelsmith.wheel.local_version import LocalVersion, read_local_version
 from wheelsmith.wheel.providers import Providers
+from wheelsmith.wheel.python_code import PythonCode, read_python_code
 from wheelsmith.wheel.requirements import (
     Requirements,
     TorchRequirement,
@@ -39,9 +39,6 @@ from wheelsmith.wheel.requirements import (
 from wheelsmith.wheel.survey import Survey, survey
 from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
-# Signs that are no letters, of all Python files that are parsed and of one: real ones have one in eight bytes.
-_MOST_CODE, _MOST_CODE_OF_ONE = 400_000, 120_000
-_LETTERS = (string.ascii_letters + string.digits + "_ \t\r").encode()
 _LONGEST_RECORD = 64 * 2**20
 
 
@@ -58,8 +55,6 @@ class Inspection:
         self.path = path
         self.expected = expected
         self.declared = declared
-        # Python files with more code than is parsed.
-        self.unread_code: set[str] = set()
         self.archive = open_archive(path)
         self._unpacked: tempfile.TemporaryDirectory[str] | None = None
         try:
@@ -156,27 +151,15 @@ class Inspection:
         projects = frozenset(canonicalize_name(line.name) for line in lines)
         return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, projects)
 
-    def python_sources(self, *words: bytes) -> Iterator[tuple[str, bytes]]:
-        """Read every Python file that has one of these words and can be parsed at leisure, by its path in the wheel."""
-        left = _MOST_CODE
-        for name in self.files:
-            if name.endswith(".py") and self.archive.members[name].size <= LONGEST_TEXT:
-                data = self.text(name)
-                # What a parser makes of a file grows with what is no letter in it.
-                code = len(data.translate(None, _LETTERS)) if any(word in data for word in words) else 0
-                if 0 < code <= min(left, _MOST_CODE_OF_ONE):
-                    left -= code
-                    yield name, data
-                elif code:
-                    self.unread_code.add(name)
-            elif name.endswith(".py"):
-                self.unread_code.add(name)
+    def python_code(self, *words: bytes) -> PythonCode:
+        """Read every Python file that has one of these words."""
+        return read_python_code(self.archive, words)
 
     @cached_property
     def loads(self) -> frozenset[Load]:
         """What Python code of the wheel loads by itself."""
         words = (*(name.encode() for name in CALLS), b"setdlopenflags")
-        return frozenset[Load]().union(*(read_loads(text) for _, text in self.python_sources(*words)))
+        return frozenset[Load]().union(*map(read_loads, self.python_code(*words).sources.values()))
 
     @cached_property
     def _elf_files(self) -> dict[str, Extension | str]:

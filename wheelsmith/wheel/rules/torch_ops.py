@@ -34,7 +34,10 @@ _OVERLAP = 2**12
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    sources = dict(wheel.python_sources(_PREFIX.encode(), b"torch", b"::", b"Library"))
+    if not any(posixpath.basename(name) == "_ops.py" for name in wheel.files):
+        return  # no Hub kernel: nothing needs to be read
+    code = wheel.python_code(_PREFIX.encode(), b"torch", b"::", b"Library")
+    sources = code.sources
     kernels = {
         posixpath.dirname(name): text
         for name, text in sources.items()
@@ -48,7 +51,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         home = _home(name, kernels)
         if home is not None:
             wrong += [f"{name}:{line} registers {what}" for line, what in shared_registrations(text, own[home])]
-    wrong += [f"{name} has more code than is parsed, and may register whatever" for name in sorted(wheel.unread_code)]
+    wrong += [f"{name} has more code than is parsed, and may register whatever" for name in code.unread]
     for name in wheel.extensions:
         home = _home(name, kernels)
         if home is not None:
