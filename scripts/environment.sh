@@ -3,7 +3,8 @@
 # Install wheelsmith with these extras of pyproject.toml: environment EXTRA,... Nothing is done where that was done before.
 environment() {
   wanted="$(cksum <pyproject.toml) $1"
-  case "$(cat .venv/.wheelsmith 2>/dev/null)" in "$wanted" | "$wanted,"*) return ;; esac
+  # More extras than these will do: scripts/build after scripts/test installs nothing.
+  case "$(cat .venv/.wheelsmith 2>/dev/null)" in "$wanted"*) return ;; esac
   [ -x .venv/bin/python ] || python3 -m venv .venv
   project=".${1:+[$1]}"
   # uv fetches many packages at once, which is most of a first run's time. What it cannot do, pip does.
