@@ -2,8 +2,8 @@
 
 A thread looks at the machine five times a second and gives each look to one of four: *compilers* where one was running,
 *downloads* where bytes came in from outside of this machine, *waiting* where no core did anything, *working* for all
-else. It writes JSON to the file that SUITE_CLOCK names. Run it on an otherwise idle machine, with one worker: it cannot
-tell whose compiler it saw.
+else. It writes JSON to the file that SUITE_CLOCK names. Run it with one worker, on a machine that is otherwise idle or
+does other work only at a lower priority (``nice``): that is not counted, but for what it downloads.
 """
 
 from __future__ import annotations
@@ -108,15 +108,16 @@ def _received() -> int:
 
 def _busy() -> float:
     fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
-    user, nice, system = (int(field) for field in fields[:3])
-    return (user + nice + system) / _TICK
+    user, _niced, system = (int(field) for field in fields[:3])
+    return (user + system) / _TICK
 
 
 def _compiling() -> bool:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
-                if (process / "comm").read_text().strip() in COMPILERS:
+                name = (process / "comm").read_text().strip()
+                if name in COMPILERS and os.getpriority(os.PRIO_PROCESS, int(process.name)) <= 0:
                     return True
             except OSError:  # it ended while we looked
                 continue
