@@ -41,8 +41,11 @@ def docker():
 
 
 @pytest.fixture(scope="session")
-def podman_image(podman):
-    containers.make_image("podman", "debian")
+def podman_image(podman, request):
+    if request.config.getoption("all"):
+        containers.make_image("podman", "debian")
+    else:
+        containers.make_or_load_image("debian", request.config.cache.mkdir("images"))
     return podman
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -14,6 +15,10 @@ from pathlib import Path
 
 import pytest
 import wants
+
+from wheelsmith.engine.containers import image_reference
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def params(*names: str, quick: tuple[str, ...] = ("bwrap", "local")) -> list[object]:
@@ -31,18 +36,25 @@ def wanted(name: str) -> None:
 
 @contextmanager
 def podman() -> Iterator[None]:
-    """Give podman empty storage."""
+    """Give podman empty storage, and a state that no other podman of this machine shares."""
     folder = Path(tempfile.mkdtemp(prefix="podman-"))
-    conf = folder / "storage.conf"
-    conf.write_text(f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n')
-    os.environ["CONTAINERS_STORAGE_CONF"] = str(conf)
+    roots = f'graphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
+    settings = {
+        "CONTAINERS_STORAGE_CONF": f'[storage]\ndriver = "overlay"\n{roots}',
+        "CONTAINERS_CONF": f'[engine]\ntmp_dir = "{folder}/tmp"\n',
+    }
+    for number, (name, text) in enumerate(settings.items()):
+        (folder / f"{number}.conf").write_text(text)
+        os.environ[name] = str(folder / f"{number}.conf")
     try:
         yield
     finally:
-        subprocess.run(["podman", "system", "reset", "--force"], capture_output=True)
+        # Not "system reset", which removes what is every podman's of this machine.
+        subprocess.run(["podman", "rm", "--all", "--force", "--time", "0"], capture_output=True)
         # podman binds this folder onto itself and leaves it so.
         subprocess.run(["umount", folder / "graph" / "overlay"], capture_output=True)
-        del os.environ["CONTAINERS_STORAGE_CONF"]
+        for name in settings:
+            del os.environ[name]
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -86,6 +98,26 @@ def make_image(engine: str, name: str) -> None:
         answer = subprocess.run(copy.format(name), shell=True, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+def make_or_load_image(name: str, kept: Path) -> None:
+    """Give podman one of our images: that of an earlier run where the recipes are as they were then.
+
+    :param kept: a folder for this.
+    """
+    made_of = [*sorted((ROOT / "docker").rglob("*")), ROOT / "wheelsmith" / "images.py"]
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in made_of if path.is_file())).hexdigest()
+    archive = kept / f"{name}-{digest[:16]}.tar"
+    if archive.is_file():
+        subprocess.run(["podman", "load", "--quiet", "--input", archive], check=True, capture_output=True)
+        return
+    make_image("podman", name)
+    for old in kept.glob(f"{name}-*"):
+        old.unlink()
+    whole = archive.with_suffix(".part")
+    save = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", whole, image_reference(name)]
+    subprocess.run(save, check=True, capture_output=True)
+    whole.rename(archive)
 
 
 def containers_left(engine: str) -> list[str]:
