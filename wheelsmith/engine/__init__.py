@@ -3,6 +3,7 @@
 from wheelsmith.engine.choose import Choice, choose, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
+from wheelsmith.engine.granted import granted_cores, granted_memory
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import last_words, visible
@@ -32,6 +33,8 @@ __all__ = [
     "Readiness",
     "choose",
     "engines",
+    "granted_cores",
+    "granted_memory",
     "last_words",
     "this_machine",
     "visible",

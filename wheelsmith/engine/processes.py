@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.engine.cgroup import Group
-from wheelsmith.engine.protocol import Ending, Exit, Limits
+from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
 
 _TICK = 0.1  # seconds between looks at the clock and at the cancel flag
 _DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:
@@ -38,7 +37,7 @@ class Watched:
     cwd: str
     limits: Limits
     folders: tuple[Path, ...]
-    group: Group
+    group: TreeLimits
     stdin: int = subprocess.DEVNULL
     _printed: int = field(default=0, init=False)
 
@@ -92,7 +91,7 @@ class Watched:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
                 now = time.monotonic()
-                if stop := self._stop(now - start, cancel):
+                if stop := self._stop(process.pid, now - start, cancel):
                     return stop
                 if now > next_disk:
                     if _size(self.folders) > self.limits.disk:
@@ -115,9 +114,11 @@ class Watched:
                     # Something else still holds the pipe; the command itself is done.
                     return self._last_words(lines)
 
-    def _stop(self, seconds: float, cancel: Event) -> Ending | None:
+    def _stop(self, pid: int, seconds: float, cancel: Event) -> Ending | None:
         if cancel.is_set():
             return Ending.CANCELLED
+        if not self.group.watch(pid):
+            return Ending.OUT_OF_MEMORY if self.group.out_of_memory() else Ending.TOO_MANY_PROCESSES
         return Ending.TIMEOUT if seconds > self.limits.seconds else None
 
     def _last_words(self, lines: _Lines) -> Ending:
