@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -131,7 +130,7 @@ class Toolchains:
             (folder / "lib" / "libcudart.so").symlink_to(library.name)
 
     def _use_runtime_of(self, toolkit: CudaToolkit, target: str, folder: Path) -> None:
-        shutil.rmtree(folder / "lib")
+        remove_tree(folder / "lib")
         self._fetch_all(toolkit.target_runtime[target], folder, _CUDA_ROOT)
 
     def _fetch_all(self, pin: PinnedFile, folder: Path, root: str) -> None:
