@@ -26,7 +26,9 @@ class Outputs:
     cache: Path
 
     def are(self, folder: Path) -> bool:
-        """Say whether all of a folder is output: the cache, or an index, of this run or of any."""
+        """Say whether all of a folder is output: the cache, an index, or what is a link to where a run writes."""
+        if folder.is_symlink():
+            return _same(folder, self.out) or _same(folder, self.cache)
         return _same(folder, self.cache) or any((folder / name).is_file() for name in _OF_AN_INDEX)
 
     def include(self, entry: os.DirEntry[str], folder: Path) -> bool:

@@ -150,31 +150,31 @@ def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
 
 def _hashed(file: FoundFile, most: int) -> SourceFile:
     digest, size = hashlib.sha256(), 0
-    for chunk in _chunks(file.path, file.real):
+    for chunk in _chunks(file.path, file.real, most):
         digest.update(chunk)
         size += len(chunk)
-        if size > most:
-            raise SourceError(f"the kernel's source is larger than {MOST_BYTES >> 20} MiB")
+    if size > most:
+        raise SourceError(f"the kernel's source is larger than {MOST_BYTES >> 20} MiB")
     return SourceFile(path=file.path, real=file.real, executable=file.executable, sha256=digest.hexdigest(), size=size)
 
 
 def _planned(file: SourceFile) -> Iterator[bytes]:
     """Yield a file's content; whoever has taken the last piece has what was hashed."""
-    digest, size = hashlib.sha256(), 0
-    for chunk in _chunks(file.path, file.real):
+    digest = hashlib.sha256()
+    for chunk in _chunks(file.path, file.real, file.size):
         digest.update(chunk)
-        size += len(chunk)
-        if size > file.size:
-            break
         yield chunk
     if digest.hexdigest() != file.sha256:
         raise SourceError(f"{file.path} was changed after the build was planned", remedy="run the same command again")
 
 
-def _chunks(path: str, real: Path) -> Iterator[bytes]:
+def _chunks(path: str, real: Path, most: int) -> Iterator[bytes]:
+    """Yield a file's content, or one byte more than it may have."""
+    left = most + 1
     try:
         with open_file(real) as content:
-            while chunk := content.read(_CHUNK):
+            while left and (chunk := content.read(min(left, _CHUNK))):
+                left -= len(chunk)
                 yield chunk
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
