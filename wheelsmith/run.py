@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 
+from wheelsmith.beneath import remove_tree
 from wheelsmith.engine import Limits, granted_cores, granted_memory
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
 from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
-from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request

@@ -30,9 +30,9 @@ from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
 from one_build import build_one
 from wheels import make_wheel
 
+from wheelsmith.beneath import remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
 from wheelsmith.events import CellFinished, CellLine, CellProgress
-from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.pipeline import Prefetched, Workshop
 from wheelsmith.prepare import Request, prepare

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from wheelsmith.beneath import apparent_size
 from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
 
 _TICK = 0.1  # seconds between looks at the clock and at the cancel flag
 _DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:
 _DISK_SHARE = 20  # no more than a twentieth of the time goes into looking
-_BLOCK = 4096  # bytes
 _LONGEST_LINE = 4096  # bytes; a longer one is cut, not kept in memory
 
 
@@ -179,21 +177,4 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _size(folders: tuple[Path, ...]) -> int:
-    """Give the bytes on disk; whatever has a name counts as a block, because it takes one of the inodes.
-
-    The tree is made by the build: deeper than any recursion, or than a path can name, which nothing honest is.
-    """
-    total = 0
-    left = [str(folder) for folder in folders]
-    while left:
-        try:
-            with os.scandir(left.pop()) as entries:
-                for entry in entries:
-                    total += max(entry.stat(follow_symlinks=False).st_blocks * 512, _BLOCK)
-                    if entry.is_dir(follow_symlinks=False):
-                        left.append(entry.path)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return sys.maxsize
-            continue  # it went away while we looked
-    return total
+    return sum(apparent_size(folder) for folder in folders)

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from wheelsmith.beneath import WorkFolder
 from wheelsmith.engine import Command, Ending, Exit
+from wheelsmith.errors import OutputError
 from wheelsmith.events import CellStarted, Notice
-from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
 from wheelsmith.pipeline.command import (
     build_command,
     compile_steps,
     lay_out,
     without_compiling,
-    write_plan,
 )
 from wheelsmith.pipeline.diary import Diary
-from wheelsmith.pipeline.failures import StageFailed, check_failed, command_failed, told
+from wheelsmith.pipeline.failures import check_failed, command_failed, told
 from wheelsmith.pipeline.pieces import Piece
 from wheelsmith.pipeline.workshop import Workshop, log_name
 from wheelsmith.smoke import smoke_test, why_untested
@@ -48,6 +48,10 @@ class CellBuild:
         self._diary = Diary(self.name, workshop.logs / log_name(plan), workshop.listen)
         # What the build can write to is apart from where its wheel is worked on: it may leave links behind.
         self._work = workshop.folder / self.name / "work"
+        self._pieces: tuple[Piece, ...] = ()
+        # What is built in one sandbox at the end; an engine that does not isolate gets the whole of it.
+        self._last = without_compiling(plan) if workshop.engine.isolates else plan
+        self._is_written_to = False
         self._stored: StoredWheel | None = None
         self._status = Status.BUILT
 
@@ -95,12 +99,11 @@ class CellBuild:
             self._status = Status.CACHED
             return self._test_task()
         self._diary.enter("fetch")
-        lay_out(plan, shop.source, self._work)
+        lay_out(self._last, shop.source, self._work)
         steps = compile_steps(plan)
         if not shop.engine.isolates or not steps:
             return (self._task("build", self._build_whole, cores=shop.cores, memory=_whole_memory(plan, shop)),)
-        write_plan(without_compiling(plan), self._work)
-        pieces = [
+        self._pieces = tuple(
             Piece(
                 step=step,
                 plan=plan,
@@ -111,9 +114,9 @@ class CellBuild:
                 tail=_PACK_SECONDS,
             )
             for step in steps
-        ]
-        tasks = tuple(task for piece in pieces for task in piece.tasks())
-        objects = tuple(piece.name for piece in pieces)
+        )
+        tasks = tuple(task for piece in self._pieces for task in piece.tasks())
+        objects = tuple(piece.name for piece in self._pieces)
         self._diary.enter("compile")
         return (*tasks, self._task("build", self._pack, needs=objects, cores=1, memory=_PACK_MEMORY))
 
@@ -138,22 +141,24 @@ class CellBuild:
 
     def _build_whole(self, memory: int) -> tuple[Task, ...]:
         """Build in one sandbox what has its own ways, or what nothing may be shared with."""
-        return self._finish(build_command(self.plan, self._workshop, self._work), memory)
+        return self._finish(build_command(self._last, self._workshop, self._work), memory)
 
     def _pack(self, memory: int) -> tuple[Task, ...]:
         """Link and pack the objects that are there."""
-        command = build_command(without_compiling(self.plan), self._workshop, self._work)
+        command = build_command(self._last, self._workshop, self._work)
         return self._finish(replace(command, limits=replace(command.limits, cpus=1.0)), memory)
 
     def _finish(self, command: Command, memory: int) -> tuple[Task, ...]:
         self._diary.enter("build")
+        self._make_fresh(memory)
         self._run(replace(command, limits=replace(command.limits, reserved=memory)), memory)
+        bench = self._workshop.folder / self.name / "repair"
+        left = _collect_wheel(self._work, bench / "left", most=command.limits.disk)
         self._diary.enter("repair")
         plan = self.plan
         # A project's contents are its own; a kernel's were planned, file by file.
         members = None if plan.project else frozenset(plan.recipe.contents)
-        bench = self._workshop.folder / self.name / "repair"
-        wheel = repair(_only_wheel(self._work / "dist"), plan.wheel, bench, members=members)
+        wheel = repair(left, plan.wheel, bench, members=members)
         self._diary.enter("check")
         report = check_wheel(wheel, plan.wheel)
         if not report.ok:
@@ -162,12 +167,18 @@ class CellBuild:
         self._stored = self._workshop.store.put(plan.build_digest, wheel, wheel_file(wheel))
         return self._test_task()
 
+    def _make_fresh(self, memory: int) -> None:
+        """Lay out anew what a build was killed in: half of an object that it left must not be taken for a whole one."""
+        if self._is_written_to:
+            lay_out(self._last, self._workshop.source, self._work)
+            for piece in self._pieces:
+                piece.put_object(memory)
+        self._is_written_to = True
+
     def _run(self, command: Command, memory: int) -> None:
         with self._diary.command("link and pack" if self.plan.project is None else "build") as page:
             exit_ = self._workshop.engine.run(command, page.read, self._cancel)
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self._workshop.most_memory(2 * memory)) > memory:
-            remove_tree(self._work / "dist")
-            (self._work / "dist").mkdir()
             raise Again(memory=more)
         if not exit_.ok:
             raise command_failed("build", "the build", exit_, command.limits, page.tail)
@@ -187,14 +198,12 @@ class CellBuild:
         if reason := why_untested(plan, shop.engine, toolchains):
             shop.listen(Notice(level="warning", text=f"{self.name} is not tested: {reason}"))
             return ()
-        work = shop.folder / f"test-{self.name}"
-        work.mkdir()
         with self._diary.command("test") as page:
             exit_: Exit = smoke_test(
                 plan,
                 stored.path,
                 shop.test,
-                work,
+                shop.folder / f"test-{self.name}",
                 engine=shop.engine,
                 toolchains=toolchains,
                 limits=shop.limits,
@@ -211,11 +220,20 @@ def _whole_memory(plan: BuildPlan, workshop: Workshop) -> int:
     return compilers * _COMPILER_MEMORY if plan.toolset else _PACK_MEMORY
 
 
-def _only_wheel(dist: Path) -> Path:
-    if dist.is_symlink() or not dist.is_dir():
-        raise StageFailed(Failure(stage="build", message="the build replaced its dist folder by something else"))
-    found = [p for p in dist.iterdir() if p.suffix == ".whl"]
-    if len(found) != 1 or found[0].is_symlink() or not found[0].is_file():
-        message = f"the build left {len(found)} wheels in its dist folder, not one regular file"
-        raise StageFailed(Failure(stage="build", message=message))
-    return found[0]
+def _collect_wheel(work: Path, folder: Path, *, most: int) -> Path:
+    """Copy the one wheel that a build left to a new folder, which no build can reach.
+
+    :param most: bytes that it may have.
+    :raises OutputError: it left something else.
+    """
+    with WorkFolder(work) as left:
+        count = 0
+        for name in left.names("dist"):
+            if name.endswith(".whl"):
+                count, wheel = count + 1, name
+        if count != 1:
+            raise OutputError(f"the build left {count} wheels in its dist folder, not one regular file")
+        folder.mkdir(parents=True)
+        with (folder / wheel).open("xb") as file:
+            file.writelines(left.chunks(f"dist/{wheel}", most))
+    return folder / wheel
