@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 from wheelsmith.beneath import remove_tree
-from wheelsmith.engine import Limits, granted_cores, granted_memory
+from wheelsmith.engine import Limits, engine_for_own_programs, granted_cores, granted_memory
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
 from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
@@ -105,6 +105,7 @@ def make_workshop(prepared: Prepared, request: Request, folder: Path, listen: Li
     return Workshop(
         source=prepared.source,
         engine=prepared.engine,
+        own_engine=engine_for_own_programs(prepared.engine),
         toolchains=Prefetched(Toolchains(request.cache, listen)),
         store=Store(request.cache / "store"),
         objects=Objects(request.cache / "objects"),

@@ -1,6 +1,6 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
-from wheelsmith.engine.choose import Choice, choose, engines
+from wheelsmith.engine.choose import Choice, choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.granted import granted_cores, granted_memory
@@ -32,6 +32,7 @@ __all__ = [
     "Probe",
     "Readiness",
     "choose",
+    "engine_for_own_programs",
     "engines",
     "granted_cores",
     "granted_memory",

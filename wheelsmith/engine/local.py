@@ -82,6 +82,8 @@ class Local:
 
 def _refuse_spaces(command: Command) -> None:
     """Refuse folders that nvcc, which pastes its commands together for a shell, would take apart."""
+    if len(command.mounts) == 1:
+        return  # it sees no compilers
     for mount in command.mounts:
         if " " in str(mount.source):
             raise EngineError(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from wheelsmith.beneath import WorkFolder
 from wheelsmith.engine import Command, Ending, Exit
-from wheelsmith.errors import OutputError
 from wheelsmith.events import CellStarted, Notice
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
 from wheelsmith.pipeline.command import (
@@ -18,14 +16,14 @@ from wheelsmith.pipeline.command import (
     lay_out,
     without_compiling,
 )
-from wheelsmith.pipeline.diary import Diary
-from wheelsmith.pipeline.failures import check_failed, command_failed, told
+from wheelsmith.pipeline.diary import Diary, Page
+from wheelsmith.pipeline.failures import command_failed, told
+from wheelsmith.pipeline.finishing import Finisher, only_wheel, says_checking
 from wheelsmith.pipeline.pieces import Piece
 from wheelsmith.pipeline.workshop import Workshop, log_name
 from wheelsmith.smoke import smoke_test, why_untested
 from wheelsmith.store import StoredWheel
 from wheelsmith.tasks import MIB, Again, Demand, Task
-from wheelsmith.wheel import check_wheel, repair, wheel_file
 
 _PACK_SECONDS = 3.0
 _PACK_MEMORY = 1024 * MIB
@@ -152,20 +150,31 @@ class CellBuild:
         self._diary.enter("build")
         self._make_fresh(memory)
         self._run(replace(command, limits=replace(command.limits, reserved=memory)), memory)
-        bench = self._workshop.folder / self.name / "repair"
-        left = _collect_wheel(self._work, bench / "left", most=command.limits.disk)
+        shop = self._workshop
+        finisher = Finisher(plan=self.plan, engine=shop.own_engine, folder=shop.folder / self.name / "finish")
+        with WorkFolder(self._work) as left:
+            name = only_wheel(left)
+            finisher.lay_out(name, left.chunks(f"dist/{name}", command.limits.disk))
         self._diary.enter("repair")
-        plan = self.plan
-        # A project's contents are its own; a kernel's were planned, file by file.
-        members = None if plan.project else frozenset(plan.recipe.contents)
-        wheel = repair(left, plan.wheel, bench, members=members)
-        self._diary.enter("check")
-        report = check_wheel(wheel, plan.wheel)
-        if not report.ok:
-            raise check_failed(report)
+        self._run_finisher(finisher, memory)
+        wheel = finisher.answer()
         self._diary.enter("store")
-        self._stored = self._workshop.store.put(plan.build_digest, wheel, wheel_file(wheel))
+        path = finisher.collect(wheel, shop.folder / self.name)
+        self._stored = shop.store.put(self.plan.build_digest, path, wheel)
         return self._test_task()
+
+    def _run_finisher(self, finisher: Finisher, memory: int) -> None:
+        command = finisher.command(self._workshop.limits, memory)
+        with self._diary.command("repair and check") as page:
+
+            def read(line: str) -> None:
+                if says_checking(line):
+                    self._diary.enter("check")
+                else:
+                    page.read(line)
+
+            exit_ = finisher.engine.run(command, read, self._cancel)
+        self._judge(exit_, command, memory, "the reading of what it left", page)
 
     def _make_fresh(self, memory: int) -> None:
         """Lay out anew what a build was killed in: half of an object that it left must not be taken for a whole one."""
@@ -178,10 +187,14 @@ class CellBuild:
     def _run(self, command: Command, memory: int) -> None:
         with self._diary.command("link and pack" if self.plan.project is None else "build") as page:
             exit_ = self._workshop.engine.run(command, page.read, self._cancel)
+        self._judge(exit_, command, memory, "the build", page)
+
+    def _judge(self, exit_: Exit, command: Command, memory: int, what: str, page: Page) -> None:
+        """Raise where a command did not come to its end; one that had too little memory is tried with more."""
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self._workshop.most_memory(2 * memory)) > memory:
             raise Again(memory=more)
         if not exit_.ok:
-            raise command_failed("build", "the build", exit_, command.limits, page.tail)
+            raise command_failed(self._diary.stage, what, exit_, command.limits, page.tail)
 
     def _test_task(self) -> tuple[Task, ...]:
         if not self._workshop.test:
@@ -218,22 +231,3 @@ class CellBuild:
 def _whole_memory(plan: BuildPlan, workshop: Workshop) -> int:
     compilers = max(1, min(workshop.cores, len(compile_steps(plan)) if plan.project is None else workshop.cores))
     return compilers * _COMPILER_MEMORY if plan.toolset else _PACK_MEMORY
-
-
-def _collect_wheel(work: Path, folder: Path, *, most: int) -> Path:
-    """Copy the one wheel that a build left to a new folder, which no build can reach.
-
-    :param most: bytes that it may have.
-    :raises OutputError: it left something else.
-    """
-    with WorkFolder(work) as left:
-        count = 0
-        for name in left.names("dist"):
-            if name.endswith(".whl"):
-                count, wheel = count + 1, name
-        if count != 1:
-            raise OutputError(f"the build left {count} wheels in its dist folder, not one regular file")
-        folder.mkdir(parents=True)
-        with (folder / wheel).open("xb") as file:
-            file.writelines(left.chunks(f"dist/{wheel}", most))
-    return folder / wheel
