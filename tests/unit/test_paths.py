@@ -40,8 +40,8 @@ INDEX = "an index, which no sandbox sees"
 NEAR = {
     "pipeline/cell.py": {
         "CellBuild.result": OUT,
-        "_collect_wheel": BESIDE,
     },
+    "pipeline/finishing.py": {"Finisher.collect": BESIDE, "_packages": PACKAGE},
     "pipeline/diary.py": {"Diary.command": "a file without a name", "Diary._write": OUT},
     "pipeline/shelf.py": {
         "Shelf.copy": BESIDE,
@@ -62,17 +62,20 @@ NEAR = {
         "Group.peak_memory": GROUPS,
         "Group.cpu_seconds": GROUPS,
         "Group.remove": GROUPS,
-        "make_group": GROUPS,
         "group_of_container": GROUPS,
         "remove_dead_groups": GROUPS,
         "_make_v1": GROUPS,
         "_make_v2": GROUPS,
+        "_beside": GROUPS,
+        "_is_limited": GROUPS,
         "_oom_kills": GROUPS,
-        "_pids": GROUPS,
+        "members": GROUPS,
     },
+    "engine/granted.py": {"_available": MACHINE, "_left": GROUPS, "_quotas": GROUPS, "_reclaimable": GROUPS},
+    "engine/hierarchy.py": {"_upwards": GROUPS, "group_path": MACHINE},
+    "engine/process_tree.py": {"processes_below": MACHINE, "_sum_of": MACHINE},
     "run.py": {
         "_make_folder": OUT,
-        "_free_memory": MACHINE,
         "scratch": "the folder that work folders are made in",
         "_remove_if_dead": "of the lock beside the work folders",
     },
@@ -91,6 +94,7 @@ NEAR = {
         "_bytes": CACHE,
     },
     "store/pruning.py": {"_Removal.take_away": CACHE, "_Removal.finish": CACHE},
+    "wheel/finish.py": dict.fromkeys(("main", "finish"), "in the folder that it is given, within the build's limits"),
     "wheel/repair.py": {"repair": "in the folder that the wheel was copied to", "pack": "in the same, names checked"},
     "wheel/auditwheel.py": {"repair": "in the same"},
 }
