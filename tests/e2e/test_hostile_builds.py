@@ -655,7 +655,7 @@ def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path,
 
         def tricky(finisher, limits, memory, trick=trick):
             plain = command(finisher, limits, memory)
-            script = f'"$@"; cd /work; {trick}; exit 0'
+            script = f'"$@"; cd /wheelsmith-finish; {trick}; exit 0'
             return dataclasses.replace(plain, argv=("/bin/sh", "-c", script, "sh", *plain.argv))
 
         monkeypatch.setattr(Finisher, "command", tricky)

@@ -60,13 +60,13 @@ class Finisher:
         """
         return Command(
             name=f"{command_name(self.plan)}-finish",
-            argv=(sys.executable, "-m", "wheelsmith.wheel.finish", layout.WORK),
+            argv=(sys.executable, "-m", "wheelsmith.wheel.finish", layout.FINISH),
             mounts=(
-                Mount(source=self.folder, target=layout.WORK, writable=True),
+                Mount(source=self.folder, target=layout.FINISH, writable=True),
                 *(_own_programs() if self.engine.isolates else ()),
             ),
             env={"PYTHONPATH": ":".join(_importable()), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-            workdir=layout.WORK,
+            workdir=layout.FINISH,
             limits=replace(limits, cpus=1.0, reserved=memory),
             path=(str(Path(sys.executable).parent),),
         )
