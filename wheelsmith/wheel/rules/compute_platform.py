@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
@@ -30,6 +30,8 @@ _OF_ANY_CUDA = frozenset(
 }
 # auditwheel puts a hash into the names of what it grafts.
 _SONAME = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
+_CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
+_LONGEST_WORD = 8
 _FIRST_CUDA = 12
 _WITH_MINOR = 11  # the last CUDA whose runtime has a minor in its name
 
@@ -105,14 +107,42 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         yield finding("compute-platform", [*wheel.local_version.wrong], "")
     for name, needed, code in examined_files(wheel):
         yield compare(name, needed, code, wheel.compute)
+    if wheel.compute == "cpu" and wheel.unseen:
+        unseen = [f"the version says cpu, and {name} {why}" for name, why in wheel.unseen.items()]
+        yield finding("compute-platform", unseen, "")
+    if wheel.compute not in {None, "cpu"} and wheel.extensions and not _speaks_of_cuda(wheel):
+        yield finding("compute-platform", [f"the version says {wheel.compute}, and nothing in it is CUDA's"], "")
+
+
+def _speaks_of_cuda(wheel: Inspection) -> bool:
+    """Say whether a wheel has anything to do with CUDA: code, a library, a requirement, or only a word of it."""
+    if any(code.present or code.runtime for code in wheel.gpu_code.values()):
+        return True
+    named = (name for extension in wheel.extensions.values() for name in extension.needed)
+    required = (line.name for line in wheel.requirements.lines)
+    if any(_CUDAS_WORDS.search(text.encode()) for text in (*named, *required)):
+        return True
+    files = (name for name in wheel.files if not name.startswith(f"{wheel.info}/"))
+    return any(_says(wheel.archive.chunks(name)) for name in files)
+
+
+def _says(pieces: Iterable[bytes]) -> bool:
+    end = b""
+    for piece in pieces:
+        if _CUDAS_WORDS.search(end + piece):
+            return True
+        end = piece[-_LONGEST_WORD:]
+    return False
 
 
 RULE = Rule(
     name="compute-platform",
-    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, and needs no "
-    "CUDA library; a CUDA that is named is one that there is; `+cu13x` needs `libcudart.so.13` where it holds GPU "
-    "code and no runtime of its own, and no library of another CUDA; the GPU code found in any file, by capability",
-    leaves_open="of which CUDA a runtime is that was linked in statically; code that is encrypted, or compressed by "
-    "other means than nvcc's, is not found; nor is what a program compiles when it runs",
+    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, packed or not, no CUDA runtime, "
+    "and needs no CUDA library; a CUDA that is named is one that there is, and a wheel with compiled code speaks of it "
+    "at all; `+cu13x` needs `libcudart.so.13` where it holds GPU code and no runtime of its own, and no library of "
+    "another CUDA; the GPU code found in any file, by capability",
+    leaves_open="of which CUDA a runtime is that was linked in statically; PTX in source code and documentation, by "
+    "their names; code that is encrypted, encoded as text, or packed by other means than nvcc's, zip, gzip, bzip2, xz "
+    "and Zstandard, is not found; nor is what a program compiles when it runs",
     examine=_examine,
 )
