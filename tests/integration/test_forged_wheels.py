@@ -9,6 +9,7 @@ from collections import Counter
 
 import family_archive
 import family_belief
+import family_beside
 import family_elf
 import family_gpu
 import family_names
@@ -23,6 +24,7 @@ from wheelsmith.wheel import check_wheel
 FAMILIES = (
     family_archive,
     family_belief,
+    family_beside,
     family_elf,
     family_gpu,
     family_names,

@@ -6,6 +6,7 @@ In a zip archive each member is found by its local header, wherever the archive 
 from __future__ import annotations
 
 import posixpath
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +16,12 @@ from wheelsmith.wheel.archive.compressions import Stream, UnseenError, member_st
 
 _LOCAL = struct.Struct("<4s5H3L2H")
 _LOCAL_MAGIC = b"PK\x03\x04"
-_LONGEST_NAME = 4096  # bytes
-_ENCRYPTED, _BEHIND = 1 << 0, 1 << 3
-_NEWEST = 63  # version of APPNOTE.TXT
+# With a version that there is, not encrypted, a method that can be read, and a name of up to 4 KiB.
+_LOCAL_HEADER = re.compile(
+    rb"PK\x03\x04[\x00-\x3f]\x00[\x00\x02\x04\x06\x08\x0a\x0c\x0e][\s\S][\x00\x08\x0c\x0e\x5d\x5f]\x00[\s\S]{16}"
+    rb"(?!\x00\x00)[\s\S][\x00-\x0f][\s\S]{2}"
+)
+_BEHIND = 1 << 3  # a flag: the sizes stand behind the data
 _HEAD = 6  # bytes, by which a compression is known
 _PIECE = 1 << 20  # bytes
 _DEEPEST = 4
@@ -66,7 +70,7 @@ class PackedAllowance:
 class _Header:
     """A member's local header, as far as it is of use.
 
-    :param start: of the member's data, counted from the header.
+    :param start: of the member's data.
     """
 
     name: str
@@ -142,35 +146,24 @@ class Unpacker:
 
     def _next_member(self, data: bytes) -> bytes:
         """Find the next member of a zip archive; give its data, or nothing where there is none yet."""
-        at = data.find(_LOCAL_MAGIC)
-        if at < 0:
-            self._held = data[-len(_LOCAL_MAGIC) + 1 :]
-            return b""
-        data = data[at:]
-        try:
-            header = _read_header(data)
-        except IndexError:
-            self._held = data
-            return b""
-        stream = member_stream(header.method, header.packed) if header else None
-        if header is None or stream is None:
-            return data[len(_LOCAL_MAGIC) :]
-        self._follow(stream, f"{self._name}/{header.name}")
-        return data[header.start :]
+        at = 0
+        while found := _LOCAL_HEADER.search(data, at):
+            header = _read_header(data, found.start())
+            if header.start > len(data):
+                self._held = data[found.start() :]
+                return b""
+            at = found.start() + len(_LOCAL_MAGIC)
+            if stream := member_stream(header.method, header.packed):
+                self._follow(stream, f"{self._name}/{header.name}")
+                return data[header.start :]
+        # What may be the beginning of a header is looked at once more, with the next piece.
+        self._held = data[max(at, len(data) - _LOCAL.size + 1) :]
+        return b""
 
 
-def _read_header(data: bytes) -> _Header | None:
-    """Read a local header; None of what cannot be one.
-
-    :raises IndexError: its end is yet to come.
-    """
-    if len(data) < _LOCAL.size:
-        raise IndexError
-    _, needed, flags, method, _, _, _, packed, _, length, extra = _LOCAL.unpack_from(data)
-    if needed > _NEWEST or flags & _ENCRYPTED or not 0 < length <= _LONGEST_NAME:
-        return None
-    start = _LOCAL.size + length + extra
-    if len(data) < start:
-        raise IndexError
-    name = data[_LOCAL.size : _LOCAL.size + length].decode("utf-8", "replace")
+def _read_header(data: bytes, at: int) -> _Header:
+    """Read the local header at a place; its end may be yet to come."""
+    _, _, flags, method, _, _, _, packed, _, length, extra = _LOCAL.unpack_from(data, at)
+    name = data[at + _LOCAL.size : at + _LOCAL.size + length].decode("utf-8", "replace")
+    start = at + _LOCAL.size + length + extra
     return _Header(name=name, method=method, packed=None if flags & _BEHIND else packed, start=start)

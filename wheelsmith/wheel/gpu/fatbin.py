@@ -27,8 +27,6 @@ _CONTAINER = struct.Struct("<IHHQ")  # …, bytes after the header
 _ENTRY = struct.Struct("<HHIQI4xHHI8xQQQ")
 _ENTRY_VERSION = 0x101
 _PTX, _ELF, _NVVM, _RELOCATABLE_PTX, _TILE_IR = 1, 2, 8, 0x40, 0x80
-# How LTO IR begins (NVIDIA's numba-cuda and nvmath-python look for it), and tile IR (NVIDIA/cuda-tile, Bytecode).
-_INTERMEDIATE = {_NVVM: bytes.fromhex("ed434e7f"), _TILE_IR: b"\x7fTileIR\0"}
 _ACCELERATED, _FAMILY = 0x100000, 0x200000
 _TEXTS = frozenset({_PTX, _RELOCATABLE_PTX})
 _TO_BE_LINKED = b"--compile-only"  # an option of ptxas, which stands in the header of PTX that nvcc -rdc=true made
@@ -139,8 +137,8 @@ def _read(entry: _Entry, offset: int) -> GpuCode:
             return _machine_code(entry)
         if entry.kind in _TEXTS:
             return _text(entry)
-        if entry.kind in _INTERMEDIATE:
-            return _intermediate(entry, _INTERMEDIATE[entry.kind])
+        if entry.kind in {_NVVM, _TILE_IR}:
+            return GpuCode(intermediate=frozenset({entry.label}))
         wrong = f"it is of kind {entry.kind:#x}, which is not known"
     except WheelError as error:
         wrong = error.message
@@ -156,13 +154,6 @@ def _machine_code(entry: _Entry) -> GpuCode:
     if own != entry.label and (cubin.family_known or f"{own}f" != entry.label):
         raise WheelError(f"the cubin itself is for {own}")
     return of_cubin(cubin, entry.label)
-
-
-def _intermediate(entry: _Entry, magic: bytes) -> GpuCode:
-    content = entry.content()
-    if content.read(0, min(len(magic), content.size)) != magic:
-        raise WheelError("it does not begin as its kind does")
-    return GpuCode(intermediate=frozenset({entry.label}))
 
 
 def _text(entry: _Entry) -> GpuCode:

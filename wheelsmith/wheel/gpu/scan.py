@@ -32,6 +32,7 @@ _POINTER = 8  # bytes, to which what holds a pointer is aligned
 _COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
 _KERNEL = re.compile(rb"\.(?:entry|func)\b")
 _MOST_MISTAKES = 20
+_LINKED = (b"\2\0", b"\3\0")  # e_type of programs and libraries
 _ZIP = b"PK\x03\x04"
 # Source code of any language, templates of it, and documentation.
 _TEXTS = (
@@ -92,6 +93,7 @@ def _found(whole: Extent, allowance: Allowance, name: str) -> Iterator[GpuCode]:
         yield GpuCode(others=frozenset({maker}))
     text_counts = _is_held(name, head)
     within = containers = registered = 0
+    contained: list[GpuCode] = []
     known: set[int] = set()  # what begins within the last container
     for at, what in _marks(whole):
         rest = whole.part(at, whole.size - at)
@@ -102,6 +104,7 @@ def _found(whole: Extent, allowance: Allowance, name: str) -> Iterator[GpuCode]:
             containers += 1
             known.update(at + offset for offset in container.contents)
             within = max(within, at + container.size)
+            contained += container.codes
             yield from (_placed(code, at) for code in container.codes)
         elif what == _ELF and at not in known:
             code, size = _bare_cubin(rest, allowance)
@@ -112,8 +115,20 @@ def _found(whole: Extent, allowance: Allowance, name: str) -> Iterator[GpuCode]:
         elif what == _RUNTIME:
             yield GpuCode(runtime=True)
         registered += what == REGISTRATION and at >= within and at % _POINTER == 0
-    if registered > containers and head.startswith(_ELF):
+    if registered and head.startswith(_ELF):
+        yield from _registered(registered, containers, joined(contained), linked=head[16:18] in _LINKED)
+
+
+def _registered(registered: int, containers: int, code: GpuCode, *, linked: bool) -> Iterator[GpuCode]:
+    """Compare what an ELF file registers with CUDA's runtime with the containers in it.
+
+    :param code: what these hold together.
+    :param linked: whether it is a program or a library; what lies in object files comes to be linked.
+    """
+    if registered > containers:
         yield GpuCode(mistakes=(f"it registers {registered} fatbins, and {containers} can be found in it",))
+    if linked and (code.intermediate or code.relocatable) and not (code.machine_code or code.ptx):
+        yield GpuCode(mistakes=("it registers fatbins, and all that they hold has yet to be linked: no GPU runs that",))
 
 
 def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
