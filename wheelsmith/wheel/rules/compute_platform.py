@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from wheelsmith.wheel.cuda_libraries import is_cudas, is_of_another_cuda
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.inspection import Inspection
@@ -12,27 +13,8 @@ from wheelsmith.wheel.local_version import cuda_major, cuda_release
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
-# The major versions of the libraries of CUDA 12 and 13, as the wheels of NVIDIA's own on PyPI have them.
-_OF_ONE_CUDA = {
-    **dict.fromkeys(
-        ("cudart", "cublas", "cublasLt", "nvblas", "nvrtc", "nvJitLink", "nvfatbin", "cupti", "nvjpeg"), (12, 13)
-    ),
-    **dict.fromkeys(("cufft", "cufftw", "cusolver", "cusolverMg"), (11, 12)),
-    **dict.fromkeys(
-        (f"npp{part}" for part in ("c", "ial", "icc", "idei", "if", "ig", "im", "ist", "isu", "itc", "s")), (12, 13)
-    ),
-}
-_OF_ANY_CUDA = frozenset(
-    {"cuda", "cufile", "cufile_rdma", "curand", "cusparse", "cusparseLt", "nccl", "nvidia-ml", "nvToolsExt"}
-) | {
-    *("cudnn", "cudnn_adv", "cudnn_cnn", "cudnn_graph", "cudnn_ops", "cudnn_heuristic", "nvshmem_host", "cudadevrt"),
-    *("cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "torch_cuda", "torch_cuda_linalg", "c10_cuda"),
-}
-# auditwheel puts a hash into the names of what it grafts.
-_SONAME = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
 _CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
 _LONGEST_WORD = 8
-_FIRST_CUDA = 12
 _WITH_MINOR = 11  # the last CUDA whose runtime has a minor in its name
 
 
@@ -52,9 +34,9 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
     :param needed: DT_NEEDED; None of what is no library.
     :param compute: ``cpu``, ``cu130``, or None.
     """
-    cuda = [library for library in needed or () if _stem(library) in {*_OF_ONE_CUDA, *_OF_ANY_CUDA}]
     wrong = []
     if compute == "cpu":
+        cuda = [library for library in needed or () if is_cudas(library)]
         wrong += [f"the version says cpu, {name} needs {', '.join(cuda)}"] if cuda else []
         wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
         wrong += [f"the version says cpu, {name} holds CUDA's runtime"] if code.runtime else []
@@ -63,7 +45,8 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         nvidia = code.present and not code.others
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version says {compute}, {name} does not need {runtime}")
-        wrong += [f"{name} needs {library}" for library in cuda if _is_of_another_cuda(library, cuda_major(compute))]
+        others = (library for library in needed or () if is_of_another_cuda(library, cuda_major(compute)))
+        wrong += [f"{name} needs {library}" for library in others]
     return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
 
 
@@ -71,19 +54,6 @@ def _runtime_major(compute: str) -> str:
     """Return the number in the runtime's name: CUDA 10 had one for each minor, and all of CUDA 11 had 11.0."""
     major = cuda_major(compute)
     return str(major) if major > _WITH_MINOR else "11.0" if major == _WITH_MINOR else cuda_release(compute) or "10"
-
-
-def _is_of_another_cuda(library: str, cuda: int) -> bool:
-    majors = _OF_ONE_CUDA.get(_stem(library))
-    if majors is None or not _FIRST_CUDA <= cuda < _FIRST_CUDA + len(majors):
-        return False
-    match = _SONAME.fullmatch(library)
-    return match is None or match["major"] != str(majors[cuda - _FIRST_CUDA])
-
-
-def _stem(library: str) -> str:
-    match = _SONAME.fullmatch(library)
-    return match["stem"] if match else ""
 
 
 def _listed(code: GpuCode) -> str:
