@@ -50,8 +50,9 @@ def _by_hash(wheel: Inspection, name: str) -> str | None:
 
     A cache that goes by the source's time is stale: an installer has just written the source.
     """
-    flags = int.from_bytes(_head(wheel, name)[_FLAGS], "little")
-    if not flags & _BY_HASH:
+    head = _head(wheel, name)
+    # What is no bytecode Python passes over, too.
+    if head[2:4] != _END or not int.from_bytes(head[_FLAGS], "little") & _BY_HASH:
         return None
     return (
         "runs instead of its source, and nobody can see whether it is the same (PEP 552); one who means it declares it"
