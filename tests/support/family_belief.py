@@ -168,7 +168,7 @@ _lie(
     base="cuda",
 )
 _lie(
-    "variant compute",
+    "variant compute symbols",
     "null variant without CUDA's code",
     "a function of CUDA in the null variant",
     _both(_variant("null", {}), _imports("cudaMalloc", kind=0), _python("# RTLD_GLOBAL\n")),
@@ -304,7 +304,7 @@ _lie(
     base="cuda",
 )
 _lie(
-    "metadata torch",
+    "packages",
     "CUDA 12's runtime is required",
     "cu130 requires the packages of CUDA 12",
     _requires("torch==2.11.*", "nvidia-cuda-runtime-cu12"),
@@ -578,13 +578,13 @@ def pythons_symbols_for_pypy(wheel: Wheel) -> None:
     wheel.tag("pp311", "pypy311_pp73")
 
 
-@lie("abi3 symbols tags purity suffix", "code for one Python alone, compiled, as any Python's", base="pure")
+@lie("bytecode", "code for one Python alone, compiled, as any Python's", base="pure")
 def compiled_python_alone(wheel: Wheel) -> None:
     wheel.files["forged/kernel.pyc"] = _pyc("x = 1\n")
     del wheel.files["forged/kernel.py"]
 
 
-@lie("record foreign purity", "what runs is not what stands in the source: an unchecked cache", base="pure")
+@lie("bytecode", "what runs is not what stands in the source: an unchecked cache", base="pure")
 def other_bytecode(wheel: Wheel) -> None:
     wheel.files["forged/__pycache__/kernel.cpython-311.pyc"] = _pyc("raise SystemExit('another')\n")
 
@@ -812,7 +812,7 @@ for _name, _judges, _says, _made in (
     ),
     (
         "program without a module",
-        "foreign metadata names",
+        "programs",
         "a program of a module that is not there",
         _raw("{info}/entry_points.txt", b"[console_scripts]\nforged = forged.nothing:main\n"),
     ),
@@ -864,7 +864,6 @@ for _name, _judges, _says, _made in (
     _lie(_judges, _name, _says, _made, arches=("x86_64",))
 for _name, _judges, _says, _made in (
     ("Torch", "foreign", "on Windows and macOS this is torch", _file("Torch/__init__.py", b"")),
-    ("JSON", "foreign", "on Windows and macOS this is json, before a path's other folders", _file("JSON.py", b"")),
     ("aux.py", "archive names", "Windows has no file of that name", _file("forged/aux.py", b"")),
     ("con.txt", "archive names", "Windows has no file of that name", _file("forged/con.txt", b"")),
     ("stream", "archive names", "Windows takes it for a stream of another file", _file("forged/__init__.py:x", b"")),
@@ -951,6 +950,8 @@ def _own_glibc(wheel: Wheel) -> None:
     _own_versions(wheel, Symbol(name="help_me", version=(soname, "GLIBC_2.99")), wanted="GLIBC_2.99")
 
 
+# Python minds the case of names on every system (PEP 235), and no wheel's file lies beside the standard library's.
+_legal("JSON for any platform", "another module than json", _file("JSON.py", b""), base="pure")
 _legal("RPATH for those below", "DT_RPATH is for what the library needs, too", _inherited, base="bundled")
 _legal(
     "Requires-Python between patch releases", "some 3.11 are admitted", lambda w: w.set("Requires-Python", "==3.11.9")

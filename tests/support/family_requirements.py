@@ -263,7 +263,6 @@ legals(
         ),
         'torch==2.11.*; python_version < "3.12" & torch==2.11.*; python_version >= "3.12"',
         'torch==2.11.* & torch==2.12.*; sys_platform == "win32"',
-        'torch==2.11.* & torch==2.11.*; extra == "all"',
         "torchvision==0.26.* & torch==2.11.*",
     ],
     _requires,
@@ -315,3 +314,9 @@ def no_local_version(wheel: Wheel) -> None:
 @legal("somebody else's local version says nothing that we know", base="cpu")
 def a_strangers_local_version(wheel: Wheel) -> None:
     wheel.rename("1.0+abc.5")
+
+
+@legal("an extra may ask for it once more", base="cpu")
+def requirement_and_the_same_in_an_extra(wheel: Wheel) -> None:
+    wheel.requires("torch==2.11.*", 'torch==2.11.*; extra == "all"')
+    wheel.metadata.append("Provides-Extra: all")

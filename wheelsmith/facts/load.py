@@ -168,6 +168,17 @@ def driver_floors() -> dict[str, DriverFloor]:
 
 
 @cache
+def bytecode_numbers() -> dict[str, range]:
+    """Return the magic numbers of each CPython's bytecode, by its ``major.minor``, oldest first."""
+    plain = _read("bytecode.json")
+    starts = [*plain["first"].values(), plain["end"]]
+    return {
+        version: range(first, following)
+        for version, first, following in zip(plain["first"], starts[:-1], starts[1:], strict=True)
+    }
+
+
+@cache
 def known_projects() -> KnownProjects:
     """Return what belongs to well-known projects."""
     plain = _read("projects.json")

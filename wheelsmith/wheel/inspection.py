@@ -20,10 +20,12 @@ from wheelsmith.tags import WheelName, read_wheel_name
 from wheelsmith.variants import NULL
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
+from wheelsmith.wheel.cpu_code import find_cpu_code
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments, named_pythons
 from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
+from wheelsmith.wheel.installed import EntryPoint, read_entry_points
 from wheelsmith.wheel.loading import CALLS, Load, read_loads
 from wheelsmith.wheel.local_version import LocalVersion, read_local_version
 from wheelsmith.wheel.providers import Providers
@@ -39,6 +41,7 @@ from wheelsmith.wheel.requirements import (
 from wheelsmith.wheel.survey import Survey, survey
 from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
 
+_LONGEST_ENTRY_POINTS = 2**18  # bytes
 _LONGEST_RECORD = 64 * 2**20
 
 
@@ -94,6 +97,19 @@ class Inspection:
         return tuple(self._survey.binaries)
 
     @property
+    def unseen(self) -> dict[str, str]:
+        """Every file within which something is packed that cannot be looked through, with the reason."""
+        return self._survey.unseen
+
+    @cached_property
+    def cpu_code(self) -> dict[str, str]:
+        """Every file with machine code for a CPU, Linux's or not, packed or not, with what it is.
+
+        It costs to read the whole wheel once more.
+        """
+        return find_cpu_code(self.archive, self.path.stat().st_size)
+
+    @property
     def elf_files(self) -> tuple[str, ...]:
         """Every ELF file but cubins, which no loader takes."""
         return self._survey.elf
@@ -124,6 +140,20 @@ class Inspection:
     def wheel_headers(self) -> Headers:
         """WHEEL's headers."""
         return read_headers(self.text(f"{self.info}/WHEEL"))
+
+    @cached_property
+    def entry_points(self) -> tuple[EntryPoint, ...]:
+        """What ``entry_points.txt`` says; nothing where there is none.
+
+        :raises WheelError: it cannot be read.
+        """
+        name = f"{self.info}/entry_points.txt"
+        if name not in self.archive.members:
+            return ()
+        try:
+            return read_entry_points(self.text(name, _LONGEST_ENTRY_POINTS).decode("utf-8"))
+        except ValueError as error:
+            raise WheelError(f"entry_points.txt cannot be read: {str(error)[:200]}") from None
 
     @property
     def variant_file(self) -> bytes | None:
@@ -179,7 +209,7 @@ class Inspection:
         found = {}
         for name in self.binaries:
             with self.binary(name) as file:
-                found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), allowance)
+                found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), allowance, name)
         return {name: code for name, code in found.items() if code.present or code.runtime}
 
     @cached_property

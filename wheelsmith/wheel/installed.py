@@ -71,8 +71,25 @@ def is_in_standard_library(path: str) -> bool:
     return _PYTHONS.fullmatch(path) is not None
 
 
-def entry_point_programs(text: str) -> list[str]:
-    """Return the programs that an installer makes of ``entry_points.txt``, read as importlib.metadata reads it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryPoint:
+    """One line of ``entry_points.txt``.
+
+    :param object: what it names, as ``package.module:function``.
+    """
+
+    group: str
+    name: str
+    object: str
+
+    @property
+    def is_program(self) -> bool:
+        """Say whether an installer makes a program of it."""
+        return self.group in _SCRIPT_GROUPS
+
+
+def read_entry_points(text: str) -> tuple[EntryPoint, ...]:
+    """Return what ``entry_points.txt`` says, read as importlib.metadata reads it.
 
     :raises ValueError: a line is no ``name = object``: pip reads INI files, where a colon does, and others refuse it.
     """
@@ -82,9 +99,8 @@ def entry_point_programs(text: str) -> list[str]:
         if line.startswith("[") and line.endswith("]"):
             group = line[1:-1].strip()
         elif not line.startswith(("#", ";")):
-            name, equals, _ = line.partition("=")
+            name, equals, value = line.partition("=")
             if not equals or (group in _SCRIPT_GROUPS and ":" in name):
                 raise ValueError(f"{line[:60]!r} is not name = object")
-            if group in _SCRIPT_GROUPS:
-                found.append(name.strip())
-    return found
+            found.append(EntryPoint(group=group, name=name.strip(), object=value.strip()))
+    return tuple(found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from wheelsmith.wheel.elf import Extension
 
@@ -14,6 +15,7 @@ _PREFIX = "prefix"
 _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
 # What Python itself is linked with on every Linux, and what glibc's own libraries need.
 _EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
+_MOST_BEGINNINGS = 200  # files that are followed
 _DATA = {
     "platlib": _SITE,
     "purelib": _SITE,
@@ -63,6 +65,7 @@ class OwnLibraries:
         self._places = {installed(path): path for path in extensions}
         self._names: dict[str, str] = {}
         self._folders: dict[str, list[str]] = {}
+        self._found: dict[tuple[str, str], str | None] = {}
         for path, extension in sorted(extensions.items()):
             if extension.kind == "library":
                 self._names.setdefault(extension.soname or posixpath.basename(path), path)
@@ -72,11 +75,66 @@ class OwnLibraries:
         """Return the path of the library that the loader finds for one file's need; None where it finds none here."""
         if every_process_has(needed):
             return None
+        if (path, needed) not in self._found:
+            self._found[path, needed] = self._searched(path, needed)
+        return self._found[path, needed]
+
+    def _searched(self, path: str, needed: str) -> str | None:
+        """Look in a file's own folders, and then in those that it inherits.
+
+        A file without DT_RUNPATH has the DT_RPATH of what loaded it, too, and that of what loaded that (`man 8 ld.so`).
+        Whoever of those that need it comes first loads it: each of them has to lead there.
+        """
+        if place := self._in_folders(self._search_folders(path), needed):
+            return place
+        if self._extensions[path].runpath or not self._with_rpath:
+            return None
+        places = [self._in_folders(folders, needed) for folders in self._inherited.get(path, ())]
+        return places[0] if places and all(places) else None
+
+    def _in_folders(self, folders: Iterable[str], needed: str) -> str | None:
+        places = (self._places.get(f"{folder}/{needed}") for folder in folders)
+        return next((place for place in places if place), None)
+
+    def _search_folders(self, path: str) -> list[str]:
         if path not in self._folders:
             searches = (folder_of(path, search) for search in self._extensions[path].search_paths)
             self._folders[path] = [folder for folder in searches if folder is not None]
-        places = (self._places.get(f"{folder}/{needed}") for folder in self._folders[path])
-        return next((place for place in places if place), None)
+        return self._folders[path]
+
+    @cached_property
+    def _with_rpath(self) -> bool:
+        """Say whether there is any DT_RPATH that the loader heeds: linkers of today write none."""
+        return any(extension.rpath and not extension.runpath for extension in self._extensions.values())
+
+    @cached_property
+    def _inherited(self) -> dict[str, list[tuple[str, ...]]]:
+        """Path → the folders that it inherits, once for each file that a process may begin with."""
+        needed = {library for extension in self._extensions.values() for library in extension.needed}
+        first = [
+            path
+            for path, extension in self._extensions.items()
+            if not {posixpath.basename(path), extension.soname} & needed
+        ]
+        found: dict[str, list[tuple[str, ...]]] = {}
+        for path in first[:_MOST_BEGINNINGS]:
+            for library, folders in self._loaded_after(path).items():
+                found.setdefault(library, []).append(folders)
+        return found
+
+    def _loaded_after(self, path: str) -> dict[str, tuple[str, ...]]:
+        """Return what is loaded when one file is, each with the folders that it inherits, nearest loader first."""
+        loaded: dict[str, tuple[str, ...]] = {path: ()}
+        waiting = [path]
+        for one in waiting:
+            own, extension = tuple(self._search_folders(one)), self._extensions[one]
+            handed_on = loaded[one] if extension.runpath else (*own, *loaded[one])
+            for needed in extension.needed:
+                place = self._in_folders(own if extension.runpath else handed_on, needed)
+                if place and place not in loaded:
+                    loaded[place] = handed_on
+                    waiting.append(place)
+        return loaded
 
     def anywhere(self, needed: str) -> str | None:
         """Return the path of a library that is found only once something else has loaded it."""

@@ -19,7 +19,7 @@ _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"
 # What Python itself is linked with on every Linux, and what any of it needs.
 _PYTHON = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
 # Of torch's libraries, those that only a torch for CUDA has.
-_TORCH_CUDA = {
+TORCH_CUDA = {
     *("libtorch_cuda.so", "libc10_cuda.so", "libcaffe2_nvrtc.so"),
     *("libtorch_nvshmem.so", "libtorch_cuda_linalg.so"),
 }
@@ -256,7 +256,7 @@ class Providers:
 
     def _torch_file(self, table: SymbolTable, release: str, library: str) -> str | None:
         file = table.library(release, library)
-        return None if self.compute == "cpu" and file in _TORCH_CUDA else file
+        return None if self.compute == "cpu" and file in TORCH_CUDA else file
 
 
 @cache

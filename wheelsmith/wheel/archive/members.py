@@ -19,6 +19,7 @@ _DESCRIPTOR, _DESCRIPTOR64 = struct.Struct("<3L"), struct.Struct("<L2Q")
 _CENTRAL_MAGIC, _LOCAL_MAGIC, _DESCRIPTOR_MAGIC = b"PK\x01\x02", b"PK\x03\x04", b"PK\x07\x08"
 _BEHIND, _UTF8 = 1 << 3, 1 << 11
 _FLAGS = _BEHIND | _UTF8 | 0b110  # the two others say how hard the compressor tried
+_LABEL, _FOLDER = 0x08, 0x10  # of the attributes of DOS, which every entry has beside its Unix mode
 _NEWEST = 63  # the version of APPNOTE.TXT that readers know: zipfile refuses later ones
 
 
@@ -129,6 +130,10 @@ def _entry(fields: tuple[int, ...], raw: bytes, data: bytes) -> Entry:
         raise WheelError(f"not a readable zip archive: {name!r} is encrypted or patched, its flags are {flags:#06x}")
     if disk not in {0, 0xFFFF}:
         raise WheelError(f"{name!r} lies in another part of the archive")
+    if attributes & _LABEL:
+        raise WheelError(f"{name!r} is the label of a disk by its attributes, and some readers pass over those")
+    if attributes & _FOLDER and not name.endswith("/"):
+        raise WheelError(f"{name!r} is a folder by its attributes, and a file by its name")
     extra = _extra(name, data, raw)
     try:
         size, packed, header = true_values(extra, size, packed, header)

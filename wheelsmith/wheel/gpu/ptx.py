@@ -10,6 +10,11 @@ from wheelsmith.wheel.gpu.code import capability
 
 # Two directives begin every module, in this order; a target may have modes after it.
 HEAD = re.compile(rb"\.version\s*(\d{1,2}\.\d{1,2})\s*\.target\s*sm_(\d{2,4})([af]?)\b(?:\s*,\s*\w+)*")
+# The same where a string of another language holds it: JSON has the ends of lines as two letters.
+QUOTED_HEAD = re.compile(
+    rb"\.version(?:\s|\\[nrt])*+(\d{1,2}\.\d{1,2})(?:\s|\\[nrt])*+"
+    rb"\.target(?:\s|\\[nrt])*+sm_(\d{2,4})([af]?)(?![a-z\d])"
+)
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 # Both may hold what looks like code.

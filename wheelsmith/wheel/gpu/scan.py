@@ -13,7 +13,7 @@ from wheelsmith.wheel.gpu.code import GpuCode, capability, joined
 from wheelsmith.wheel.gpu.cubin import read_cubin
 from wheelsmith.wheel.gpu.extent import Extent
 from wheelsmith.wheel.gpu.fatbin import BEGINNING, REGISTRATION, REGISTRATION_VERSIONS, of_cubin, read_container
-from wheelsmith.wheel.gpu.ptx import HEAD, read_ptx
+from wheelsmith.wheel.gpu.ptx import HEAD, QUOTED_HEAD, read_ptx
 
 _CHUNK = 4 << 20  # bytes
 _OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothing is cut in two
@@ -32,6 +32,15 @@ _POINTER = 8  # bytes, to which what holds a pointer is aligned
 _COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
 _KERNEL = re.compile(rb"\.(?:entry|func)\b")
 _MOST_MISTAKES = 20
+_LINKED = (b"\2\0", b"\3\0")  # e_type of programs and libraries
+_ZIP = b"PK\x03\x04"
+# Source code of any language, templates of it, and documentation.
+_TEXTS = (
+    *(".py", ".pyi", ".pyx", ".pxd", ".pxi", ".ipynb", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh"),
+    *(".hpp", ".hxx", ".inc", ".inl", ".ipp", ".def", ".td", ".mlir", ".ll", ".s", ".asm", ".rs", ".go", ".jl"),
+    *(".js", ".ts", ".java", ".lua", ".sh", ".in", ".jinja", ".j2", ".mako", ".tmpl", ".tpl", ".template", ".cmake"),
+    *(".md", ".rst", ".txt", ".html", ".htm", ".xml", ".tex", ".yaml", ".yml", ".toml", ".csv", ".patch", ".diff"),
+)
 
 
 class GpuCodeMarks:
@@ -45,7 +54,7 @@ class GpuCodeMarks:
         """Look at the next piece."""
         if not self.found:
             data = self._end + piece
-            self.found = BEGINNING in data or _CUBIN.search(data) is not None or HEAD.search(data) is not None
+            self.found = BEGINNING in data or _CUBIN.search(data) is not None or QUOTED_HEAD.search(data) is not None
             self._end = data[-_LONGEST_MARK:]
 
 
@@ -56,17 +65,18 @@ def other_maker(head: bytes) -> str | None:
     return "Vulkan or OpenCL" if head.startswith(_SPIRV) and head[6:8] == b"\1\0" else None
 
 
-def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance) -> GpuCode:
+def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance, name: str = "") -> GpuCode:
     """Read all the GPU code in a file: containers, cubins and PTX, at any place.
 
     :param file: seekable; it is read in pieces.
     :param size: of the file, in bytes.
     :param allowance: of the wheel that the file is from.
+    :param name: of the file; source code and documentation speak of PTX, and hold none.
     """
     whole = Extent(file=file, start=0, size=size)
     codes: list[GpuCode] = []
     mistakes = 0
-    for code in _found(whole, allowance):
+    for code in _found(whole, allowance, name):
         codes.append(code)
         mistakes += len(code.mistakes)
         if mistakes >= _MOST_MISTAKES:
@@ -74,15 +84,16 @@ def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance) -> GpuCode:
     return joined(codes)
 
 
-def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
+def _found(whole: Extent, allowance: Allowance, name: str) -> Iterator[GpuCode]:
     head = whole.read(0, min(_HEAD, whole.size))
     if _begins_as_ptx(head):
         yield _placed(_whole_ptx(whole, allowance), 0)
         return
     if maker := other_maker(head):
         yield GpuCode(others=frozenset({maker}))
-    text_counts = head.startswith((_ELF, b"!<arch>\n"))  # in source code, PTX is what the source is about
+    text_counts = _is_held(name, head)
     within = containers = registered = 0
+    contained: list[GpuCode] = []
     known: set[int] = set()  # what begins within the last container
     for at, what in _marks(whole):
         rest = whole.part(at, whole.size - at)
@@ -93,6 +104,7 @@ def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
             containers += 1
             known.update(at + offset for offset in container.contents)
             within = max(within, at + container.size)
+            contained += container.codes
             yield from (_placed(code, at) for code in container.codes)
         elif what == _ELF and at not in known:
             code, size = _bare_cubin(rest, allowance)
@@ -103,8 +115,20 @@ def _found(whole: Extent, allowance: Allowance) -> Iterator[GpuCode]:
         elif what == _RUNTIME:
             yield GpuCode(runtime=True)
         registered += what == REGISTRATION and at >= within and at % _POINTER == 0
-    if registered > containers and head.startswith(_ELF):
+    if registered and head.startswith(_ELF):
+        yield from _registered(registered, containers, joined(contained), linked=head[16:18] in _LINKED)
+
+
+def _registered(registered: int, containers: int, code: GpuCode, *, linked: bool) -> Iterator[GpuCode]:
+    """Compare what an ELF file registers with CUDA's runtime with the containers in it.
+
+    :param code: what these hold together.
+    :param linked: whether it is a program or a library; what lies in object files comes to be linked.
+    """
+    if registered > containers:
         yield GpuCode(mistakes=(f"it registers {registered} fatbins, and {containers} can be found in it",))
+    if linked and (code.intermediate or code.relocatable) and not (code.machine_code or code.ptx):
+        yield GpuCode(mistakes=("it registers fatbins, and all that they hold has yet to be linked: no GPU runs that",))
 
 
 def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
@@ -117,7 +141,7 @@ def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
         ]
         marks += [(at, _RUNTIME) for at in _places(chunk, _RUNTIME)]
         marks += [(at, _ELF) for at in _places(chunk, _ELF) if chunk[at + 18 : at + 20] == _EM_CUDA]
-        marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if HEAD.match(chunk, at)]
+        marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if QUOTED_HEAD.match(chunk, at)]
         yield from ((start + at, what) for at, what in sorted(marks))
 
 
@@ -135,6 +159,12 @@ def _bare_cubin(rest: Extent, allowance: Allowance) -> tuple[GpuCode, int]:
     except WheelError as error:
         return GpuCode(mistakes=(f"a cubin: {error.message}",)), len(_ELF)
     return of_cubin(cubin, cubin.capability), cubin.size
+
+
+def _is_held(name: str, head: bytes) -> bool:
+    """Say whether PTX in a file is held by it, and not what a text is about."""
+    # What a zip archive has as it is comes under its own name, too.
+    return not (name.lower().endswith(_TEXTS) or ".dist-info/" in name or head.startswith(_ZIP))
 
 
 def _begins_as_ptx(head: bytes) -> bool:
@@ -158,7 +188,7 @@ def _text(rest: Extent, allowance: Allowance) -> GpuCode:
     except WheelError as error:
         return GpuCode(mistakes=(f"PTX: {error.message}",))
     text = rest.read(0, min(_OVERLAP, rest.size)).partition(b"\0")[0]
-    head = HEAD.match(text)
+    head = QUOTED_HEAD.match(text)
     if head is None or not _KERNEL.search(text):
         return GpuCode()
     return GpuCode(

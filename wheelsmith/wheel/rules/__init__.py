@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from wheelsmith.wheel.rules import (
+    bytecode,
     compute_platform,
+    cuda_requirement,
     elf,
+    entry_points,
     extension,
     gpu_code,
     installs,
@@ -34,8 +37,11 @@ RULES: tuple[Rule, ...] = (
     names.TAGS,
     metadata.RULE,
     torch_requirement.RULE,
+    cuda_requirement.RULE,
     installs.RULE,
+    entry_points.RULE,
     purity.RULE,
+    bytecode.RULE,
     elf.RULE,
     platform.RULE,
     libraries.RULE,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from wheelsmith.wheel.cuda_libraries import is_cudas, is_of_another_cuda
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.inspection import Inspection
@@ -12,25 +13,8 @@ from wheelsmith.wheel.local_version import cuda_major, cuda_release
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
-# The major versions of the libraries of CUDA 12 and 13, as the wheels of NVIDIA's own on PyPI have them.
-_OF_ONE_CUDA = {
-    **dict.fromkeys(
-        ("cudart", "cublas", "cublasLt", "nvblas", "nvrtc", "nvJitLink", "nvfatbin", "cupti", "nvjpeg"), (12, 13)
-    ),
-    **dict.fromkeys(("cufft", "cufftw", "cusolver", "cusolverMg"), (11, 12)),
-    **dict.fromkeys(
-        (f"npp{part}" for part in ("c", "ial", "icc", "idei", "if", "ig", "im", "ist", "isu", "itc", "s")), (12, 13)
-    ),
-}
-_OF_ANY_CUDA = frozenset(
-    {"cuda", "cufile", "cufile_rdma", "curand", "cusparse", "cusparseLt", "nccl", "nvidia-ml", "nvToolsExt"}
-) | {
-    *("cudnn", "cudnn_adv", "cudnn_cnn", "cudnn_graph", "cudnn_ops", "cudnn_heuristic", "nvshmem_host", "cudadevrt"),
-    *("cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "torch_cuda", "torch_cuda_linalg", "c10_cuda"),
-}
-# auditwheel puts a hash into the names of what it grafts.
-_SONAME = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
-_FIRST_CUDA = 12
+_CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
+_LONGEST_WORD = 8
 _WITH_MINOR = 11  # the last CUDA whose runtime has a minor in its name
 
 
@@ -50,9 +34,9 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
     :param needed: DT_NEEDED; None of what is no library.
     :param compute: ``cpu``, ``cu130``, or None.
     """
-    cuda = [library for library in needed or () if _stem(library) in {*_OF_ONE_CUDA, *_OF_ANY_CUDA}]
     wrong = []
     if compute == "cpu":
+        cuda = [library for library in needed or () if is_cudas(library)]
         wrong += [f"the version says cpu, {name} needs {', '.join(cuda)}"] if cuda else []
         wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
         wrong += [f"the version says cpu, {name} holds CUDA's runtime"] if code.runtime else []
@@ -61,7 +45,8 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         nvidia = code.present and not code.others
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version says {compute}, {name} does not need {runtime}")
-        wrong += [f"{name} needs {library}" for library in cuda if _is_of_another_cuda(library, cuda_major(compute))]
+        others = (library for library in needed or () if is_of_another_cuda(library, cuda_major(compute)))
+        wrong += [f"{name} needs {library}" for library in others]
     return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
 
 
@@ -69,19 +54,6 @@ def _runtime_major(compute: str) -> str:
     """Return the number in the runtime's name: CUDA 10 had one for each minor, and all of CUDA 11 had 11.0."""
     major = cuda_major(compute)
     return str(major) if major > _WITH_MINOR else "11.0" if major == _WITH_MINOR else cuda_release(compute) or "10"
-
-
-def _is_of_another_cuda(library: str, cuda: int) -> bool:
-    majors = _OF_ONE_CUDA.get(_stem(library))
-    if majors is None or not _FIRST_CUDA <= cuda < _FIRST_CUDA + len(majors):
-        return False
-    match = _SONAME.fullmatch(library)
-    return match is None or match["major"] != str(majors[cuda - _FIRST_CUDA])
-
-
-def _stem(library: str) -> str:
-    match = _SONAME.fullmatch(library)
-    return match["stem"] if match else ""
 
 
 def _listed(code: GpuCode) -> str:
@@ -105,14 +77,42 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         yield finding("compute-platform", [*wheel.local_version.wrong], "")
     for name, needed, code in examined_files(wheel):
         yield compare(name, needed, code, wheel.compute)
+    if wheel.compute == "cpu" and wheel.unseen:
+        unseen = [f"the version says cpu, and {name} {why}" for name, why in wheel.unseen.items()]
+        yield finding("compute-platform", unseen, "")
+    if wheel.compute not in {None, "cpu"} and wheel.extensions and not _speaks_of_cuda(wheel):
+        yield finding("compute-platform", [f"the version says {wheel.compute}, and nothing in it is CUDA's"], "")
+
+
+def _speaks_of_cuda(wheel: Inspection) -> bool:
+    """Say whether a wheel has anything to do with CUDA: code, a library, a requirement, or only a word of it."""
+    if any(code.present or code.runtime for code in wheel.gpu_code.values()):
+        return True
+    named = (name for extension in wheel.extensions.values() for name in extension.needed)
+    required = (line.name for line in wheel.requirements.lines)
+    if any(_CUDAS_WORDS.search(text.encode()) for text in (*named, *required)):
+        return True
+    files = (name for name in wheel.files if not name.startswith(f"{wheel.info}/"))
+    return any(_says(wheel.archive.chunks(name)) for name in files)
+
+
+def _says(pieces: Iterable[bytes]) -> bool:
+    end = b""
+    for piece in pieces:
+        if _CUDAS_WORDS.search(end + piece):
+            return True
+        end = piece[-_LONGEST_WORD:]
+    return False
 
 
 RULE = Rule(
     name="compute-platform",
-    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, and needs no "
-    "CUDA library; a CUDA that is named is one that there is; `+cu13x` needs `libcudart.so.13` where it holds GPU "
-    "code and no runtime of its own, and no library of another CUDA; the GPU code found in any file, by capability",
-    leaves_open="of which CUDA a runtime is that was linked in statically; code that is encrypted, or compressed by "
-    "other means than nvcc's, is not found; nor is what a program compiles when it runs",
+    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, packed or not, no CUDA runtime, "
+    "and needs no CUDA library; a CUDA that is named is one that there is, and a wheel with compiled code speaks of it "
+    "at all; `+cu13x` needs `libcudart.so.13` where it holds GPU code and no runtime of its own, and no library of "
+    "another CUDA; the GPU code found in any file, by capability",
+    leaves_open="of which CUDA a runtime is that was linked in statically; PTX in source code and documentation, by "
+    "their names; code that is encrypted, encoded as text, or packed by other means than nvcc's, zip, gzip, bzip2, xz "
+    "and Zstandard, is not found; nor is what a program compiles when it runs",
     examine=_examine,
 )

@@ -10,11 +10,11 @@ from packaging.utils import canonicalize_name
 from wheelsmith.errors import WheelError
 from wheelsmith.facts import KnownProjects, known_projects
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.installed import Installed, Scheme, entry_point_programs, installed_files, is_in_standard_library
+from wheelsmith.wheel.installed import Installed, Scheme, installed_files, is_in_standard_library
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
-_LONGEST = 2**18  # bytes of entry_points.txt
+_LONGEST = 2**18  # bytes of top_level.txt
 # What Python runs or reads whenever it starts (site, PEP 829), whoever imports what.
 _AT_START = (".pth", ".start")
 _CUSTOMIZE = ("sitecustomize", "usercustomize")
@@ -32,13 +32,14 @@ _INSTALLERS = {"direct_url.json", "requested"}
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     try:
-        programs = _entry_points(wheel)
-    except (WheelError, ValueError) as error:
-        yield finding("installs", [f"entry_points.txt cannot be read: {str(error)[:200]}"], "")
+        programs = [entry.name for entry in wheel.entry_points if entry.is_program]
+    except WheelError as error:
+        yield finding("installs", [error.message], "")
         return
     files = [*installed_files(wheel.files), *(Installed(scheme=Scheme.PROGRAMS, path=name) for name in programs)]
-    judge = _Judge(wheel.name.project, wheel.info, known_projects())
-    wrong: dict[str, str] = {}
+    known = known_projects()
+    judge = _Judge(wheel.name.project, wheel.info, known, _spellings(wheel, known))
+    wrong: dict[str, str] = dict(_said_to_be_installed(wheel, judge))
     for file in files:
         if (why := judge.mistake(file)) and not any(fnmatchcase(file.told, item) for item in wheel.declared):
             wrong.setdefault(why, file.told)
@@ -48,13 +49,38 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     yield finding("installs", told, _summary(files, wheel.info))
 
 
-class _Judge:
-    """Say of each file whether it belongs to another project."""
+def _spellings(wheel: Inspection, known: KnownProjects) -> dict[str, str]:
+    """Return how names are spelt that other systems' file systems take for the same: Linux takes none.
 
-    def __init__(self, project: str, info: str, known: KnownProjects) -> None:
+    The standard library's lie elsewhere, and Python itself minds the case (PEP 235).
+    """
+    linux = all("linux" in tag.platform for tag in wheel.name.tags)
+    return {} if linux else {name.casefold(): name for name in (*known.modules, *known.namespaces)}
+
+
+def _said_to_be_installed(wheel: Inspection, judge: _Judge) -> Iterator[tuple[str, str]]:
+    """Find import names in top_level.txt that are another project's, whether there are such files or not."""
+    path = f"{wheel.info}/top_level.txt"
+    if path not in wheel.archive.members:
+        return
+    if any(fnmatchcase(path, pattern) for pattern in wheel.declared):
+        return
+    for name in wheel.text(path, _LONGEST).decode("utf-8", "replace").split():
+        if why := judge.foreign_module(name):
+            yield f"top_level.txt says that {why}", path
+
+
+class _Judge:
+    """Say of each file whether it belongs to another project.
+
+    :param spellings: name without its case → as its project spells it, where file systems take both for the same.
+    """
+
+    def __init__(self, project: str, info: str, known: KnownProjects, spellings: dict[str, str]) -> None:
         self._project = project
         self._info = info
         self._known = known
+        self._spellings = spellings
 
     def mistake(self, file: Installed) -> str | None:
         """Return why a file is not the wheel's to install; None where it is."""
@@ -77,17 +103,25 @@ class _Judge:
             return f"it installs {top}: installers take that for another project"
         if not rest and low.endswith(_AT_START):
             return f"it installs {top}, which runs whenever Python starts"
-        name = top.partition(".")[0]
+        # A cache at the top is of the module that its name begins with.
+        name = (rest if top == "__pycache__" else top).partition(".")[0]
         if name.lower() in _CUSTOMIZE:
             return f"it installs {name}, which runs whenever Python starts"
         if name in self._known.standard_library:
             return f"it installs {name}, a name of the standard library"
+        return self.foreign_module(name)
+
+    def foreign_module(self, name: str) -> str | None:
+        """Return whose an import name is, and not this project's; None where it is this project's, or nobody's."""
+        spelt = name if name in self._known.modules else self._spellings.get(name.casefold(), name)
+        told = f"{name}, where case is ignored {spelt}" if spelt != name else name
+        name = spelt
         if prefixes := self._known.namespaces.get(name):
             owned = any(self._project == prefix or self._project.startswith(f"{prefix}-") for prefix in prefixes)
             shared = ", ".join(f"{prefix}-…" for prefix in prefixes)
-            return None if owned else f"it installs into {name}, which is for the projects {shared}"
+            return None if owned else f"it installs into {told}, which is for the projects {shared}"
         owners = self._known.modules.get(name)
-        return f"it installs {name}, which is {_or(owners)}'s" if owners and not self._owns(name, owners) else None
+        return f"it installs {told}, which is {_or(owners)}'s" if owners and not self._owns(name, owners) else None
 
     def _program(self, path: str) -> str | None:
         if ".." in path.split("/") or path.startswith("/") or "\\" in path:
@@ -100,11 +134,6 @@ class _Judge:
 
     def _owns(self, name: str, owners: tuple[str, ...]) -> bool:
         return self._project in {*owners, canonicalize_name(name)}
-
-
-def _entry_points(wheel: Inspection) -> list[str]:
-    name = f"{wheel.info}/entry_points.txt"
-    return entry_point_programs(wheel.text(name, _LONGEST).decode("utf-8")) if name in wheel.archive.members else []
 
 
 def _or(names: tuple[str, ...] | None) -> str:
@@ -121,8 +150,9 @@ def _summary(files: list[Installed], info: str) -> str:
 
 RULE = Rule(
     name="installs",
-    proves="nothing that it installs is another well-known project's, the standard library's or the system's: import "
-    "names, programs, a second `.dist-info`; and nothing runs whenever Python starts (`.pth`, `sitecustomize`), but "
+    proves="nothing that it installs, or says that it installs, is another well-known project's, the standard "
+    "library's or the system's: import names, their caches, programs, a second `.dist-info`; for any platform, not in "
+    "another case either; and nothing runs whenever Python starts (`.pth`, `sitecustomize`), but "
     "what `--declare` names",
     leaves_open="names of projects that `facts/projects.json` does not have; a wheel may install an import name that "
     "is not its own, as PyYAML installs `yaml`",

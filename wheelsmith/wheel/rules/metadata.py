@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import Literal, cast
@@ -15,6 +16,8 @@ from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import LONG_NUMBER, requires_python
 from wheelsmith.wheel.rules.rule import Rule
 
+# As packaging writes a marker, whichever of the two stands first.
+_EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')
 _NEWEST = "2.5"  # version of METADATA
 _REQUIRED: tuple[Literal["metadata_version", "name", "version"], ...] = ("metadata_version", "name", "version")
 # Characters of fields that have a grammar.
@@ -63,7 +66,9 @@ def _against_specification(wheel: Inspection) -> list[str]:
     # comes early all the same.
     newest = cast("RawMetadata", {**raw, "metadata_version": _NEWEST})
     required = cast("RawMetadata", {key: raw[key] for key in _REQUIRED if key in raw})
-    return list(dict.fromkeys([*wrong, *_validated(required), *_validated(newest), *_other_projects(wheel)]))
+    return list(
+        dict.fromkeys([*wrong, *_validated(required), *_validated(newest), *_other_projects(wheel), *_absent(wheel)])
+    )
 
 
 def _other_projects(wheel: Inspection) -> Iterator[str]:
@@ -81,6 +86,20 @@ def _other_projects(wheel: Inspection) -> Iterator[str]:
                 yield f"{field} says {value[:60]!r}, and there is no such module in it"
 
 
+def _absent(wheel: Inspection) -> Iterator[str]:
+    """Find what METADATA names, and nothing is."""
+    names = [name.removeprefix(f"{wheel.info}/") for name in wheel.files if name.startswith(f"{wheel.info}/")]
+    for value in wheel.metadata.get_all("License-File"):
+        # Metadata 2.4 has them in a folder of their own; before, tools put them wherever they liked.
+        path = value.strip()
+        if not any(name in {path, posixpath.basename(path)} or name.endswith(f"/{path}") for name in names):
+            yield f"License-File says {path[:100]!r}, and there is no such file in {wheel.info}"
+    declared = {canonicalize_name(value.strip()) for value in wheel.metadata.get_all("Provides-Extra")}
+    markers = " and ".join(str(line.marker) for line in wheel.requirements.lines if line.marker)
+    asked = {canonicalize_name(found[1] or found[2]) for found in _EXTRA.finditer(markers)}
+    yield from (f"Requires-Dist asks for the extra {name}, which is not provided" for name in sorted(asked - declared))
+
+
 def _validated(raw: RawMetadata) -> list[str]:
     try:
         Metadata.from_raw(raw, validate=True)
@@ -94,7 +113,7 @@ def _validated(raw: RawMetadata) -> list[str]:
 RULE = Rule(
     name="metadata",
     proves="METADATA keeps the core metadata specification, and its headers end for every reader at the same line; "
-    "it does not stand for another project, and names no module that it lacks",
+    "it does not stand for another project, and names no module, licence file or extra that it lacks",
     leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
     examine=_examine,
 )

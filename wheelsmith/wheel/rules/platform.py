@@ -18,7 +18,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
-    needed = {name: _earned(wheel, name) for name in wheel.extensions}
+    needed = {name: _earned(wheel, name) for name, one in wheel.extensions.items() if not _stands_alone(one)}
     wrong = [
         f"the tag says {tag}, the symbols of {name} need {oldest}"
         for name, oldest in needed.items()
@@ -32,8 +32,16 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         for library, taken in _blacklisted(extension, tag)
     ]
     yield finding(
-        "platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {', '.join(sorted(set(needed.values())))}"
+        "platform-tag",
+        wrong,
+        f"{', '.join(claimed)}: the symbols need {', '.join(sorted(set(needed.values()))) or 'no platform'}",
     )
+
+
+def _stands_alone(extension: Extension) -> bool:
+    """Say whether a file needs nothing of any libc, as a program does that was linked statically."""
+    references = (reference for reference in extension.references if not reference.weak)
+    return not (extension.needed or extension.needed_versions or extension.interpreter or any(references))
 
 
 def _earned(wheel: Inspection, name: str) -> str:
