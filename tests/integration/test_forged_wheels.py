@@ -12,6 +12,7 @@ import family_belief
 import family_elf
 import family_gpu
 import family_names
+import family_operators
 import family_requirements
 import family_symbols
 import pytest
@@ -26,6 +27,7 @@ FAMILIES = (
     family_elf,
     family_gpu,
     family_names,
+    family_operators,
     family_requirements,
     family_symbols,
 )

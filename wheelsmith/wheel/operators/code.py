@@ -22,6 +22,10 @@ from wheelsmith.wheel.operators.bindings import (
 )
 
 
+class Unfollowed(Exception):
+    """The code nests deeper, or takes more steps, than is followed."""
+
+
 @dataclass(eq=False, slots=True)
 class Code:
     """One Python file.
@@ -39,15 +43,18 @@ class Code:
 
 
 def read_code(path: str, source: bytes, is_there: Callable[[ast.ImportFrom], bool]) -> Code | None:
-    """Read one file; None where it cannot be parsed: whoever imports it will be told.
+    """Read one file; None where it is no Python: whoever imports it will be told.
 
     :param path: in the wheel.
     :param is_there: says whether the wheel has what is imported, so that nothing else is tried.
+    :raises Unfollowed: it nests deeper than is parsed; Python's own compiler may go further.
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError):
         return None
+    except (RecursionError, MemoryError):
+        raise Unfollowed from None
     code = Code(path=path, scope=Scope())
     _Walk(code, is_there).walk(tree)
     return code

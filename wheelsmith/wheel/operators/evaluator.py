@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 
 from wheelsmith.wheel.operators.bindings import COMPREHENSIONS, Binding, Function, How, Point, reaching
-from wheelsmith.wheel.operators.code import Code, read_code, truth
+from wheelsmith.wheel.operators.code import Code, Unfollowed, read_code, truth
 from wheelsmith.wheel.operators.values import (
     HOLE,
     LONGEST,
@@ -43,10 +43,6 @@ _MOST_STEPS = 400_000
 _DEEPEST = 80  # steps within steps
 _MOST_ITEMS = 200
 _MOST_NESTED = 3  # calls of one function within itself
-
-
-class Unfollowed(Exception):
-    """The code takes more steps than are followed."""
 
 
 class Evaluator:

@@ -6,7 +6,8 @@ import posixpath
 import re
 
 from wheelsmith.errors import WheelError
-from wheelsmith.wheel.operators.evaluator import Evaluator, Unfollowed
+from wheelsmith.wheel.operators.code import Unfollowed
+from wheelsmith.wheel.operators.evaluator import Evaluator
 from wheelsmith.wheel.operators.registrations import PREFIXES, Registered, Registration, read_registrations
 from wheelsmith.wheel.operators.values import HOLE, UNKNOWN, Arguments, Known
 from wheelsmith.wheel.python_code import PythonFiles
@@ -78,9 +79,11 @@ class HubKernels:
     def _home(self, name: str) -> str | None:
         """Return the folder whose ``_ops`` module a file is, and learn which namespace that gives."""
         folder, base = posixpath.split(name.removesuffix("/__init__.py") if name.endswith("/__init__.py") else name)
-        if base not in {"_ops", "_ops.py"} or (code := self._evaluator.code(name)) is None:
+        if base not in {"_ops", "_ops.py"}:
             return None
         try:
+            if (code := self._evaluator.code(name)) is None:
+                return None
             prefixes = [one for prefix in PREFIXES for one in self._evaluator.member(code, prefix) - UNKNOWN]
             if not prefixes:
                 return None

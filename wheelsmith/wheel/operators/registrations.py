@@ -44,6 +44,8 @@ _SPACES: Mapping[str, tuple[tuple[int, str], tuple[int, str]]] = {
     "_dispatch_library": ((1, "name"), (0, "kind")),
     "CustomOpDef": ((0, "namespace"), (0, "namespace")),
 }
+_COMMON = {"define", "impl", "Library"}
+_BY_NAME = {"Library", "_scoped_library"}
 _DEFINES = {"DEF", "FRAGMENT"}
 _QUALIFIED = re.compile(r"[\w\0]+::[\w.\0]+(\(.*)?", re.DOTALL)
 _MOST_CALLERS = 500
@@ -147,7 +149,12 @@ def _callers(evaluator: Evaluator, sites: list[_Site]) -> Iterator[tuple[Functio
 
 
 def _is_parameter(site: _Site) -> bool:
-    name = site.node.func.id if isinstance(site.node.func, ast.Name) else ""
+    root = site.node.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    name = root.id if isinstance(root, ast.Name) else ""
+    if root is not site.node.func and _called(site.node) not in _NAMED | _SPACES.keys():
+        return False
     return any(binding.how is How.PARAMETER for binding in reaching(name, site.point))
 
 
@@ -220,7 +227,9 @@ def _registers(function: Value, call: ast.Call | None) -> str | None:
     if call is None or not (isinstance(function, Known) or function == HOLE):
         return None
     name = _called(call)
-    return name if name in _NAMED or name in {"Library", "_scoped_library"} else None
+    # Objects of other projects have methods called define, impl and the like.
+    told = isinstance(call.func, ast.Name) or name not in _COMMON
+    return name if told and (name in _NAMED or name in _BY_NAME) else None
 
 
 def _is_torchs(function: Value) -> bool:
