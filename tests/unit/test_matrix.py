@@ -142,7 +142,7 @@ engine: {memory: 8}
         ("kernel: {path: k, hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "exactly one of hub and path"),
         ("kernel: {hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "needs a revision"),
         ("kernel: {hub: ../b, revision: v1}\naxes: {torch: [2.13], cuda: [cpu]}", "is not a Hub repo"),
-        ("kernel: {path: k, declare: ['**/*']}\naxes: {torch: [2.13], cuda: [cpu]}", "1:28: '**/*' names no file"),
+        ("kernel: {path: k, declare: ['**/*']}\naxes: {torch: [2.13], cuda: [cpu]}", "1:29: '**/*' names no file"),
         ("kernel: {path: k, declare: ['']}\naxes: {torch: [2.13], cuda: [cpu]}", "names no file"),
         ("kernel: {path: k, declare: [a.pth, a.pth]}\naxes: {torch: [2.13], cuda: [cpu]}", "a.pth stands twice"),
         ("kernel: {path: k, declare: a.pth}\naxes: {torch: [2.13], cuda: [cpu]}", "declare must be a list"),

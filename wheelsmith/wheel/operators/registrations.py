@@ -282,5 +282,5 @@ def _told(value: Value) -> str:
 def _source(node: ast.Call) -> str:
     try:
         return ast.unparse(node.args[0])[:_MOST_TOLD]
-    except (IndexError, RecursionError):
+    except (IndexError, RecursionError, ValueError):  # Python writes no number of thousands of digits
         return "an operator"
