@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 
-from wheelsmith.wheel.operators.bindings import COMPREHENSIONS, Binding, Function, How, Point, reaching
-from wheelsmith.wheel.operators.code import Code, Unfollowed, read_code, truth
+from wheelsmith.wheel.operators.bindings import Function, Point, reaching
+from wheelsmith.wheel.operators.code import Code, Unfollowed, truth
+from wheelsmith.wheel.operators.names import END, Names, has_decorator
 from wheelsmith.wheel.operators.values import (
     HOLE,
     LONGEST,
@@ -38,164 +39,27 @@ from wheelsmith.wheel.operators.values import (
     values,
 )
 
-_END = 2**62  # after every statement
 _MOST_STEPS = 400_000
 _DEEPEST = 80  # steps within steps
 _MOST_ITEMS = 200
 _MOST_NESTED = 3  # calls of one function within itself
 
 
-class Evaluator:
-    """Evaluate expressions of some Python files that may import each other.
+class Evaluator(Names):
+    """Evaluate expressions, within bounds.
 
     :param read: gives the text of a file by its path in the wheel; None where there is none.
     """
 
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
-        self._read = read
-        self._codes: dict[str, Code | None] = {}
-        self._found: dict[Binding, Values] = {}
-        self._active: set[tuple[Binding, int]] = set()
-        self._stars: set[tuple[Code, str]] = set()
+        super().__init__(read)
         self._running: Counter[Function] = Counter()
         self._steps = self._depth = 0
-        # Who calls a function of the wheel, and with what: known once all calls were looked at.
-        self.callers: dict[Function, list[Arguments]] = {}
-
-    def forget(self) -> None:
-        """Evaluate afresh: there are more files to look at."""
-        self._found.clear()
-        self.callers.clear()
-
-    def note_callers(self, found: Iterable[tuple[Function, Arguments]]) -> None:
-        """Learn who calls functions of the wheel: what depends on that is evaluated afresh."""
-        for node, arguments in found:
-            self.callers.setdefault(node, []).append(arguments)
-        self._found.clear()
-
-    # --- modules ----------------------------------------------------------------------------------------------
-
-    def code(self, path: str) -> Code | None:
-        """Read a file; None where there is none, or none that can be parsed."""
-        if path not in self._codes:
-            source = self._read(path)
-            self._codes[path] = None  # while it is read
-            if source is not None:
-                self._codes[path] = read_code(path, source, partial(self._brings, path))
-        return self._codes[path]
-
-    def member(self, code: Code, name: str) -> Values:
-        """Return what a module's name is, once the module is imported."""
-        found = reaching(name, Point(code.scope, _END, ()))
-        if found:
-            return values(one for binding in found for one in self._binding(binding, code, None))
-        package = code.path.split("/")[:-1] if code.path.endswith("/__init__.py") else None
-        inner = self._module([*package, name]) if package is not None else None
-        return frozenset({File(inner)}) if inner else self._from_stars(code, name)
-
-    def _from_stars(self, code: Code, name: str) -> Values:
-        made: list[Value] = []
-        for star in code.stars:
-            where = self._imported(code.path, star)
-            if isinstance(where, Code):
-                if (where, name) not in self._stars:
-                    self._stars.add((where, name))
-                    made += self.member(where, name) - UNKNOWN
-                    self._stars.discard((where, name))
-            elif where:
-                made.append(Known(f"{where}.{name}"))
-        return values(made) or UNKNOWN
-
-    def _module(self, parts: list[str]) -> Code | None:
-        stem = "/".join(parts)
-        return (self.code(f"{stem}/__init__.py") or self.code(f"{stem}.py")) if stem else None
-
-    def _imported(self, path: str, node: ast.ImportFrom) -> Code | str | None:
-        """Return the module that is imported from: of the wheel, or by its name; None where it is neither."""
-        named = (node.module or "").split(".") if node.module else []
-        if not node.level:
-            return self._module(named) or node.module
-        base = path.split("/")[:-1]
-        return self._module([*base[: len(base) - node.level + 1], *named]) if node.level <= len(base) else None
-
-    def _brings(self, path: str, node: ast.ImportFrom) -> bool:
-        where = self._imported(path, node) if node.level else None
-        return isinstance(where, Code) and all(self.member(where, alias.name) for alias in node.names)
-
-    # --- names ------------------------------------------------------------------------------------------------
-
-    def _name(self, name: str, point: Point, code: Code, frame: Frame | None) -> Values:
-        if found := reaching(name, point):
-            return values(one for binding in found for one in self._binding(binding, code, frame))
-        return self._from_stars(code, name) if code.stars else frozenset({Known(f"builtins.{name}")})
-
-    def _binding(self, binding: Binding, code: Code, frame: Frame | None) -> Values:
-        scope = binding.point.scope
-        while frame is not None and not _is_within(scope, frame):
-            frame = frame.outer
-        if frame is None and binding in self._found:
-            return self._found[binding]
-        key = (binding, id(frame))
-        if key in self._active:
-            return UNKNOWN
-        self._active.add(key)
-        try:
-            found = self._bound(binding, code, frame)
-        finally:
-            self._active.discard(key)
-        if frame is None:
-            self._found[binding] = found
-        return found
-
-    def _bound(self, binding: Binding, code: Code, frame: Frame | None) -> Values:
-        node = binding.node
-        match binding.how:
-            case How.DEFINITION if isinstance(node, ast.ClassDef):
-                return frozenset({Klass(node, code)})
-            case How.DEFINITION if isinstance(node, Function):
-                return frozenset({Routine(node, code, frame)})
-            case How.VALUE | How.ELEMENT if isinstance(node, ast.expr):
-                found = self.evaluate(node, binding.point, code, frame)
-                found = elements(found) if binding.how is How.ELEMENT else found
-                for number in binding.index:
-                    found = values(one for sequence in found for one in item(sequence, number))
-                return found
-            case How.MODULE:
-                module = self._module(binding.name.split("."))
-                return frozenset({File(module) if module else Known(binding.name)})
-            case How.MEMBER if isinstance(node, ast.ImportFrom):
-                where = self._imported(code.path, node)
-                if isinstance(where, Code):
-                    return self.member(where, binding.name)
-                return frozenset({Known(f"{where}.{binding.name}")}) if where else UNKNOWN
-            case How.PARAMETER if isinstance(node, Function):
-                return self._parameter(node, binding, code, frame)
-            case _:
-                return UNKNOWN
-
-    def _parameter(self, node: Function, binding: Binding, code: Code, frame: Frame | None) -> Values:
-        name, scope = binding.name, binding.point.scope
-        if frame is not None and frame.scope is scope:
-            if name not in frame.found:
-                frame.found[name] = frame.arguments[name]() if name in frame.arguments else UNKNOWN
-            return frame.found[name]
-        first = [*node.args.posonlyargs, *node.args.args][:1]
-        outer = scope.at.scope.node if scope.at else None
-        if isinstance(outer, ast.ClassDef) and first and first[0].arg == name and not _has(node, "staticmethod"):
-            return frozenset({Klass(outer, code, is_object=not _has(node, "classmethod"))})
-        callers = self.callers.get(node, [])[:_MOST_ITEMS] or [Arguments()]
-        routine = Routine(node, code, None)
-        given = [self._named(routine, arguments).get(name) for arguments in callers]
-        return values(one for argument in given if argument for one in argument()) or UNKNOWN
 
     # --- expressions ------------------------------------------------------------------------------------------
 
     def evaluate(self, node: ast.expr, point: Point, code: Code, frame: Frame | None = None) -> Values:
-        """Return what an expression may be.
-
-        :param frame: of the function that it stands in, where it is known what that was called with.
-        :raises Unfollowed: it takes more steps than are followed.
-        """
+        """Return what an expression may be; the steps that it takes are counted."""
         self._steps += 1
         if self._steps > _MOST_STEPS or self._depth > _DEEPEST:
             raise Unfollowed
@@ -212,7 +76,7 @@ class Evaluator:
         match node:
             case ast.Constant(value=str() as value):
                 return frozenset({clipped(value)})
-            case ast.Constant(value=int() as number) if abs(number) < _END:
+            case ast.Constant(value=int() as number) if abs(number) < END:
                 return frozenset({number})
             case ast.Constant(value=bytes() as data):
                 return frozenset({data[:LONGEST].decode("latin-1")})
@@ -321,7 +185,7 @@ class Evaluator:
         return frozenset({Method(value, name)}) if isinstance(value, str) and value != HOLE else UNKNOWN
 
     def _of_class(self, klass: Klass, name: str) -> Values:
-        bindings = reaching(name, Point(klass.code.scopes[klass.node], _END, ()))
+        bindings = reaching(name, Point(klass.code.scopes[klass.node], END, ()))
         own = [binding for binding in bindings if binding.point.scope.node is klass.node]
         if not own:
             return values(one for base in self.bases(klass) for one in self.get(base, name)) or UNKNOWN
@@ -329,13 +193,13 @@ class Evaluator:
         return values(one for value in found for one in self._method(klass, value))
 
     def _method(self, klass: Klass, value: Value) -> Values:
-        if not isinstance(value, Routine) or _has(value.node, "staticmethod"):
+        if not isinstance(value, Routine) or has_decorator(value.node, "staticmethod"):
             return frozenset({value})
-        of_class = _has(value.node, "classmethod")
+        of_class = has_decorator(value.node, "classmethod")
         if not klass.is_object and not of_class:
             return frozenset({value})
         bound = Bound(value, Arguments((lambda: frozenset({klass}),)))
-        return self.call(bound, Arguments()) if _has(value.node, "property") else frozenset({bound})
+        return self.call(bound, Arguments()) if has_decorator(value.node, "property") else frozenset({bound})
 
     def bases(self, klass: Klass) -> Values:
         """Return what a class is derived from."""
@@ -396,24 +260,6 @@ class Evaluator:
         finally:
             self._running[function.node] -= 1
 
-    def frame(self, function: Routine, arguments: Arguments) -> Frame:
-        """Return one call of a function."""
-        scope = function.code.scopes[function.node]
-        return Frame(scope, self._named(function, arguments), function.frame)
-
-    def _named(self, function: Routine, arguments: Arguments) -> dict[str, Argument]:
-        """Return what each parameter is, defaults included."""
-        given, scope = function.node.args, function.code.scopes[function.node]
-        positional = [*given.posonlyargs, *given.args]
-        defaults = list(zip(reversed(positional), reversed(given.defaults), strict=False))
-        defaults += [(one, value) for one, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value]
-        made: dict[str, Argument] = {}
-        if scope.at:
-            for one, value in defaults:
-                made[one.arg] = partial(self.evaluate, value, scope.at, function.code, function.frame)
-        made |= {one.arg: value for one, value in zip(positional, arguments.positional, strict=False)}
-        return made | arguments.named
-
     def _builtin(self, path: str, arguments: Arguments) -> Values:
         name = path.rpartition(".")[2]
         first = partial(arguments.get, 0)
@@ -449,16 +295,3 @@ def _entries(table: Value) -> Iterator[tuple[str, Argument]]:
             for key in keys:
                 if isinstance(key, str):
                     yield key, partial(frozenset, found)
-
-
-def _is_within(scope: object, frame: Frame) -> bool:
-    """Say whether a scope is that of a frame, or one that runs within it."""
-    here = frame.scope if scope is frame.scope else scope
-    while here is not frame.scope and here is not None and isinstance(getattr(here, "node", None), COMPREHENSIONS):
-        here = here.at.scope  # type: ignore[attr-defined]  # a comprehension stands somewhere
-    return here is frame.scope
-
-
-def _has(node: Function, decorator: str) -> bool:
-    given = [] if isinstance(node, ast.Lambda) else node.decorator_list
-    return any(getattr(one, "id", getattr(one, "attr", None)) == decorator for one in given)
