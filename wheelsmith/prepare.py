@@ -194,11 +194,19 @@ class _Planner:
             reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
             return Excluded(cell=cell, reason=f"{reason}: use --engine podman or docker")
         named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
+        source, declared = self.kernel, self.matrix.kernel.declare
         workplace = self._workplace(image or self.matrix.engine.image)
         if isinstance(self.spec, KernelSpec):
-            return plan_kernel(cell, spec=self.spec, source=self.kernel, workplace=workplace, **named)
-        resolve = self.toolchains.lock
-        return plan_project(cell, spec=self.spec, source=self.kernel, workplace=workplace, resolve=resolve, **named)
+            return plan_kernel(cell, spec=self.spec, source=source, workplace=workplace, declared=declared, **named)
+        return plan_project(
+            cell,
+            spec=self.spec,
+            source=source,
+            workplace=workplace,
+            resolve=self.toolchains.lock,
+            declared=declared,
+            **named,
+        )
 
     def _workplace(self, image: str | None) -> Workplace:
         if image not in self.workplaces:

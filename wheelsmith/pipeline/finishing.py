@@ -44,7 +44,7 @@ class Finisher:
         plan = self.plan
         # A project's contents are its own; a kernel's were planned, file by file.
         members = None if plan.project else tuple(plan.recipe.contents)
-        order = Order(spec=plan.wheel, members=members, declared=())
+        order = Order(spec=plan.wheel, members=members)
         remove_tree(self.folder)
         with WorkFolder.make(self.folder) as folder:
             with folder.create(ORDER) as file:

@@ -34,7 +34,7 @@ def finish(order: Order, folder: Path) -> Finished:
         wheel = repair(left, order.spec, folder, members=members)
         sys.stdout.write(f"{CHECKING}\n")
         sys.stdout.flush()
-        report = check_wheel(wheel, order.spec, order.declared)
+        report = check_wheel(wheel, order.spec)
         return Finished(wheel=wheel_file(wheel) if report.ok else None, report=report)
     except WheelError as error:
         return Finished(refusal=str(error), remedy=error.remedy)

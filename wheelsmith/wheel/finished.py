@@ -19,12 +19,10 @@ class Order(Record):
 
     :param spec: what the plan promised.
     :param members: every file that the wheel must hold besides its own records; None leaves it open.
-    :param declared: patterns of files that it is meant to install, though they look like another project's.
     """
 
     spec: WheelSpec
     members: tuple[str, ...] | None
-    declared: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
