@@ -64,9 +64,12 @@ def test_the_exit_code_is_told(engine, tmp_path):
     assert (exit_.ending, exit_.code, exit_.ok) == (Ending.EXITED, 3, False)
 
 
-def test_too_much_memory(engine, tmp_path):
-    exit_, lines = python(engine, tmp_path, "x = bytearray(10**9)", memory=200 * MIB)
+def test_too_much_memory(engine, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    exit_, lines = python(engine, tmp_path / "work", "x = bytearray(10**9)", memory=200 * MIB)
     assert exit_.ending is Ending.OUT_OF_MEMORY or "MemoryError" in lines[-1]
+    assert list((tmp_path / "here").iterdir()) == []
 
 
 def test_too_long(engine, tmp_path):

@@ -51,6 +51,7 @@ NEAR = {
     "engine/bwrap.py": {"_host_view": MACHINE},
     "engine/containers.py": {
         "ContainerEngine.workplace": CACHE,
+        "ContainerEngine._leash": "an empty folder of its own",
         "_survey_digest": PACKAGE,
         "_mount": "of what is mounted, of which no build can write any part",
     },

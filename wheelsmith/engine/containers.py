@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -213,26 +214,29 @@ class ContainerEngine(ABC):
     def _leash(self, command: Command) -> Iterator[Leash]:
         """Hold a running container with nothing in it but a process that waits for us to let go."""
         name = command.name
-        client, refusal = self._start(command, name)
-        if refusal and "in use" in refusal:
-            # Another live run builds the same cell; dead ones were removed when this run began.
-            name = f"{name}-{os.getpid()}"
-            client, refusal = self._start(command, name)
-        if refusal:
-            raise EngineError(f"{self.name} cannot start a container: {refusal}")
-        try:
-            yield Leash(name=name, group=self._group(name, command.limits), client=client)
-        finally:
-            if client.stdin:
-                client.stdin.close()
-            self._remove(name)
-            _wait(client)
-            if client.stdout:
-                client.stdout.close()
+        # Where memory ran out, podman's monitor leaves a file called "oom" in the folder that it was started in.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            client, refusal = self._start(command, name, folder)
+            if refusal and "in use" in refusal:
+                # Another live run builds the same cell; dead ones were removed when this run began.
+                name = f"{name}-{os.getpid()}"
+                client, refusal = self._start(command, name, folder)
+            if refusal:
+                raise EngineError(f"{self.name} cannot start a container: {refusal}")
+            try:
+                yield Leash(name=name, group=self._group(name, command.limits), client=client)
+            finally:
+                if client.stdin:
+                    client.stdin.close()
+                self._remove(name)
+                _wait(client)
+                if client.stdout:
+                    client.stdout.close()
 
-    def _start(self, command: Command, name: str) -> tuple[subprocess.Popen[str], str | None]:
+    def _start(self, command: Command, name: str, folder: str) -> tuple[subprocess.Popen[str], str | None]:
         client = subprocess.Popen(
             [*self.client(), *self._run_words(command, name)],
+            cwd=folder,
             env=client_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
