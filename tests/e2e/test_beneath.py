@@ -115,11 +115,11 @@ def test_an_object_is_a_file_of_its_own(attack, releasing, host):
 def test_an_object_with_holes_is_not_held_in_memory(releasing):
     """It takes nothing of the disk, and would take all of wheelsmith's memory."""
     factory, engine = releasing
-    kernel_with(factory, f'os.truncate("/work/build/obj/k/a.cpp.o", {1536 * MIB})')
+    kernel_with(factory, f'os.truncate("/work/build/obj/k/a.cpp.o", {640 * MIB})')
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     answer_of(factory, engine)
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert most == before or most * 1024 < 1024 * MIB
+    assert most == before or most * 1024 < 400 * MIB
 
 
 def test_holes_count_as_what_they_look_like(releasing):
@@ -162,7 +162,12 @@ held = bytearray(b"x") * (1200 << 20)
 """
 
 
-@pytest.mark.parametrize("name", ["dist", "src", "build", "plan.json"])
+LATER = pytest.mark.release("the same with another folder")
+
+
+@pytest.mark.parametrize(
+    "name", ["dist", pytest.param("src", marks=LATER), pytest.param("build", marks=LATER), "plan.json"]
+)
 def test_a_second_try_touches_nothing_of_the_host(name, releasing, host, tmp_path):
     """Out of memory with a link in the place of a folder: its modes were changed, all the way down."""
     factory, engine = releasing
@@ -192,7 +197,7 @@ DIST = {
     "a pipe": ('os.mkfifo(f"{d}/{name}")', "not one regular file"),
     "a new line": ('wheel(d, filename="a\\n-1-py3-none-any.whl")', ""),
     "no text": ('wheel(d); os.rename(f"{d}/{name}", os.fsencode(d) + b"/a\\xff.whl")', ""),
-    "many": ('[open(f"{d}/{n}.whl", "w").close() for n in range(50_000)]', "left 50000 wheels"),
+    "many": ('[open(f"{d}/{n}.whl", "w").close() for n in range(5000)]', "left 5000 wheels"),
     "deep": ('for n in range(5000): os.mkdir("d"); os.chdir("d")', "wrote more than"),
     "holes": ('os.truncate(os.open(f"{d}/{name}", os.O_CREAT | os.O_WRONLY), 1 << 30)', "not a readable zip"),
 }
