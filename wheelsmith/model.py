@@ -80,7 +80,7 @@ class SourceId(Record):
     :param origin: ``hub:org/name`` or ``path``; never a path of this host.
     :param revision: what was asked for: a branch, tag or commit; None for a folder.
     :param commit: the commit that ``revision`` named, or None for a folder.
-    :param tree: sha256 over the sorted file names, modes and contents.
+    :param tree: sha256 over the sorted file names, their contents, and which of them are executable.
     """
 
     origin: str

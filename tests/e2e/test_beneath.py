@@ -57,6 +57,14 @@ def look(folder: Path) -> dict[str, object]:
     return found
 
 
+def second_try_of(factory, env: dict[str, str], engine: str) -> dict:
+    """Build with one core and 4 GiB, and give what came of it, once memory did not suffice."""
+    cell = answer_of(factory, engine, "--cores-per-cell", "1", "--memory", "4GiB", **env)
+    (log,) = (factory.folder / "dist/logs").iterdir()
+    assert log.read_text().count("── build\n") == 2
+    return cell
+
+
 def answer_of(factory, engine: str, *argv: str, **env: str) -> dict:
     answer = factory.run("build-matrix", "--engine", engine, *argv, **env)
     (cell,) = factory.results().values()
@@ -115,11 +123,11 @@ def test_an_object_is_a_file_of_its_own(attack, releasing, host):
 def test_an_object_with_holes_is_not_held_in_memory(releasing):
     """It takes nothing of the disk, and would take all of wheelsmith's memory."""
     factory, engine = releasing
-    kernel_with(factory, f'os.truncate("/work/build/obj/k/a.cpp.o", {1536 * MIB})')
+    kernel_with(factory, f'os.truncate("/work/build/obj/k/a.cpp.o", {640 * MIB})')
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     answer_of(factory, engine)
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert most == before or most * 1024 < 1024 * MIB
+    assert most == before or most * 1024 < 400 * MIB
 
 
 def test_holes_count_as_what_they_look_like(releasing):
@@ -151,18 +159,23 @@ def project_with(factory, tmp_path, body: str, limits: str = "") -> dict[str, st
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "packages")}
 
 
-# A pure project's first try has a GiB, and a second one twice that.
+# The first try has what one compiler needs, 2.7 GB, and the second one all that the matrix gives.
 HUNGRY = """\
 if os.path.exists("/work/build/half.o"):
     raise SystemExit("half of an object of the build before")
 open("/work/build/half.o", "w").write("half")
 {attack}
-held = bytearray(b"x") * (1200 << 20)
+held = bytearray(b"x") * (3 << 30)
 {after}
 """
 
 
-@pytest.mark.parametrize("name", ["dist", "src", "build", "plan.json"])
+LATER = pytest.mark.release("the same with another folder")
+
+
+@pytest.mark.parametrize(
+    "name", ["dist", pytest.param("src", marks=LATER), pytest.param("build", marks=LATER), "plan.json"]
+)
 def test_a_second_try_touches_nothing_of_the_host(name, releasing, host, tmp_path):
     """Out of memory with a link in the place of a folder: its modes were changed, all the way down."""
     factory, engine = releasing
@@ -171,7 +184,7 @@ def test_a_second_try_touches_nothing_of_the_host(name, releasing, host, tmp_pat
     attack = f'os.rename("/work/{name}", "/work/old"); os.symlink("{target}", "/work/{name}")'
     after = f'os.unlink("/work/{name}"); os.rename("/work/old", "/work/{name}"); return wheel(d)'
     env = project_with(factory, tmp_path, HUNGRY.format(attack=attack, after=after), ", memory: 4GiB")
-    cell = answer_of(factory, engine, **env)
+    cell = second_try_of(factory, env, engine)
     assert look(host) == before
     assert cell["wheel"], cell["failure"]
 
@@ -182,7 +195,7 @@ def test_hard_links_do_not_outlive_the_first_try(releasing, tmp_path):
     attack = 'os.unlink("/work/plan.json"); os.link("/work/src/evil.py", "/work/plan.json")'
     after = 'assert os.stat("/work/src/evil.py").st_nlink == 2; return wheel(d)'
     env = project_with(factory, tmp_path, HUNGRY.format(attack=attack, after=after), ", memory: 4GiB")
-    cell = answer_of(factory, engine, **env)
+    cell = second_try_of(factory, env, engine)
     assert cell["wheel"], cell["failure"]
 
 
@@ -192,7 +205,7 @@ DIST = {
     "a pipe": ('os.mkfifo(f"{d}/{name}")', "not one regular file"),
     "a new line": ('wheel(d, filename="a\\n-1-py3-none-any.whl")', ""),
     "no text": ('wheel(d); os.rename(f"{d}/{name}", os.fsencode(d) + b"/a\\xff.whl")', ""),
-    "many": ('[open(f"{d}/{n}.whl", "w").close() for n in range(50_000)]', "left 50000 wheels"),
+    "many": ('[open(f"{d}/{n}.whl", "w").close() for n in range(5000)]', "left 5000 wheels"),
     "deep": ('for n in range(5000): os.mkdir("d"); os.chdir("d")', "wrote more than"),
     "holes": ('os.truncate(os.open(f"{d}/{name}", os.O_CREAT | os.O_WRONLY), 1 << 30)', "not a readable zip"),
 }
