@@ -349,18 +349,18 @@ torch213-cxx11-cu130-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
 torch213-cxx11-cu132-x86_64-linux  build     shelf 1+cu132; not folded: a rule
                                              sets other gpu-archs than for CUDA
                                              13.0
-torch29-cxx11-cpu-x86_64-linux     build     shelf 1+cpu.torch2.9
-torch29-cxx11-cu130-x86_64-linux   excluded  torch 2.9 was built with CUDA 12.8;
-                                             a kernel made with CUDA 13.0 needs
-                                             a torch of the same CUDA major and
-                                             at least that minor
+torch28-cxx11-cpu-x86_64-linux     build     shelf 1+cpu.torch2.8
+torch28-cxx11-cu130-x86_64-linux   excluded  torch 2.8 was built with CUDA 12.6,
+                                             12.8 and 12.9; a kernel made with
+                                             CUDA 13.0 needs a torch of the same
+                                             CUDA major and at least that minor
 """
 
 
 def test_the_plan_at_a_narrow_terminal():
-    text = "axes: {torch: [2.12, 2.13, 2.9], cuda: [cpu, 13.0, 13.2]}\ncuda-compatibility: oldest-minor\nrules:\n"
+    text = "axes: {torch: [2.12, 2.13, 2.8], cuda: [cpu, 13.0, 13.2]}\ncuda-compatibility: oldest-minor\nrules:\n"
     text += "  - set: {gpu-archs: [9.0]}\n    where: {torch: 2.13, cuda: 13.2}\n"
-    text += "  - exclude: {torch: 2.9, cuda: 13.2}\n    reason: no\n"
+    text += "  - exclude: {torch: 2.8, cuda: 13.2}\n    reason: no\n"
     plans, excluded, apart = planned(text, "stable on CUDA")
     cached = frozenset({plans[1].build_digest})
     written = io.StringIO()

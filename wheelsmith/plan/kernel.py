@@ -156,7 +156,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
         cuda_home=found.home if found else layout.CUDA,
         namespace=namespace(order.spec, backend(cell), order.source),
         stable_abi=stable,
-        cxx11_abi=release.cxx11_abi[cell.arch],
+        cxx11_abi=release.has_cxx11_abi(cell.arch, cell.cuda),
         light_headers=cell.settings.torch_headers == "light",
     )
     return _plan(
