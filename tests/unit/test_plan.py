@@ -179,7 +179,7 @@ def test_what_decides_the_bytes_decides_the_digest():
 def test_stable_abi_is_one_build_for_every_torch():
     made = [plan(torch=t, **STABLE) for t in ("2.11", "2.13", "2.15")]
     assert len({p.build_digest for p in made}) == 1
-    assert made[0].wheel.version == "3+cu130"
+    assert made[0].wheel.version == "3+cu130.torchstable"
     assert "Requires-Dist: torch>=2.11\n" in made[0].wheel.metadata
     assert "-DTORCH_TARGET_VERSION=0x020b000000000000" in commands(made[0], StepKind.NVCC)["build/obj/a.cu.o"]
     assert isinstance(plan(torch="2.10", **STABLE), Excluded)

@@ -21,12 +21,12 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.facts import dependencies
 from wheelsmith.index.entry import IndexEntry
+from wheelsmith.local_version import read_local_version
 from wheelsmith.tags import cuda_of
 
 METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
 _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
-_LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3,})(\.torch(?P<torch>\d+\.\d+))?")
 _FOLDER = re.compile(r"[a-z0-9_-]+")
 _FLOOR = re.compile(r">=(\d+)\.(\d+)")
 # As recipe/generated.py writes it for a kernel with nothing compiled.
@@ -164,13 +164,13 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     if version.local is None and {tag.platform for tag in tags} == {"any"}:
         backends = sorted({_backend(cell.compute) for cell in entry.cells})
         return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
-    match = _LOCAL.fullmatch(version.local or "")
-    if not match:
+    said = read_local_version(version.local)
+    compute = said.compute
+    if compute is None or not said.own:
         raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
-    compute = match["compute"]
     cell = replace(entry.cells[0], cuda=cuda_of(compute))
-    if match["torch"]:
-        name = replace(cell, torch=match["torch"]).id
+    if said.torch:
+        name = replace(cell, torch=said.torch).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:

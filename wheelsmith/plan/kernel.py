@@ -9,6 +9,7 @@ from packaging.version import Version
 from wheelsmith import layout
 from wheelsmith.errors import BuildTomlError, Place
 from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
+from wheelsmith.local_version import local_version_of
 from wheelsmith.model import BuildPlan, Cell, Excluded, PrefixId, Recipe, WheelSpec
 from wheelsmith.plan.reasons import (
     Impossible,
@@ -33,7 +34,7 @@ from wheelsmith.recipe import (
 )
 from wheelsmith.recipe.compile import SourceGroup
 from wheelsmith.recipe.make import namespace
-from wheelsmith.tags import local_version, wheel_stem
+from wheelsmith.tags import wheel_stem
 from wheelsmith.workplace import CudaHome, Toolset, Workplace
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
@@ -246,7 +247,7 @@ def _capabilities(section: Section, requested: tuple[str, ...], toolkit: CudaToo
 def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -> WheelSpec:
     cell, spec = order.cell, order.spec
     floor = _floor(spec, stable)
-    version = f"{order.version}+{local_version(cell, stable_abi=floor)}"
+    version = f"{order.version}+{local_version_of(cell, stable_abi=floor is not None)}"
     torch = f"torch>={floor}" if floor else f"torch=={cell.torch}.*"
     own = (*python_depends(spec, ""), *python_depends(spec, backend(cell)))
     device = (group for group in groups if any(path.endswith(".cu") for path in group.src))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
+from wheelsmith.local_version import cuda_major
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
-from wheelsmith.wheel.local_version import cuda_major
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries
 from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
