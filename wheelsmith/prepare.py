@@ -13,12 +13,14 @@ from wheelsmith.matrix import CudaCompatibility, Matrix, expand, idle_rules, loa
 from wheelsmith.model import BuildPlan, Cell, Excluded
 from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project
 from wheelsmith.recipe import (
+    CARD,
     PROJECT_FILES,
     KernelSource,
     KernelSpec,
     ProjectSpec,
     parse_build_toml,
     parse_project,
+    render_card,
 )
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.toolchain import Toolchains
@@ -115,7 +117,7 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     engine = _engine(matrix, request, images, listen)
-    kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
+    kernel = KernelSource(id=source.id, paths=source.paths, readme=_description(source, spec))
     planner = _Planner(
         matrix=matrix,
         spec=spec,
@@ -212,6 +214,16 @@ class _Planner:
         if image not in self.workplaces:
             self.workplaces[image] = self.engine.workplace(image)
         return self.workplaces[image]
+
+
+def _description(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
+    """Return the text that describes a kernel to people; None where it has none that can be read."""
+    if source.readme is None:
+        return None
+    text = source.read_text(source.readme)
+    if source.readme != CARD or not isinstance(spec, KernelSpec):
+        return text
+    return render_card(text, spec, source.paths, source.read_text)
 
 
 def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:

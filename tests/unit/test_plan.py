@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from packaging.metadata import parse_email
 
 from wheelsmith.errors import BuildTomlError
 from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
@@ -217,6 +218,45 @@ def test_dependencies_names_and_versions():
     assert "Name: My.Dist\nVersion: 1.2+cu130.torch2.11\n" in made.wheel.metadata
     assert "License-Expression: Apache-2.0\nLicense-File: LICENSE\n" in made.wheel.metadata
     assert made.recipe.contents["my_dist-1.2+cu130.torch2.11.dist-info/licenses/LICENSE"] == "src/LICENSE"
+
+
+NOARCH = """\
+[general]
+name = "my-kernel"
+version = 3
+edition = 5
+license = "MIT"
+backends = [{backends}]
+python-depends = ["tvm-ffi"]
+
+[general.cuda]
+python-depends = ["nvidia-cutlass-dsl"]
+
+[torch-noarch]
+"""
+
+
+@pytest.mark.parametrize(
+    ("backends", "cutlass"),
+    [
+        ('"cuda"', ["nvidia-cutlass-dsl"]),
+        # Wheels are made for the CPU and CUDA alone, so what is left of these is CUDA.
+        ('"cuda", "rocm"', ["nvidia-cutlass-dsl"]),
+        ('"cpu", "cuda"', ['nvidia-cutlass-dsl; extra == "cuda"']),
+        ('"cpu"', []),
+    ],
+)
+def test_what_the_only_backend_needs_is_required(backends, cutlass):
+    made = plan_kernel(
+        Cell(torch="2.11", cuda=None if backends == '"cpu"' else "13.0", arch="x86_64"),
+        spec=parse_build_toml(NOARCH.format(backends=backends)),
+        source=SOURCE,
+        distribution=None,
+        version=None,
+        workplace=Workplace(image=None, machine="x86_64", python="3.11", toolsets=(), pythons={}, cuda=None),
+    )
+    needs = parse_email(made.wheel.metadata)[0]["requires_dist"]
+    assert needs == ["torch", "apache-tvm-ffi", *cutlass]
 
 
 def test_a_source_of_two_sections_is_compiled_once():

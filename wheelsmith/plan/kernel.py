@@ -113,8 +113,15 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 def _noarch_plan(order: _Order) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
     spec = order.spec
-    cuda = python_depends(spec, "cuda") if "cuda" in spec.backends else ()
-    requirements = Requirements(always=("torch", *python_depends(spec, "")), extras={"cuda": cuda} if cuda else {})
+    always = ["torch", *python_depends(spec, "")]
+    extras = {}
+    if cuda := python_depends(spec, "cuda") if "cuda" in spec.backends else ():
+        # Who installs a kernel that is for CUDA alone has no other use of it.
+        if spec.only_backend == "cuda":
+            always += cuda
+        else:
+            extras["cuda"] = cuda
+    requirements = Requirements(always=tuple(always), extras=extras)
     wheel = WheelSpec(
         distribution=order.distribution,
         version=order.version,

@@ -2,6 +2,7 @@
 
 from wheelsmith.recipe.build_toml import parse_build_toml
 from wheelsmith.recipe.capabilities import plain, resolve
+from wheelsmith.recipe.card import CARD, render_card
 from wheelsmith.recipe.compile import CompileTarget
 from wheelsmith.recipe.make import KernelSource, compiled_recipe, noarch_recipe
 from wheelsmith.recipe.metadata import Requirements, render_metadata
@@ -10,6 +11,7 @@ from wheelsmith.recipe.project import PROJECT_FILES, ProjectSpec, parse_project
 from wheelsmith.recipe.spec import KernelSpec, Section, TorchSection
 
 __all__ = [
+    "CARD",
     "PROJECT_FILES",
     "CompileTarget",
     "KernelSource",
@@ -24,6 +26,7 @@ __all__ = [
     "parse_build_toml",
     "parse_project",
     "plain",
+    "render_card",
     "render_metadata",
     "resolve",
 ]

@@ -57,8 +57,8 @@ class SourceTree:
 
     @property
     def readme(self) -> str | None:
-        """Give the text that describes the kernel to people, if it has one."""
-        return next((self.read_text(name) for name in _READMES if name in self.paths), None)
+        """Return the path of the file that describes the kernel to people, if it has one."""
+        return next((name for name in _READMES if name in self.paths), None)
 
     def read_text(self, path: str) -> str:
         """Give a file's text.
