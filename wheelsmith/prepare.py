@@ -11,14 +11,17 @@ from wheelsmith.errors import MatrixError, Place, SettingError
 from wheelsmith.events import Listener, Notice
 from wheelsmith.matrix import CudaCompatibility, Matrix, expand, idle_rules, load_matrix, select
 from wheelsmith.model import BuildPlan, Cell, Excluded
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
 from wheelsmith.recipe import (
+    CARD,
     PROJECT_FILES,
     KernelSource,
     KernelSpec,
     ProjectSpec,
+    imported,
     parse_build_toml,
     parse_project,
+    render_card,
 )
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.toolchain import Toolchains
@@ -115,7 +118,7 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     engine = _engine(matrix, request, images, listen)
-    kernel = KernelSource(id=source.id, paths=source.paths, readme=source.readme)
+    kernel = KernelSource(id=source.id, paths=source.paths, readme=_description(source, spec))
     planner = _Planner(
         matrix=matrix,
         spec=spec,
@@ -214,6 +217,16 @@ class _Planner:
         return self.workplaces[image]
 
 
+def _description(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
+    """Return the text that describes a kernel to people; None where it has none that can be read."""
+    if source.readme is None:
+        return None
+    text = source.read_text(source.readme)
+    if source.readme != CARD or not isinstance(spec, KernelSpec):
+        return text
+    return render_card(text, spec, source.paths, source.read_text)
+
+
 def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:
     """Read what the kernel says of itself: build.toml, or else what projects at large have."""
     if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
@@ -223,7 +236,13 @@ def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pr
                 where=Place(file=file),
                 remedy="remove python from axes",
             )
-        return parse_build_toml(source.read_text("build.toml"), file="build.toml")
+        return _named(parse_build_toml(source.read_text("build.toml"), file="build.toml"), source, matrix, file)
+    if matrix.kernel.module is not None:
+        raise MatrixError(
+            "module is for kernels in kernel-builder layout: what a project installs, its own build system decides",
+            where=Place(file=file),
+            remedy="remove module from kernel",
+        )
     if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
         raise MatrixError(
             "cuda-compatibility: oldest-minor is for kernels in kernel-builder layout; what another build system makes "
@@ -232,6 +251,23 @@ def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pr
             remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
         )
     return parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
+
+
+def _named(spec: KernelSpec, source: SourceTree, matrix: Matrix, file: str) -> KernelSpec:
+    """Return the kernel with the names that its wheel gets."""
+    kernel = matrix.kernel
+    named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
+    if named.module == named.package:
+        return named
+    package = f"torch-ext/{named.package}/"
+    for path in (path for path in source.paths if path.startswith(package) and path.endswith(".py")):
+        if named.package in imported(source.read_bytes(path)):
+            raise MatrixError(
+                f"the kernel cannot be called {named.module}: {path} imports {named.package} by that name",
+                where=Place(file=file),
+                remedy="make the import relative, as the Hub's loader needs it too",
+            )
+    return named
 
 
 def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:

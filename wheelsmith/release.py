@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from wheelsmith.index import (
     requires_beside_torch,
     requires_torch,
 )
+from wheelsmith.local_version import read_local_version
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store, StoredWheel
@@ -34,7 +34,6 @@ from wheelsmith.tags import cuda_of, read_wheel_name, same_version
 from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
 from wheelsmith.wheel import make_variant, read_variant, torch_mistake, wheel_file
 
-_LOCAL = re.compile(r"(?P<compute>cpu|cu\d{2,3}\d)(\.torch(?P<torch>\d+\.\d+))?")
 _ARCHS = ("x86_64", "aarch64")
 # Raised when the same wheel gives a variant wheel of other bytes than before.
 _VARIANT_RECIPE = 1
@@ -77,7 +76,7 @@ def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[O
         version = variant_version(str(name.version))
         if version is None:
             continue
-        variant = variant_for(str(name.version.local).partition(".")[0], offer.entry.gpu_archs)
+        variant = variant_for(read_local_version(name.version.local).compute or "", offer.entry.gpu_archs)
         kept = _variant_wheel(offer, variant, version, store, work)
         known = offer.entry
         beside = _offer(kept.path, kept.wheel, known.cells, None)
@@ -206,10 +205,10 @@ def _provenance(plan: BuildPlan) -> Provenance:
 def _cells_of(filename: str) -> tuple[Cell, ...]:
     """Read ``+cu130.torch2.11`` as the cells that it names; other local versions name none."""
     name = read_wheel_name(filename)
-    match = _LOCAL.fullmatch(name.version.local or "")
-    if not match or not match["torch"]:
+    said = read_local_version(name.version.local)
+    if not said.own or not said.compute or not said.torch:
         return ()
-    cuda = cuda_of(match["compute"])
+    cuda = cuda_of(said.compute)
     platforms = {tag.platform for tag in name.tags}
     archs = [arch for arch in _ARCHS if "any" in platforms or any(p.endswith(f"_{arch}") for p in platforms)]
-    return tuple(Cell(torch=match["torch"], cuda=cuda, arch=arch) for arch in archs)
+    return tuple(Cell(torch=said.torch, cuda=cuda, arch=arch) for arch in archs)

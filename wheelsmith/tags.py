@@ -10,23 +10,12 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.model import Cell
-
 # Combinations of a compressed tag set; the largest of real wheels have a dozen.
 MOST_TAGS = 1000
 _LONGEST_VERSION = 300  # characters
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
-
-
-def local_version(cell: Cell, *, stable_abi: str | None) -> str:
-    """Give the local part of a wheel's version, e.g. ``cu130.torch2.11``.
-
-    A wheel for torch's stable ABI serves every torch from its floor up, so it names none. Parts are joined by
-    dots: local segments compare numerically only when they are whole numbers (PEP 440).
-    """
-    return cell.compute if stable_abi else f"{cell.compute}.torch{cell.torch}"
 
 
 def same_version(text: str | None, version: Version) -> bool:

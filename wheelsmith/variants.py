@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wheelsmith.errors import WheelError
+from wheelsmith.local_version import STABLE, read_local_version
 from wheelsmith.record import Record
 from wheelsmith.tags import VARIANT_LABEL, parse_capability
 
@@ -34,7 +35,6 @@ _HEADER = {
 _NAME = re.compile(r"[0-9a-z_]+")
 _VALUE = re.compile(r"[0-9a-z_.]+")
 _SM = re.compile(r"(?P<number>\d+)(?P<suffix>[af]?)_(?P<kind>real|virtual)")
-_LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3})(\.(?P<torch>torch\d+\.\d+))?")
 # The newest major in the plugin's catalogue. A GPU offers the PTX of its own major alone, 120_virtual, although it
 # compiles that of older majors too: so PTX is offered to every major that can compile it.
 _NEWEST_MAJOR = 12
@@ -94,8 +94,10 @@ def variant_version(version: str) -> str | None:
     an installer would never look at it. Versions with ``torch`` in front sort above all plain ones.
     """
     public, _, local = version.partition("+")
-    match = _LOCAL.fullmatch(local)
-    return f"{public}+{match['torch'] or 'torchstable'}" if match else None
+    said = read_local_version(local)
+    if not said.own:
+        return None
+    return f"{public}+torch{said.torch}" if said.torch else f"{public}+{STABLE}"
 
 
 def dump_variants(variants: Iterable[Variant]) -> bytes:

@@ -71,7 +71,11 @@ def test_six_torches_and_two_cudas_are_two_builds(factory, started):
     assert cpu == ["torch210-cxx11-cpu-x86_64-linux"]
     results = factory.results()
     assert len(results) == 18
-    assert {cell["wheel"]["filename"].split("-")[1] for cell in results.values()} == {"1+cpu", "1+cu130", "1+cu132"}
+    assert {cell["wheel"]["filename"].split("-")[1] for cell in results.values()} == {
+        "1+cpu.torchstable",
+        "1+cu130.torchstable",
+        "1+cu132.torchstable",
+    }
     folded = {name: cell["folded"] for name, cell in results.items() if cell["folded"]}
     assert len(folded) == 15
     for name, whose in folded.items():
@@ -88,7 +92,7 @@ def test_the_oldest_minor_answers_from_the_newer_ones_page(factory, started, tmp
     matrix(factory.folder, "k", torch=SIX, cuda="13.2, 13.0", more=MORE.format("oldest-minor"))
     assert build(factory, "--out", "one") == []
     results = factory.results("one")
-    assert {cell["version"] for cell in results.values()} == {"1+cu130"}
+    assert {cell["version"] for cell in results.values()} == {"1+cu130.torchstable"}
     whose = results["torch213-cxx11-cu132-x86_64-linux"]["folded"]
     assert whose["cell"] == "torch210-cxx11-cu130-x86_64-linux"
     assert whose["reason"] == "torch's stable ABI from 2.10 on and CUDA minor-version compatibility"

@@ -29,7 +29,12 @@ def test_a_plan_as_data(monkeypatch, capsys, tmp_path):
     ]
     assert {plan["folded"]["cell"] for plan in plans if plan["folded"]} == {"torch212-cxx11-cu130-x86_64-linux"}
     assert plans[3]["not_folded"] == "a rule sets other gpu-archs than for CUDA 13.0"
-    assert [plan["wheel"]["version"] for plan in plans] == ["1+cu130", "1+cu130", "1+cu130", "1+cu132"]
+    assert [plan["wheel"]["version"] for plan in plans] == [
+        "1+cu130.torchstable",
+        "1+cu130.torchstable",
+        "1+cu130.torchstable",
+        "1+cu132.torchstable",
+    ]
     shown = run_command(monkeypatch, capsys, "plan", "--engine", "local")
     assert "4 cells → 2 builds, 0 of them made before\n  1 cell folded: " in shown.out
 
@@ -42,7 +47,7 @@ def test_one_cell_alone_gets_the_wheel_that_all_would_give_it(monkeypatch, capsy
     newer = json.loads(whole.out)["plans"][1]
     (only,) = json.loads(alone.out)["plans"]
     assert only["cell"] == newer["cell"]
-    assert (only["digest"], only["folded"], newer["wheel"]["version"]) == (newer["digest"], None, "1+cu130")
+    assert (only["digest"], only["folded"], newer["wheel"]["version"]) == (newer["digest"], None, "1+cu130.torchstable")
 
 
 def test_a_run_says_it_first_and_with_each_cell(monkeypatch, capsys, tmp_path):

@@ -230,18 +230,22 @@ def test_pip_lists_the_versions_of_one_compute_platform(age, tools, loopback):
     assert answer.returncode == 0, answer.stderr
     listed = re.search(r"Available versions: (.*)", answer.stdout)[1].split(", ")
     # The newest first, and 3 is yanked.
-    assert listed == [f"{k}+cu130{torch}" for k in (2, 1) for torch in (".torch2.10", ".torch2.9", "")]
+    assert listed == [f"{k}+cu130{torch}" for k in (2, 1) for torch in (".torchstable", ".torch2.10", ".torch2.9")]
 
 
 @EVERY
 @pytest.mark.parametrize("installer", [*AGES, "uv"])
 def test_hash_checking_takes_what_is_listed_and_nothing_else(installer, tools, loopback, tmp_path):
-    kernel = files(loopback, "cu130")["2+cu130"]["hashes"]["sha256"]
+    kernel = files(loopback, "cu130")["2+cu130.torchstable"]["hashes"]["sha256"]
     torch = sha256_file(loopback.folder / "whl/cu130/torch/torch-2.11.0+cu130-py3-none-any.whl")
     run = tools.uv if installer == "uv" else partial(tools.pip, installer)
     for name, digest in (("right", kernel), ("wrong", torch)):
         wanted = tmp_path / f"{name}.txt"
-        lines = (f"kernel==2+cu130 --hash=sha256:{digest}", f"torch==2.11.0+cu130 --hash=sha256:{torch}", "")
+        lines = (
+            f"kernel==2+cu130.torchstable --hash=sha256:{digest}",
+            f"torch==2.11.0+cu130 --hash=sha256:{torch}",
+            "",
+        )
         wanted.write_text("\n".join(lines))
         where = sources(installer, f"{loopback.index}/cu130/", f"{loopback.whl}/cu130/")
         verb = ("pip", "install") if installer == "uv" else ("install",)
@@ -260,7 +264,7 @@ def test_a_wheel_with_nothing_compiled_is_in_every_root(compute, tools, loopback
 @EVERY
 @pytest.mark.parametrize("age", AGES)
 def test_a_yanked_wheel_needs_an_exact_pin_and_says_why(age, tools, loopback):
-    asked = ("--no-deps", *pages_of("cu130", loopback), "kernel==3+cu130")
+    asked = ("--no-deps", *pages_of("cu130", loopback), "kernel==3+cu130.torchstable")
     answer = tools.pip(age, "install", "--dry-run", "--ignore-installed", *asked)
     assert answer.returncode == 0, answer.stderr
     assert YANKED in answer.stderr

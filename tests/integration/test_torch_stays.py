@@ -5,7 +5,8 @@ from functools import partial
 
 import pytest
 from installers import reported, sources
-from torches import PYPI, right_wheel
+from packaging.version import Version
+from torches import PYPI, TORCHES, right_wheel
 from wheels import make_wheel
 
 from wheelsmith.errors import WheelError
@@ -47,11 +48,10 @@ def test_torch_of_one_cuda_gets_the_kernel_of_that_cuda(installer, tools, loopba
 @pytest.mark.release("every installer with every combination")
 @pytest.mark.parametrize("installer", ["newest pip", "uv"])
 @pytest.mark.parametrize("compute", ["cpu", "cu128", "cu130"])
-def test_who_names_no_torch_gets_a_pair_that_fits(installer, compute, tools, loopback):
+def test_who_names_no_torch_gets_the_newest_and_the_kernel_for_it(installer, compute, tools, loopback):
     found = resolve(tools, installer, tools.environment("empty"), both(loopback, compute), "kernel")
-    release, _, local = found["torch"].partition("+")
-    assert found["kernel"] == right_wheel(release.rpartition(".")[0], compute)
-    assert local == compute
+    newest = max((release for release, computes in TORCHES.items() if compute in computes), key=Version)
+    assert found == {"kernel": right_wheel(newest, compute), "torch": f"{newest}.1+{compute}"}
 
 
 @pytest.mark.release("every installer with every combination")

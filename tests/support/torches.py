@@ -44,7 +44,7 @@ def right_wheel(torch: str, compute: str, version: str = "2") -> str:
     From torch 2.11 on there is one wheel of the stable ABI for CUDA 13: made with 13.0, it serves 13.2 as well.
     """
     if compute in {"cu130", "cu132"} and torch in {"2.11", "2.12"}:
-        return f"{version}+cu130"
+        return f"{version}+cu130.torchstable"
     return f"{version}+{compute}.torch{torch}"
 
 
@@ -83,12 +83,12 @@ def served(server):
 def publish_kernels(root: Path, wheels: Path) -> None:
     """Publish two versions of a kernel for every torch, a third that is yanked, and a kernel with nothing compiled."""
     offers = [each for version in ("1", "2") for each in _offers(wheels, version)]
-    offers += [_offer(wheels, "3+cu130", (("2.11", "cu130"), ("2.12", "cu130")), "torch>=2.11", HERE)]
+    offers += [_offer(wheels, "3+cu130.torchstable", (("2.11", "cu130"), ("2.12", "cu130")), "torch>=2.11", HERE)]
     nothing_compiled = make_wheel(wheels, "triton_only", "1", requires=("torch>=2.9",))
     every = tuple(_cell(*each, arch) for each in COMBINATIONS for arch in ARCHS)
     index = Index(Folder(root))
     index.add([*offers, offer(nothing_compiled, *every)], upload_time=NOW)
-    index.change("kernel", lambda state: yank(state, "3+cu130", YANKED))
+    index.change("kernel", lambda state: yank(state, "3+cu130.torchstable", YANKED))
 
 
 def _offers(wheels: Path, version: str):
@@ -96,7 +96,7 @@ def _offers(wheels: Path, version: str):
     for torch, compute in COMBINATIONS:
         serves.setdefault(right_wheel(torch, compute, version), []).append((torch, compute))
     for name, served_ in serves.items():
-        requirement = f"torch=={served_[0][0]}.*" if "torch" in name else "torch>=2.11"
+        requirement = "torch>=2.11" if name.endswith("torchstable") else f"torch=={served_[0][0]}.*"
         for arch in ARCHS:
             yield _offer(wheels, name, tuple(served_), requirement, arch)
 

@@ -13,6 +13,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 from states import cell, entry, of_torch, project, unserved
 
+from wheelsmith.facts import torch_releases
 from wheelsmith.index import (
     Choice,
     Chooser,
@@ -28,8 +29,10 @@ from wheelsmith.index import (
     template_for,
 )
 from wheelsmith.index.commands import torch_compute
+from wheelsmith.index.fits import numbers
 from wheelsmith.index.render import simple_pages
 from wheelsmith.model import CellSettings
+from wheelsmith.tags import cuda_of
 
 BASE = "https://wheels.example/index/"
 
@@ -329,7 +332,13 @@ def test_every_cell_that_is_served_is_chosen_and_its_command_means_that_wheel(st
             continue
         wished = wish(torch=served.torch, compute=served.compute, arch=served.arch)
         choice = chooser.choose(wished)
+        known = torch_releases().get(served.torch)
+        if known and served.cuda and not known.newer_cuda(served.cuda) and not isinstance(choice, Choice):
+            assert choice.code == "torch"
+            continue
         assert isinstance(choice, Choice), choice
+        if known and served.cuda and not known.newer_cuda(served.cuda):
+            continue  # what serves it was made for another cell
         same = [(each.torch, each.compute, each.arch, each.python or "3.12") for each in choice.wheel.cells]
         assert (served.torch, served.compute, served.arch, "3.12") in same
         assert choice.wheel.yanked is None
@@ -364,7 +373,7 @@ def check_pins(state, choice, made, wished, installer, torch):
     else:
         assert torch is Torch.ABSENT
         assert asked.contains(Version(exact))
-        assert Version(exact).local == torch_compute(wished)
+        assert_no_older_cuda(wished, made, Version(exact).local)
     # Where torch is there already, the wheel comes from a root that has no torch, and from no other index.
     last = told.lines[-1]
     indexes = [word for word in last if "://" in word and "@" not in word]
@@ -372,6 +381,18 @@ def check_pins(state, choice, made, wished, installer, torch):
     if torch is Torch.PRESENT:
         assert indexes == [f"{BASE}{choice.root}/"]
         assert not {"--extra-index-url", "--index"} & set(last)
+
+
+def assert_no_older_cuda(wished, made, build):
+    """The torch that a command names is one that was published, and its CUDA is not older than the kernel's."""
+    toolkit = cuda_of((parse_wheel_filename(made.filename)[1].local or "").partition(".")[0])
+    if wished.compute == "cpu" or wished.torch not in torch_releases():
+        assert build == wished.compute
+        return
+    toolkit = toolkit or f"{cuda_of(wished.compute).partition('.')[0]}.0"
+    assert cuda_of(build) in torch_releases()[wished.torch].cuda
+    assert cuda_of(build).split(".")[0] == toolkit.split(".")[0]
+    assert numbers(cuda_of(build)) >= numbers(toolkit)
 
 
 @given(
@@ -403,13 +424,47 @@ def test_the_exact_version_where_equals_would_take_another():
     [
         ("2.13", "cu130", "cu130"),
         ("2.13", "cu131", "cu132"),
-        ("2.11", "cu132", "cu130"),
+        ("2.6", "cu126", "cu126"),
+        ("2.7", "cu128", "cu128"),
+        ("2.8", "cu129", "cu129"),
+        ("2.9", "cu126", "cu126"),
+        ("2.11", "cu128", "cu128"),
+        ("2.14", "cu131", "cu132"),
         ("2.11", "cpu", "cpu"),
         ("2.99", "cu140", "cu140"),
     ],
 )
 def test_torch_comes_from_its_own_build_for_that_cuda(torch, compute, own):
     assert torch_compute(wish(torch=torch, compute=compute)) == own
+
+
+def test_a_wheel_is_never_offered_with_a_torch_of_an_older_cuda():
+    """A matrix may build for a CUDA that no torch of that release has: cuda-compatibility: minor."""
+    made = of_torch("2.11", "13.1")
+    refused = choose(project(made), compute="cu131")
+    said = "it needs torch 2.11 for CUDA 13.1 or a newer minor, which was built for CUDA 12.6, 12.8, 12.9 and "
+    assert (refused.code, refused.reason) == ("torch", f"k 1.0+cu131.torch2.11 does not fit: {said}13.0 only")
+    # Somebody has a torch of their own with it.
+    assert choose(project(made), compute="cu131", torch_version="2.11.0a0+nv26.4").wheel.version == made_version(made)
+    # What CUDA 13.0 made for it goes with the torch of CUDA 13.0; what has no CUDA code goes with any.
+    older = entry("1.0+cu130.torch2.11", cell("2.11", "13.0"), cell("2.11", "13.1"))
+    pure = entry("1.0", cell("2.11", "13.1"), tag="py3-none-any")
+    for served in (older, pure):
+        choice = choose(project(served), compute="cu131")
+        assert "torch==2.11.0+cu130" in command(choice, wish(compute="cu131"), torch=Torch.ABSENT).lines[-1]
+    assert choose(project(pure), torch="2.15", compute="cu128").code == "torch"
+
+
+def made_version(made):
+    return str(parse_wheel_filename(made.filename)[1])
+
+
+def test_a_torch_of_another_c_abi_does_not_run_an_older_cudas_kernel():
+    """The x86_64 builds of torch 2.6 have the old ABI, but for the one for CUDA 12.6."""
+    for arch, fits in (("x86_64", False), ("aarch64", True)):
+        old = entry("1.0+cu124.torch2.6", cell("2.6", "12.4", arch=arch), tag=f"cp39-abi3-manylinux_2_28_{arch}")
+        refused = choose(project(old), torch="2.6", compute="cu126", arch=arch)
+        assert [(near.change, near.fits) for near in refused.nearest] == [("CUDA 12.4", fits)]
 
 
 def test_settings_of_a_build_are_not_told():

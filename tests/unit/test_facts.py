@@ -42,6 +42,9 @@ def test_every_fact_has_a_source_and_a_date():
     for fact in facts:
         assert fact.source
         assert DATE.fullmatch(fact.date)
+    for release in torch_releases().values():
+        assert release.cuda_source
+        assert DATE.fullmatch(release.cuda_date)
 
 
 @pytest.mark.parametrize("pin", {pin.filename: pin for pin in pins()}.values(), ids=lambda pin: pin.filename)
@@ -60,6 +63,18 @@ def test_torch_releases():
         assert set(release.wheels) == {"x86_64", "aarch64"}
         assert release.cxx_std in {17, 20}
         assert set(release.cxx11_abi) == set(release.wheels)
+    assert {minor: release.cuda for minor, release in torch_releases().items()} == {
+        "2.6": ("11.8", "12.4", "12.6"),
+        "2.7": ("11.8", "12.6", "12.8"),
+        "2.8": ("12.6", "12.8", "12.9"),
+        "2.9": ("12.6", "12.8", "12.9", "13.0"),
+        "2.10": ("12.6", "12.8", "12.9", "13.0"),
+        "2.11": ("12.6", "12.8", "12.9", "13.0"),
+        "2.12": ("12.6", "12.9", "13.0", "13.2"),
+        "2.13": ("12.6", "12.9", "13.0", "13.2"),
+        "2.14": ("12.6", "13.0", "13.2"),
+        "2.15": ("13.0", "13.2"),
+    }
     without = [(m, arch) for m, r in torch_releases().items() for arch, new in r.cxx11_abi.items() if not new]
     assert without == [("2.6", "x86_64")]
 
@@ -82,6 +97,15 @@ def test_the_hubs_rule_for_cuda_minors():
     assert why_incompatible(releases["2.15"], "13.0") is None  # built with 13.2: an older minor is fine
     assert why_incompatible(releases["2.11"], "13.1")
     assert why_incompatible(releases["2.8"], "13.0")
+    assert why_incompatible(releases["2.9"], "13.0") is None
+    assert why_incompatible(releases["2.6"], "12.6") is None
+
+
+def test_one_build_of_torch_2_6_for_x86_64_has_the_new_abi():
+    release = torch_releases()["2.6"]
+    builds = {(arch, cuda) for arch in release.wheels for cuda in (None, *release.cuda)}
+    old = {("x86_64", None), ("x86_64", "11.8"), ("x86_64", "12.4")}
+    assert {build for build in builds if not release.has_cxx11_abi(*build)} == old
 
 
 def test_a_prefix_is_named_by_its_pins():

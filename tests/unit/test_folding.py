@@ -109,7 +109,8 @@ SIX = "axes: {torch: [2.10, 2.11, 2.12, 2.13, 2.14, 2.15], cuda: [13.0, 13.2]}\n
 
 
 @pytest.mark.parametrize(
-    ("compatibility", "versions"), [("minor", ["1+cu130", "1+cu132"]), ("oldest-minor", ["1+cu130"])]
+    ("compatibility", "versions"),
+    [("minor", ["1+cu130.torchstable", "1+cu132.torchstable"]), ("oldest-minor", ["1+cu130.torchstable"])],
 )
 def test_six_torches_and_two_cudas(compatibility, versions):
     plans, excluded, _ = planned(f"{SIX}cuda-compatibility: {compatibility}\n", "stable")
@@ -161,10 +162,8 @@ def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_s
 def test_what_is_not_folded_and_why(kernel, rules, newer, why):
     text = f"axes: {{torch: [2.13], cuda: [13.0, {newer}]}}\ncuda-compatibility: oldest-minor\n"
     plans, _, apart = planned(text + (f"rules:\n  - {rules}\n" if rules else ""), kernel)
-    assert (
-        plans[-1].wheel.version
-        == f"1+cu{newer.replace('.', '')}{'' if 'stable-abi' in KERNELS[kernel] else '.torch2.13'}"
-    )
+    torch = "stable" if "stable-abi" in KERNELS[kernel] else "2.13"
+    assert plans[-1].wheel.version == f"1+cu{newer.replace('.', '')}.torch{torch}"
     assert apart[plans[-1].cell.id].startswith(why)
     assert folded(fold(plans)) == {}
 
@@ -340,27 +339,27 @@ def assert_of_one_kind(plan, own, first):
 TABLE = """\
 cell                               answer    wheel, or reason
 torch212-cxx11-cpu-x86_64-linux    build     shelf 1+cpu.torch2.12
-torch212-cxx11-cu130-x86_64-linux  cached    shelf 1+cu130
+torch212-cxx11-cu130-x86_64-linux  cached    shelf 1+cu130.torchstable
 torch212-cxx11-cu132-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
                                              CUDA minor-version compatibility
 torch213-cxx11-cpu-x86_64-linux    build     shelf 1+cpu.torch2.13
 torch213-cxx11-cu130-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
                                              torch's stable ABI from 2.11 on
-torch213-cxx11-cu132-x86_64-linux  build     shelf 1+cu132; not folded: a rule
-                                             sets other gpu-archs than for CUDA
-                                             13.0
-torch29-cxx11-cpu-x86_64-linux     build     shelf 1+cpu.torch2.9
-torch29-cxx11-cu130-x86_64-linux   excluded  torch 2.9 was built with CUDA 12.8;
-                                             a kernel made with CUDA 13.0 needs
-                                             a torch of the same CUDA major and
-                                             at least that minor
+torch213-cxx11-cu132-x86_64-linux  build     shelf 1+cu132.torchstable; not
+                                             folded: a rule sets other gpu-archs
+                                             than for CUDA 13.0
+torch28-cxx11-cpu-x86_64-linux     build     shelf 1+cpu.torch2.8
+torch28-cxx11-cu130-x86_64-linux   excluded  torch 2.8 was built with CUDA 12.6,
+                                             12.8 and 12.9; a kernel made with
+                                             CUDA 13.0 needs a torch of the same
+                                             CUDA major and at least that minor
 """
 
 
 def test_the_plan_at_a_narrow_terminal():
-    text = "axes: {torch: [2.12, 2.13, 2.9], cuda: [cpu, 13.0, 13.2]}\ncuda-compatibility: oldest-minor\nrules:\n"
+    text = "axes: {torch: [2.12, 2.13, 2.8], cuda: [cpu, 13.0, 13.2]}\ncuda-compatibility: oldest-minor\nrules:\n"
     text += "  - set: {gpu-archs: [9.0]}\n    where: {torch: 2.13, cuda: 13.2}\n"
-    text += "  - exclude: {torch: 2.9, cuda: 13.2}\n    reason: no\n"
+    text += "  - exclude: {torch: 2.8, cuda: 13.2}\n    reason: no\n"
     plans, excluded, apart = planned(text, "stable on CUDA")
     cached = frozenset({plans[1].build_digest})
     written = io.StringIO()

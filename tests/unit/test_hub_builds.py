@@ -43,6 +43,8 @@ def laid_out(version, *cells, files=None, **more):
         ("1+cu130.torch2.11", (CUDA,), "==2.11.*", {"torch211-cxx11-cu130-x86_64-linux"}),
         # One that was compiled for the oldest minor of its CUDA, and serves a newer one.
         ("1+cu130.torch2.12", (NEWER,), "==2.12.*", {"torch212-cxx11-cu130-x86_64-linux"}),
+        ("1+cu130.torchstable", (CUDA, NEWER), ">=2.10", {"torch-stable-abi210-cu130-x86_64-linux"}),
+        # As such wheels were called before.
         ("1+cu130", (CUDA, NEWER), ">=2.10", {"torch-stable-abi210-cu130-x86_64-linux"}),
         ("1+cpu", (replace(CPU, arch="aarch64"),), ">=2.9", {"torch-stable-abi29-cpu-aarch64-linux"}),
         ("1", (CPU, CUDA, NEWER), "", {"torch-cpu", "torch-cuda"}),
@@ -107,7 +109,9 @@ V = "1+cpu.torch2.11"
         (V, (CPU,), {"my_relu/metadata.json": b"{}"}, "metadata.json stands"),
         (V, (CPU,), {"my_relu/other.abi3.so": b""}, "no single extension"),
         ("1+abc", (CPU,), {}, "none that wheelsmith gives"),
+        ("1+cu1300.torch2.11", (CUDA,), {}, "none that wheelsmith gives"),
         ("1+cpu", (CPU,), {}, "which torch"),
+        ("1+cpu.torchstable", (CPU,), {}, "which torch"),
         (V, (), {}, "for which torch and CUDA"),
         (V, (replace(CPU, python="3.12"),), {}, "one Python"),
         (V, (replace(CPU, arch="../x"),), {}, "not the name of a variant"),

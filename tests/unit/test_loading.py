@@ -91,6 +91,31 @@ def test_symbols_that_are_there(machine, symbols, tmp_path):
     assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
 
 
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        (("libtorch_cpu.so", "libc10.so"), ", some in libgomp.so.1 that it brings"),
+        (("libtorch_cpu.so", "libc10.so", "libgomp.so.1"), ""),
+        (("libc10.so", "libtorch.so"), ", some in libgomp.so.1 that it brings"),
+    ],
+)
+def test_who_brings_openmp_is_told(needed, said, tmp_path):
+    """A kernel that was compiled with -fopenmp calls torch's own OpenMP, which it need not name."""
+    symbols = w.undefined("GOMP_parallel", "omp_get_thread_num")
+    elf = w.write_elf(torch_extension("x86_64", *symbols, needed=needed))
+    made = make_wheel(
+        tmp_path,
+        "kernel",
+        "1.0+cpu.torch2.11",
+        requires=("torch==2.11.*",),
+        files={"kernel/_k.abi3.so": elf},
+        tag="cp39-abi3-manylinux_2_28_x86_64",
+    )
+    told = next(found for found in check_wheel(made).findings if found.rule == "symbols")
+    assert told.ok
+    assert told.message.endswith(f"of them torch 2.11's{said}")
+
+
 def test_vector_functions_of_glibc(tmp_path):
     elf = torch_extension(
         "x86_64", *w.undefined("_ZGVbN2v_sin@GLIBC_2.22@libmvec.so.1"), needed=("libc10.so", "libmvec.so.1")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
 
-from wheelsmith.wheel.local_version import cuda_major, cuda_release, read_local_version
+from wheelsmith.local_version import cuda_major, cuda_release, local_version_of, read_local_version
+from wheelsmith.model import Cell
 
 
 @pytest.mark.parametrize(
@@ -16,6 +20,7 @@ from wheelsmith.wheel.local_version import cuda_major, cuda_release, read_local_
         ("cu130.torch2.11", "cu130", "2.11"),
         ("torch2.11", None, "2.11"),
         ("torchstable", None, None),
+        ("cu130.torchstable", "cu130", None),
         ("cpu.torch2.110", "cpu", "2.110"),
         ("cu12torch2.11cxx11abitrue", "cu12", "2.11"),
         ("cu126torch2.11", "cu126", "2.11"),
@@ -58,6 +63,7 @@ def test_what_is_named_is_read(local, compute, torch):
         ("cu126.cu130", "cu126 and cu130"),
         ("cpu.cu130", "cpu and cu130"),
         ("torch2.6.torch2.11", "torch 2.6 and 2.11"),
+        ("cu130.torchstable.torch2.11", "torchstable and torch 2.11"),
     ],
 )
 def test_what_is_not_there_is_told(local, said):
@@ -69,3 +75,54 @@ def test_what_is_not_there_is_told(local, said):
 def test_a_major_alone_has_no_release():
     assert (cuda_major("cu13"), cuda_release("cu13")) == (13, None)
     assert (cuda_major("cu126"), cuda_release("cu126")) == (12, "12.6")
+
+
+cells = st.builds(
+    Cell,
+    torch=st.from_regex(r"\A2\.[1-9][0-9]?\Z"),
+    cuda=st.none() | st.sampled_from(["12.6", "12.9", "13.0", "13.2"]),
+    arch=st.sampled_from(["x86_64", "aarch64"]),
+)
+
+
+@given(cells, st.booleans())
+def test_what_is_written_is_read(cell, stable):
+    read = read_local_version(local_version_of(cell, stable_abi=stable))
+    assert (read.compute, read.torch, read.stable) == (cell.compute, None if stable else cell.torch, stable)
+    assert read.own
+    assert not read.wrong
+
+
+@given(st.lists(cells, min_size=1))
+def test_the_stable_abi_sorts_above_every_torch(many):
+    for cell in many:
+        stable = Version(f"1+{local_version_of(cell, stable_abi=True)}")
+        assert stable > Version(f"1+{local_version_of(cell, stable_abi=False)}") > Version(f"1+{cell.compute}")
+        assert str(stable) == f"1+{cell.compute}.torchstable"
+        # A newer version of the kernel sorts above, whatever it is for.
+        assert Version("1.0.1+cpu.torch2.6") > stable
+
+
+@pytest.mark.parametrize(
+    ("local", "own"),
+    [
+        ("cpu", True),
+        ("cu130", True),
+        ("cu130.torch2.11", True),
+        ("cu130.torchstable", True),
+        ("cpu.torchstable", True),
+        (None, False),
+        ("torchstable", False),
+        ("torchstable.cu130", False),
+        ("cu13.torch2.11", False),
+        ("cu1300.torch2.11", False),
+        ("cu126torch2.11", False),
+        ("cu130.torch2.11.git1234", False),
+        ("cu130.torch2.11.torchstable", False),
+        ("cu130.torchstable2", False),
+        ("cu999.torch2.11", False),
+        ("cu130.torch211", False),
+    ],
+)
+def test_one_spelling_is_ours(local, own):
+    assert read_local_version(local).own is own

@@ -30,12 +30,12 @@ def test_an_unquoted_2_10_stays_2_10():
 
 
 def test_every_combination_is_answered_in_order():
-    answers = expand(parse_matrix(SMALL.replace("2.10", "2.9")))
+    answers = expand(parse_matrix(SMALL.replace("2.10", "2.8")))
     assert [cell_of(a).id for a in answers] == [
-        "torch29-cxx11-cpu-x86_64-linux",
-        "torch29-cxx11-cpu-aarch64-linux",
-        "torch29-cxx11-cu130-x86_64-linux",
-        "torch29-cxx11-cu130-aarch64-linux",
+        "torch28-cxx11-cpu-x86_64-linux",
+        "torch28-cxx11-cpu-aarch64-linux",
+        "torch28-cxx11-cu130-x86_64-linux",
+        "torch28-cxx11-cu130-aarch64-linux",
         "torch213-cxx11-cpu-x86_64-linux",
         "torch213-cxx11-cpu-aarch64-linux",
         "torch213-cxx11-cu130-x86_64-linux",
@@ -43,10 +43,10 @@ def test_every_combination_is_answered_in_order():
     ]
     excluded = [a for a in answers if isinstance(a, Excluded)]
     assert [a.cell.id for a in excluded] == [
-        "torch29-cxx11-cu130-x86_64-linux",
-        "torch29-cxx11-cu130-aarch64-linux",
+        "torch28-cxx11-cu130-x86_64-linux",
+        "torch28-cxx11-cu130-aarch64-linux",
     ]
-    assert "torch 2.9 was built with CUDA 12.8" in excluded[0].reason
+    assert "torch 2.8 was built with CUDA 12.6, 12.8 and 12.9;" in excluded[0].reason
 
 
 def test_rules_apply_in_order_and_the_last_wins():
@@ -98,6 +98,15 @@ def test_a_toolkit_that_no_index_has_comes_from_an_image():
     assert (x86.id, arm.id) == ("torch26-cxx98-cu124-x86_64-linux", "torch26-cxx11-cu124-aarch64-linux")
     assert "CUDA 12.1 is not known" in unknown.reason
     assert [cell_of(a).arch for a in select(expand(there), only=["torch26-cxx98-*"])] == ["x86_64", "x86_64"]
+
+
+def test_a_torch_whose_libraries_are_not_known_is_left_out():
+    """The x86_64 build of torch 2.6 for CUDA 12.6 has another C++ ABI than the one whose libraries are known."""
+    matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.6], cuda: [12.6], arch: [x86_64, aarch64]}\n")
+    x86, arm = expand(replace(matrix, settings=replace(matrix.settings, image="some/image")))
+    assert isinstance(x86, Excluded)
+    assert "torch 2.6 for CUDA 12.6 has the C++11 ABI" in x86.reason
+    assert arm.id == "torch26-cxx11-cu126-aarch64-linux"
 
 
 def test_all_mistakes_come_at_once_with_their_places():

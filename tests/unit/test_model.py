@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.model import BuildResult, Cell, CellSettings, Failure, Status, Timing, WheelFile
-from wheelsmith.tags import local_version, parse_capability, wheel_stem
+from wheelsmith.tags import parse_capability, wheel_stem
 
 texts = st.text(max_size=20)
 cells = st.builds(
@@ -58,12 +58,6 @@ def test_a_cell_has_the_hubs_name(cell, name):
 def test_broken_json_is_a_value_error(data):
     with pytest.raises(ValueError):
         Cell.from_json(data)
-
-
-def test_local_versions():
-    cell = Cell(torch="2.10", cuda="13.0", arch="x86_64")
-    assert local_version(cell, stable_abi=None) == "cu130.torch2.10"
-    assert local_version(cell, stable_abi="2.10") == "cu130"
 
 
 def test_names():

@@ -1,6 +1,8 @@
 import json
+from dataclasses import replace
 
 import pytest
+from packaging.metadata import parse_email
 
 from wheelsmith.errors import BuildTomlError
 from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
@@ -179,7 +181,7 @@ def test_what_decides_the_bytes_decides_the_digest():
 def test_stable_abi_is_one_build_for_every_torch():
     made = [plan(torch=t, **STABLE) for t in ("2.11", "2.13", "2.15")]
     assert len({p.build_digest for p in made}) == 1
-    assert made[0].wheel.version == "3+cu130"
+    assert made[0].wheel.version == "3+cu130.torchstable"
     assert "Requires-Dist: torch>=2.11\n" in made[0].wheel.metadata
     assert "-DTORCH_TARGET_VERSION=0x020b000000000000" in commands(made[0], StepKind.NVCC)["build/obj/a.cu.o"]
     assert isinstance(plan(torch="2.10", **STABLE), Excluded)
@@ -217,6 +219,67 @@ def test_dependencies_names_and_versions():
     assert "Name: My.Dist\nVersion: 1.2+cu130.torch2.11\n" in made.wheel.metadata
     assert "License-Expression: Apache-2.0\nLicense-File: LICENSE\n" in made.wheel.metadata
     assert made.recipe.contents["my_dist-1.2+cu130.torch2.11.dist-info/licenses/LICENSE"] == "src/LICENSE"
+
+
+NOARCH = """\
+[general]
+name = "my-kernel"
+version = 3
+edition = 5
+license = "MIT"
+backends = [{backends}]
+python-depends = ["tvm-ffi"]
+
+[general.cuda]
+python-depends = ["nvidia-cutlass-dsl"]
+
+[torch-noarch]
+"""
+
+
+@pytest.mark.parametrize(
+    ("backends", "cutlass"),
+    [
+        ('"cuda"', ["nvidia-cutlass-dsl"]),
+        # Wheels are made for the CPU and CUDA alone, so what is left of these is CUDA.
+        ('"cuda", "rocm"', ["nvidia-cutlass-dsl"]),
+        ('"cpu", "cuda"', ['nvidia-cutlass-dsl; extra == "cuda"']),
+        ('"cpu"', []),
+    ],
+)
+def test_what_the_only_backend_needs_is_required(backends, cutlass):
+    made = plan_kernel(
+        Cell(torch="2.11", cuda=None if backends == '"cpu"' else "13.0", arch="x86_64"),
+        spec=parse_build_toml(NOARCH.format(backends=backends)),
+        source=SOURCE,
+        distribution=None,
+        version=None,
+        workplace=Workplace(image=None, machine="x86_64", python="3.11", toolsets=(), pythons={}, cuda=None),
+    )
+    needs = parse_email(made.wheel.metadata)[0]["requires_dist"]
+    assert needs == ["torch", "apache-tvm-ffi", *cutlass]
+
+
+def test_a_package_with_another_name_in_the_wheel():
+    spec = replace(parse_build_toml(TOML.format(general="", torch="", device="")), import_name="own_name")
+    made = plan_kernel(
+        Cell(torch="2.11", cuda=None, arch="x86_64"),
+        spec=spec,
+        source=SOURCE,
+        distribution="own-name",
+        version=None,
+        workplace=Workplace(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None),
+    )
+    unique = "_own_name_cpu_0123456789"
+    assert (made.wheel.module, made.recipe.namespace) == ("own_name", unique)
+    assert made.recipe.extension == f"own_name/{unique}.abi3.so"
+    files = {path: source for path, source in made.recipe.contents.items() if ".dist-info/" not in path}
+    assert files == {
+        "own_name/__init__.py": "src/torch-ext/my_kernel/__init__.py",
+        "own_name/_ops.py": "src/torch-ext/my_kernel/_ops.py",
+        f"own_name/{unique}.abi3.so": f"build/{unique}.abi3.so",
+    }
+    assert unique in made.recipe.generated["torch-ext/my_kernel/_ops.py"]
 
 
 def test_a_source_of_two_sections_is_compiled_once():

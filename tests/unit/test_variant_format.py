@@ -90,9 +90,11 @@ def test_equal_labels_are_equal_properties_and_whatever_is_made_keeps_the_format
 
 def test_versions_of_variants_name_torch_alone_and_sort_above_plain_ones():
     assert variant_version("1.0+cu130.torch2.11") == variant_version("1.0+cpu.torch2.11") == "1.0+torch2.11"
-    assert variant_version("1.0+cu130") == variant_version("1.0+cpu") == "1.0+torchstable"
-    assert [variant_version(version) for version in ("1.0", "1.0+abc", "1.0+torch2.11")] == [None] * 3
-    ascending = ["1", "1+cpu", "1+cpu.torch2.13", "1+cu130", "1+cu130.torch2.13", "1+torch2.9", "1+torch2.10"]
+    stable = ("1.0+cu130.torchstable", "1.0+cpu.torchstable", "1.0+cu130", "1.0+cpu")
+    assert [variant_version(version) for version in stable] == ["1.0+torchstable"] * 4
+    assert [variant_version(version) for version in ("1.0", "1.0+abc", "1.0+torch2.11", "1.0+cu13")] == [None] * 4
+    ascending = ["1", "1+cpu", "1+cpu.torch2.13", "1+cu130", "1+cu130.torch2.13", "1+cu130.torchstable"]
+    ascending += ["1+torch2.9", "1+torch2.10"]
     # A kernel may use the stable ABI on CUDA alone: who has a GPU must then not get the null variant of its CPU wheel.
     ascending += ["1+torchstable", "1.1"]
     assert sorted(ascending, key=Version) == ascending

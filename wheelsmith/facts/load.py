@@ -42,7 +42,9 @@ class TorchRelease(Record):
     :param cxx_std: the C++ standard kernels are compiled with, e.g. 17: kernel-builder's choice, 20 from torch 2.12 on.
     :param cxx11_abi: CPU architecture → whether its wheel has the C++11 ABI; without it, ``std::string`` has other
         symbols, and an extension must be compiled likewise.
+    :param cxx11_abi_cuda: CUDA releases of which the builds have the C++11 ABI on every architecture.
     :param cuda: every CUDA ``major.minor`` that this release was published for.
+    :param cuda_source: who says so; ``source`` is for everything else.
     :param wheels: CPU architecture → the wheel whose headers are used.
     """
 
@@ -51,9 +53,24 @@ class TorchRelease(Record):
     cxx_std: int
     cxx11_abi: dict[str, bool]
     cuda: tuple[str, ...]
+    cuda_source: str
+    cuda_date: str
     wheels: dict[str, PinnedFile]
     source: str
     date: str
+    cxx11_abi_cuda: tuple[str, ...] = ()
+
+    def has_cxx11_abi(self, arch: str, cuda: str | None) -> bool:
+        """Say whether the build for an architecture and a CUDA, or for the CPU alone, has the C++11 ABI."""
+        return self.cxx11_abi.get(arch, True) or cuda in self.cxx11_abi_cuda
+
+    def newer_cuda(self, cuda: str) -> tuple[str, ...]:
+        """Return the CUDA releases of its builds that run what ``cuda`` made: of that major, no older, oldest first.
+
+        The rule is the Hub loader's own.
+        """
+        least = _release(cuda)
+        return tuple(built for built in self.cuda if _release(built)[0] == least[0] and _release(built) >= least)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +144,20 @@ class KnownProjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Namesake(Record):
+    """A project on PyPI with a name that a Hub kernel has, too, or might have.
+
+    :param name: normalized.
+    :param modules: the import names that it installs.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFloor(Record):
     """The oldest NVIDIA driver that runs what any toolkit of a CUDA major made, as ``580``.
 
@@ -179,6 +210,12 @@ def bytecode_numbers() -> dict[str, range]:
 
 
 @cache
+def namesakes() -> tuple[Namesake, ...]:
+    """Return the projects whose names kernels have, too: those that were released since 2023."""
+    return tuple(Namesake.from_json(item) for item in _read("namesakes.json")["projects"])
+
+
+@cache
 def known_projects() -> KnownProjects:
     """Return what belongs to well-known projects."""
     plain = _read("projects.json")
@@ -195,17 +232,17 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
-    """Say why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None when it can.
-
-    The rule is the Hub loader's own: the same CUDA major, and a minor no newer than torch's.
-    """
-    wanted = _release(cuda)
-    if any(_release(built)[0] == wanted[0] and wanted <= _release(built) for built in torch.cuda):
+    """Say why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None when it can."""
+    if torch.newer_cuda(cuda):
         return None
     return (
-        f"torch {torch.minor} was built with CUDA {' and '.join(torch.cuda)}; a kernel made with CUDA {cuda} "
+        f"torch {torch.minor} was built with CUDA {_listed(torch.cuda)}; a kernel made with CUDA {cuda} "
         f"needs a torch of the same CUDA major and at least that minor"
     )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def cuda_prefix(toolkit: CudaToolkit, arch: str, target: str) -> PrefixId:

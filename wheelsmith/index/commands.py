@@ -20,10 +20,10 @@ from enum import StrEnum
 from packaging.utils import canonicalize_name
 
 from wheelsmith.facts import torch_releases
-from wheelsmith.index.fits import accepts, numbers
-from wheelsmith.index.wish import Choice, Wish
+from wheelsmith.index.fits import accepts
+from wheelsmith.index.pairing import torch_build
+from wheelsmith.index.wish import Choice, KnownWheel, Wish
 from wheelsmith.record import Record
-from wheelsmith.tags import cuda_of
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")
@@ -154,7 +154,7 @@ def slots_of(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[
     """Give what fills the slots but for ``base``, the index's own address with a slash at its end."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
-    compute = torch_compute(wish)
+    compute = torch_compute(wish, KnownWheel(wheel))
     release = f"torch=={wish.torch}.*"
     whole = f"torch=={wish.torch_version}" if wish.torch_version else release
     return {
@@ -176,15 +176,9 @@ def pin(name: str, version: str, *, equals: bool) -> str:
     return f"{name}{'==' if equals else '==='}{version}"
 
 
-def torch_compute(wish: Wish) -> str:
-    """Give which of torch's own builds goes with a compute platform: its CUDA's, or else the nearest of that major."""
-    cuda, release = cuda_of(wish.compute), torch_releases().get(wish.torch)
-    if cuda is None or release is None:
-        return wish.compute
-    same_major = [built for built in release.cuda if numbers(built)[0] == numbers(cuda)[0]]
-    newer = [built for built in same_major if numbers(built) >= numbers(cuda)]
-    nearest = min(newer, key=numbers) if newer else max(same_major, key=numbers, default=cuda)
-    return "cu" + nearest.replace(".", "")
+def torch_compute(wish: Wish, known: KnownWheel | None = None) -> str:
+    """Return which of torch's own builds goes with a wish, or the wish's own compute platform where none does."""
+    return torch_build(wish, known) or wish.compute
 
 
 def _pinned_torch(choice: Choice, wish: Wish, compute: str) -> str | None:

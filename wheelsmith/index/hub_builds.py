@@ -5,12 +5,11 @@ What it must hold: https://huggingface.co/docs/kernels/kernel-requirements, and 
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +20,13 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.facts import dependencies
 from wheelsmith.index.entry import IndexEntry
+from wheelsmith.local_version import read_local_version
+from wheelsmith.recipe import imported
 from wheelsmith.tags import cuda_of
 
 METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
 _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
-_LOCAL = re.compile(r"(?P<compute>cpu|cu\d{3,})(\.torch(?P<torch>\d+\.\d+))?")
 _FOLDER = re.compile(r"[a-z0-9_-]+")
 _FLOOR = re.compile(r">=(\d+)\.(\d+)")
 # As recipe/generated.py writes it for a kernel with nothing compiled.
@@ -138,20 +138,8 @@ def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
 def _check_imports(module: str, package: Mapping[str, bytes]) -> None:
     """Refuse a package that imports itself by its name, which it does not have on the Hub."""
     for path, data in sorted(package.items()):
-        if path.endswith(".py") and module in _imported(data):
+        if path.endswith(".py") and module in imported(data):
             raise NoBuild(f"{module}/{path} imports {module} by name; on the Hub only relative imports work")
-
-
-def _imported(source: bytes) -> Iterator[str]:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return  # whoever imports it will be told
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module.split(".")[0]
 
 
 def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
@@ -164,13 +152,13 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     if version.local is None and {tag.platform for tag in tags} == {"any"}:
         backends = sorted({_backend(cell.compute) for cell in entry.cells})
         return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
-    match = _LOCAL.fullmatch(version.local or "")
-    if not match:
+    said = read_local_version(version.local)
+    compute = said.compute
+    if compute is None or not said.own:
         raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
-    compute = match["compute"]
     cell = replace(entry.cells[0], cuda=cuda_of(compute))
-    if match["torch"]:
-        name = replace(cell, torch=match["torch"]).id
+    if said.torch:
+        name = replace(cell, torch=said.torch).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:

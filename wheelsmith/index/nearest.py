@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from wheelsmith.facts import torch_releases
 from wheelsmith.index.fits import numbers
 from wheelsmith.index.wish import Nearest, Wish, compute_name
 from wheelsmith.tags import cuda_of
@@ -53,6 +54,12 @@ def runs_on(made_with: str, torch_has: str) -> bool:
     return numbers(made)[0] == numbers(has)[0] and numbers(made) < numbers(has)
 
 
+def _same_abi(one: Wish, other: Wish) -> bool:
+    """Say whether two builds of one torch have the same C++ ABI."""
+    release = torch_releases().get(one.torch)
+    return release is None or len({release.has_cxx11_abi(w.arch, cuda_of(w.compute)) for w in (one, other)}) == 1
+
+
 def _undoes(item: Nearest, one: Nearest, wish: Wish) -> bool:
     changed = ("torch", "compute", "arch", "python")
     first = next(name for name in changed if getattr(one.wish, name) != getattr(wish, name))
@@ -75,7 +82,8 @@ def _computes(wish: Wish, axes: Axes) -> Iterator[Nearest]:
     for compute in sorted(axes.computes, key=lambda compute: _far(compute, wish.compute)):
         if compute != wish.compute:
             changed = replace(wish, compute=compute)
-            yield Nearest(wish=changed, change=compute_name(compute), fits=runs_on(compute, wish.compute))
+            fits = runs_on(compute, wish.compute) and _same_abi(changed, wish)
+            yield Nearest(wish=changed, change=compute_name(compute), fits=fits)
 
 
 def _pythons(wish: Wish, axes: Axes) -> Iterator[Nearest]:

@@ -9,6 +9,7 @@ from packaging.tags import Tag
 
 from wheelsmith.facts import driver_floors
 from wheelsmith.index.fits import accepts, glibc_of, gpu_code_for, needs_compiling, numbers
+from wheelsmith.index.pairing import why_no_torch_build
 from wheelsmith.index.wish import KnownWheel, Wish, listed
 from wheelsmith.tags import cuda_of
 
@@ -44,6 +45,9 @@ def _obstacles(known: KnownWheel, wish: Wish, ranks: dict[Tag, int]) -> Iterator
         yield _wrong_tag(known, wish)
     if not accepts(wheel.requires_torch, wish.torch_version or wish.torch):
         yield Obstacle("torch", f"it asks for torch {wheel.requires_torch}, not {wish.torch_version or wish.torch}")
+    # A torch that is there already has whatever CUDA it has.
+    if wish.torch_version is None and (why := why_no_torch_build(wish, known)):
+        yield Obstacle("torch", why)
     yield from _driver(known, wish)
     yield from _gpus(known, wish)
 

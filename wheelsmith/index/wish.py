@@ -9,6 +9,7 @@ from packaging.utils import BuildTag, parse_wheel_filename
 from packaging.version import Version
 
 from wheelsmith.index.catalogue import CatalogueWheel
+from wheelsmith.local_version import read_local_version
 from wheelsmith.record import Record
 
 
@@ -88,7 +89,7 @@ class Refusal:
 class KnownWheel:
     """A wheel with its file name taken apart."""
 
-    __slots__ = ("build", "platforms", "tags", "version", "wheel")
+    __slots__ = ("build", "platforms", "tags", "toolkit", "version", "wheel")
 
     def __init__(self, wheel: CatalogueWheel) -> None:
         self.wheel = wheel
@@ -97,17 +98,13 @@ class KnownWheel:
         self.build: BuildTag = build
         self.tags: frozenset[Tag] = tags
         self.platforms = frozenset(tag.platform for tag in tags)
+        # The compute platform that its own version names, e.g. ``cu130``.
+        self.toolkit = read_local_version(version.local).compute
 
     @property
     def pure(self) -> bool:
         """Say whether nothing is compiled in it."""
         return "any" in self.platforms
-
-    @property
-    def toolkit(self) -> str | None:
-        """Give the compute platform that its own version names, e.g. ``cu130``."""
-        local = (self.version.local or "").split(".", maxsplit=1)[0]
-        return local or None
 
 
 def compute_name(compute: str) -> str:

@@ -25,8 +25,8 @@ def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:
 def _cells(matrix: Matrix) -> Iterator[Cell]:
     for torch, cuda, arch, python in product(matrix.torch, matrix.cuda, matrix.arch, matrix.python or (None,)):
         release = torch_releases().get(torch)
-        cxx11_abi = release is None or release.cxx11_abi.get(arch, True)
         compute = None if cuda == "cpu" else cuda
+        cxx11_abi = release is None or release.has_cxx11_abi(arch, compute)
         yield Cell(torch=torch, cuda=compute, arch=arch, python=python, cxx11_abi=cxx11_abi)
 
 
@@ -62,6 +62,11 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
         return f"torch {cell.torch} has no {cell.arch} build"
     if cell.cuda is None:
         return None
+    if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
+        return (
+            f"torch {cell.torch} for CUDA {cell.cuda} has the C++11 ABI, unlike the {cell.arch} wheel that wheelsmith "
+            f"knows its libraries from, so nothing could be checked"
+        )
     same_major = any(built.split(".")[0] == cell.cuda.split(".")[0] for built in release.cuda)
     if not (same_major and matrix.cuda_compatibility is not CudaCompatibility.HUB) and (
         reason := why_incompatible(release, cell.cuda)

@@ -9,6 +9,7 @@ from packaging.version import Version
 from wheelsmith import layout
 from wheelsmith.errors import BuildTomlError, Place
 from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
+from wheelsmith.local_version import local_version_of
 from wheelsmith.model import BuildPlan, Cell, Excluded, PrefixId, Recipe, WheelSpec
 from wheelsmith.plan.reasons import (
     Impossible,
@@ -33,7 +34,7 @@ from wheelsmith.recipe import (
 )
 from wheelsmith.recipe.compile import SourceGroup
 from wheelsmith.recipe.make import namespace
-from wheelsmith.tags import local_version, wheel_stem
+from wheelsmith.tags import wheel_stem
 from wheelsmith.workplace import CudaHome, Toolset, Workplace
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
@@ -112,8 +113,15 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 def _noarch_plan(order: _Order) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
     spec = order.spec
-    cuda = python_depends(spec, "cuda") if "cuda" in spec.backends else ()
-    requirements = Requirements(always=("torch", *python_depends(spec, "")), extras={"cuda": cuda} if cuda else {})
+    always = ["torch", *python_depends(spec, "")]
+    extras = {}
+    if cuda := python_depends(spec, "cuda") if "cuda" in spec.backends else ():
+        # Who installs a kernel that is for CUDA alone has no other use of it.
+        if spec.only_backend == "cuda":
+            always += cuda
+        else:
+            extras["cuda"] = cuda
+    requirements = Requirements(always=tuple(always), extras=extras)
     wheel = WheelSpec(
         distribution=order.distribution,
         version=order.version,
@@ -156,7 +164,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
         cuda_home=found.home if found else layout.CUDA,
         namespace=namespace(order.spec, backend(cell), order.source),
         stable_abi=stable,
-        cxx11_abi=release.cxx11_abi[cell.arch],
+        cxx11_abi=release.has_cxx11_abi(cell.arch, cell.cuda),
         light_headers=cell.settings.torch_headers == "light",
     )
     return _plan(
@@ -246,7 +254,7 @@ def _capabilities(section: Section, requested: tuple[str, ...], toolkit: CudaToo
 def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -> WheelSpec:
     cell, spec = order.cell, order.spec
     floor = _floor(spec, stable)
-    version = f"{order.version}+{local_version(cell, stable_abi=floor)}"
+    version = f"{order.version}+{local_version_of(cell, stable_abi=floor is not None)}"
     torch = f"torch>={floor}" if floor else f"torch=={cell.torch}.*"
     own = (*python_depends(spec, ""), *python_depends(spec, backend(cell)))
     device = (group for group in groups if any(path.endswith(".cu") for path in group.src))

@@ -8,11 +8,13 @@ from dataclasses import replace
 from wheelsmith import layout
 from wheelsmith.errors import MatrixError
 from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_releases
+from wheelsmith.local_version import local_version_of
 from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, PrefixId, Project, Recipe, WheelSpec
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
 from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of_image
+from wheelsmith.plan.torch_cuda import why_other_cuda
 from wheelsmith.recipe import KernelSource, ProjectSpec
-from wheelsmith.tags import local_version, wheel_stem
+from wheelsmith.tags import wheel_stem
 from wheelsmith.workplace import CudaHome, Workplace
 
 # (requirements, Python as major.minor, CPU architecture) → exact wheels, or why there are none.
@@ -104,6 +106,8 @@ def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.cuda and "+cpu" in torch:
         raise Impossible(f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds")
+    if cell.cuda and (why := why_other_cuda(found, cell.cuda)):
+        raise Impossible(f"{why}: give pip an index that has torch for it")
     return found
 
 
@@ -133,7 +137,7 @@ def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ..
     tag = "cp" + python.replace(".", "")
     return WheelSpec(
         distribution=name,
-        version=f"{public}+{local_version(cell, stable_abi=None)}",
+        version=f"{public}+{local_version_of(cell, stable_abi=False)}",
         python_tag=tag,
         abi_tag=tag,
         platform=f"linux_{cell.arch}",

@@ -10,12 +10,11 @@ import tomllib
 from pathlib import PurePosixPath
 
 from wheelsmith.errors import BuildTomlError, Mistakes, Place
-from wheelsmith.recipe.spec import KernelSpec, Section, TorchSection
+from wheelsmith.recipe.spec import BUILT_BACKENDS, KernelSpec, Section, TorchSection
 from wheelsmith.recipe.toml_reader import TableReader, TomlPlaces
 from wheelsmith.tags import parse_capability
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
-BUILT_BACKENDS = ("cpu", "cuda")
 _NEWEST_EDITION = 5
 _NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 _STABLE = re.compile(r"\d+\.\d+")
@@ -84,8 +83,8 @@ def _kernel(root: TableReader) -> KernelSpec:
         cuda_maxver=maxver,
         python_depends=python_depends,
         kernel_depends=kernel_depends,
+        repo_id=_hub(general),
     )
-    _hub(general)
     general.done()
     if edition > 3:  # noqa: PLR2004  # edition 3 left both open
         for key in ("version", "license"):
@@ -141,12 +140,15 @@ def _kernel_depends(table: TableReader) -> tuple[str, ...]:
     return tuple(str(item["repo-id"]) for item in value)
 
 
-def _hub(general: TableReader) -> None:
-    """Read where the kernel is published; it decides nothing about the wheel."""
-    if hub := general.table("hub"):
-        hub.text("repo-id")
-        hub.text("branch")
-        hub.done()
+def _hub(general: TableReader) -> str | None:
+    """Read where the kernel is published; of the wheel, only the description names it."""
+    hub = general.table("hub")
+    if hub is None:
+        return None
+    repo = hub.text("repo-id")
+    hub.text("branch")
+    hub.done()
+    return repo
 
 
 def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[TorchSection | None, tuple[str, ...]]:

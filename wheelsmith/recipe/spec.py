@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from wheelsmith.record import Record
 
+BUILT_BACKENDS = ("cpu", "cuda")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchSection(Record):
@@ -47,9 +49,10 @@ class Section(Record):
 class KernelSpec(Record):
     """A kernel in kernel-builder layout.
 
-    :param module: the Python package: the name with underscores.
+    :param import_name: what the package is called in the wheel; None keeps its own name.
     :param torch: None for a kernel with nothing compiled.
     :param sections: those of the backends cpu and cuda; other backends' variants are other people's.
+    :param repo_id: the Hub repo that it is published as.
     :param python_depends: backend, or ``""`` for all → names from build.toml's allow-list.
     :param kernel_depends: backend, or ``""`` for all → Hub repos that the kernel needs at run time.
     """
@@ -66,10 +69,23 @@ class KernelSpec(Record):
     sections: tuple[Section, ...] = ()
     cuda_minver: str | None = None
     cuda_maxver: str | None = None
+    import_name: str | None = None
+    repo_id: str | None = None
     python_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kernel_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def module(self) -> str:
-        """Give the name of the Python package."""
+    def only_backend(self) -> str | None:
+        """Return the backend that every wheel of it is for; None where there are several to choose from."""
+        built = [backend for backend in self.backends if backend in BUILT_BACKENDS]
+        return built[0] if len(built) == 1 else None
+
+    @property
+    def package(self) -> str:
+        """Return what the Python package is called in the source: the name with underscores."""
         return self.name.replace("-", "_")
+
+    @property
+    def module(self) -> str:
+        """Return what the Python package is called in the wheel."""
+        return self.import_name or self.package

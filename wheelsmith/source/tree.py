@@ -57,20 +57,27 @@ class SourceTree:
 
     @property
     def readme(self) -> str | None:
-        """Give the text that describes the kernel to people, if it has one."""
-        return next((self.read_text(name) for name in _READMES if name in self.paths), None)
+        """Return the path of the file that describes the kernel to people, if it has one."""
+        return next((name for name in _READMES if name in self.paths), None)
 
     def read_text(self, path: str) -> str:
         """Give a file's text.
 
         :raises SourceError: it is not there, is not text, or is not what was hashed any more.
         """
+        try:
+            return self.read_bytes(path).decode("utf-8")
+        except UnicodeDecodeError:
+            raise SourceError(f"{path} is not UTF-8 text") from None
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return what a file holds.
+
+        :raises SourceError: it is not there, or is not what was hashed any more.
+        """
         for file in self.files:
             if file.path == path:
-                try:
-                    return b"".join(_planned(file)).decode("utf-8")
-                except UnicodeDecodeError:
-                    raise SourceError(f"{path} is not UTF-8 text") from None
+                return b"".join(_planned(file))
         raise SourceError(
             f"the kernel has no {path}",
             remedy="wheelsmith builds kernels in kernel-builder layout: build.toml at the top",

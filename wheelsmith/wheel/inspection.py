@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.errors import WheelError
 from wheelsmith.facts import torch_releases
+from wheelsmith.local_version import LocalVersion, read_local_version
 from wheelsmith.model import WheelSpec
 from wheelsmith.tags import WheelName, read_wheel_name
 from wheelsmith.variants import NULL
@@ -27,7 +28,6 @@ from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.installed import EntryPoint, read_entry_points
 from wheelsmith.wheel.loading import CALLS, Load, read_loads
-from wheelsmith.wheel.local_version import LocalVersion, read_local_version
 from wheelsmith.wheel.providers import Providers
 from wheelsmith.wheel.python_code import PythonCode, PythonFiles, read_python_code
 from wheelsmith.wheel.requirements import (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
+from wheelsmith.local_version import cuda_major
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
-from wheelsmith.wheel.local_version import cuda_major
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries
 from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
@@ -186,6 +186,20 @@ class Providers:
             if release not in found[among]:
                 lacking.append(release)
         return lacking
+
+    def torch_brings(self, scope: Scope, arch: str, symbols: Iterable[str], needed: Iterable[str]) -> list[str]:
+        """Return which of torch's libraries have symbols that no library has which a file itself needs.
+
+        It is told of the newest release that the wheel may be installed beside.
+        """
+        table = symbol_table(arch)
+        release = next((name for name in reversed(table.releases) if name in scope.torch), None) if table else None
+        if table is None or release is None:
+            return []
+        own = {file for library in needed if (file := self._torch_file(table, release, library))}
+        brought = scope.torch[release] - own
+        absent = [symbol for symbol in symbols if release not in table.exported_by(symbol, own)]
+        return sorted(file for file in brought if any(release in table.exported_by(s, [file]) for s in absent))
 
     @property
     def _majors(self) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from wheelsmith.local_version import cuda_major
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.local_version import cuda_major
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 

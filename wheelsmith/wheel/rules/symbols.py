@@ -18,6 +18,7 @@ _TORCHS = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z
 # What starts the thread-local variables of another file, which may need no start at all (Itanium C++ ABI, 5.1.7).
 _THREAD_LOCAL = "_ZTH"
 _PYTHONS = ("Py", "_Py")
+_MOST_TRACED = 1000  # symbols of one file of which it is told who has them
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
@@ -39,8 +40,8 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     absent = [r for r in free if r.name not in torchs]
     believed = 0
     if absent and (loaded := _loaded_for_all(wheel, name)):
-        others = [r for r in absent if not providers.offers(loaded, arch, r)]
-        believed, absent = len(absent) - len(others), others
+        missing = [r for r in absent if not providers.offers(loaded, arch, r)]
+        believed, absent = len(absent) - len(missing), missing
     wrong = [
         f"{name} needs the version {need.name} of {need.library}, which {_lacks(scope, need)}"
         for need in extension.needed_versions
@@ -50,6 +51,10 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     absent = [r for r in absent if r not in left]
     wrong += [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
+    # OpenMP's, say: what is not torch's own may be in a library that torch brings along.
+    others = sorted(symbol for symbol in torchs if not _TORCHS.match(symbol))[:_MOST_TRACED]
+    if brought := providers.torch_brings(scope, arch, others, extension.needed):
+        beside += f", some in {', '.join(brought)} that it brings"
     if left:
         beside += f", {len(left)} of them left to {', '.join(sorted(scope.unknown))}"
     if believed:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wheelsmith.facts import cuda_toolkits
+from wheelsmith.local_version import cuda_major, cuda_release
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.local_version import cuda_major, cuda_release
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.compute_platform import examined_files
 from wheelsmith.wheel.rules.rule import Rule

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wheelsmith.facts import torch_releases
+from wheelsmith.local_version import STABLE
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import TorchRequirement
@@ -15,10 +17,15 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if torch is None:
         if pin:
             yield finding("torch-requirement", [f"the version says torch {pin}, and no torch is required"], "")
+        elif wheel.local_version.stable:
+            yield finding("torch-requirement", [f"the version says {STABLE}, and no torch is required"], "")
         return
     wrong = list(torch.wrong)
     if pin:
         wrong += _against_pin(torch, pin)
+    newest = list(torch_releases())[-1]
+    if wheel.local_version.stable and not torch.wrong and newest not in torch.releases and not torch.beyond:
+        wrong.append(f"the version says {STABLE}, Requires-Dist says {torch.text}, which leaves out torch {newest}")
     if others := [platform for platform in torch.platforms if not platform.startswith(wheel.compute or "")]:
         wrong.append(
             f"the version says {wheel.compute}, Requires-Dist says {torch.text}, which is torch for {others[0]}"
@@ -42,8 +49,9 @@ def _against_pin(torch: TorchRequirement, pin: str) -> Iterator[str]:
 RULE = Rule(
     name="torch-requirement",
     proves="all `Requires-Dist` lines for torch together, their markers evaluated for every Python and machine that "
-    "the tags allow, admit what the local version names: `+cu130.torch2.11` requires 2.11 and no other; they do not "
-    "contradict each other, name no URL and pin no build of torch for another compute platform",
+    "the tags allow, admit what the local version names: `+cu130.torch2.11` requires 2.11 and no other, "
+    "`+cu130.torchstable` names no newest one; they do not contradict each other, name no URL and pin no build of "
+    "torch for another compute platform",
     leaves_open="a version that names no torch is judged by `symbols`, which asks the releases that are admitted",
     examine=_examine,
 )

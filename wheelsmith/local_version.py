@@ -1,12 +1,20 @@
-"""What the local part of a version says, in our spelling and in those of other projects."""
+"""The local part of a wheel's version: how wheelsmith spells it, and what it says in anybody's spelling.
+
+``cu130.torch2.11`` is for one torch, ``cu130.torchstable`` for every torch from its floor up. Of the wheels of one
+version, installers take the one that sorts highest, and letters sort above digits: ``torchstable`` above every
+``torch2.11``. So whoever names no torch gets the wheel that the newest torch runs. Wheels that were made before that
+name was there say ``cu130`` alone, and sort below both.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wheelsmith.facts import cuda_toolkits
+from wheelsmith.model import Cell
 
+STABLE = "torchstable"
 # ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
 _TORCH = re.compile(r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)(?:\.(?P<minor>\d{1,4})|(?P<digits>\d{1,2}))(?!\d)")
 _CUDA = re.compile(r"(?<![a-z])cu(?:da)?(?P<digits>\d+)(?:\.(?P<minor>\d)(?!\d))?")
@@ -23,12 +31,26 @@ class LocalVersion:
 
     :param compute: ``cpu``, ``cu130``, ``cu12`` where it leaves the minor open; None where it names none, or several.
     :param torch: as ``2.11``; None where it names none, or several.
+    :param stable: it says that the wheel is for torch's stable ABI.
+    :param own: it is spelled as wheelsmith spells it, and says nothing beside.
     :param wrong: what it names that there is not, or that contradicts itself.
     """
 
     compute: str | None = None
     torch: str | None = None
+    stable: bool = False
+    own: bool = False
     wrong: tuple[str, ...] = ()
+
+
+def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
+    """Return the local part of the version of a cell's wheel, e.g. ``cu130.torch2.11``.
+
+    Parts are joined by dots: local segments compare numerically only when they are whole numbers (PEP 440).
+
+    :param stable_abi: the wheel is for torch's stable ABI, and so for more than one torch.
+    """
+    return f"{cell.compute}.{STABLE if stable_abi else f'torch{cell.torch}'}"
 
 
 def read_local_version(local: str | None) -> LocalVersion:
@@ -37,6 +59,7 @@ def read_local_version(local: str | None) -> LocalVersion:
     :param local: as PEP 440 normalizes it: in lower case, with dots between its parts; None where there is none.
     """
     text = local or ""
+    stable = STABLE in text.split(".")
     torch = tuple(
         dict.fromkeys(f"{found['major']}.{found['minor'] or found['digits']}" for found in _TORCH.finditer(text))
     )
@@ -53,11 +76,14 @@ def read_local_version(local: str | None) -> LocalVersion:
     exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
     wrong += [f"the version says torch {' and '.join(torch)}"] if len(torch) > 1 else []
-    return LocalVersion(
+    wrong += [f"the version says {STABLE} and torch {torch[0]}"] if stable and torch else []
+    read = LocalVersion(
         compute=exact[0] if len(exact) == 1 and not wrong else None,
-        torch=torch[0] if len(torch) == 1 else None,
+        torch=torch[0] if len(torch) == 1 and not stable else None,
+        stable=stable,
         wrong=tuple(wrong),
     )
+    return replace(read, own=text == _spelled(read))
 
 
 def cuda_major(compute: str) -> int:
@@ -68,6 +94,14 @@ def cuda_major(compute: str) -> int:
 def cuda_release(compute: str) -> str | None:
     """Return ``13.0`` of ``cu130``; None of ``cu13``, which leaves the minor open."""
     return f"{compute[2:4]}.{compute[4:]}" if compute[4:] else None
+
+
+def _spelled(read: LocalVersion) -> str | None:
+    """Return how wheelsmith spells it; None of what it never says, as ``cu13``, which leaves the minor open."""
+    if read.compute is None or (read.compute != "cpu" and cuda_release(read.compute) is None):
+        return None
+    torch = f"torch{read.torch}" if read.torch else STABLE if read.stable else None
+    return f"{read.compute}.{torch}" if torch else read.compute
 
 
 def _compute(digits: str, minor: str) -> str | None:
