@@ -9,7 +9,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -33,6 +33,13 @@ def atomic_copy(source: Path, path: Path) -> None:
     """Copy a file so that ``path`` is either as it was or whole."""
     with _replacing(path) as file, source.open("rb") as origin:
         shutil.copyfileobj(origin, file, _CHUNK)
+
+
+def atomic_stream(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write what comes in pieces so that ``path`` is either as it was or whole: as it was, where a piece fails."""
+    with _replacing(path) as file:
+        for piece in pieces:
+            file.write(piece)
 
 
 def mark_used(path: Path) -> None:
