@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Self
 
+_LONGEST = 300  # characters
 # json.dumps would make one a call, and with an indent leave the one that is written in C.
 _ENCODER = json.JSONEncoder(sort_keys=True)
 
@@ -57,6 +58,24 @@ def by_lines(data: Mapping[str, Any]) -> bytes:
         text = "[\n" + ",\n".join(map(encode, value)) + "]" if value and isinstance(value, list) else encode(value)
         lines.append(f"{encode(key)}: {text}")
     return ("{" + ",\n".join(lines) + "}\n").encode()
+
+
+def read_json(data: bytes) -> Any:
+    """Read JSON whose every text can be written again: it can spell halves of surrogate pairs, which no file holds.
+
+    :raises ValueError: it is none, or has such a text.
+    :raises RecursionError: it is nested too deeply.
+    """
+    text = data.decode()
+    plain = json.loads(text)
+    if "\\ud" in text or "\\uD" in text:
+        json.dumps(plain, ensure_ascii=False).encode()
+    return plain
+
+
+def in_one_line(error: Exception) -> str:
+    """Return what went wrong, short and without line ends: some errors quote all that they could not read."""
+    return " ".join(str(error).split())[:_LONGEST]
 
 
 @cache

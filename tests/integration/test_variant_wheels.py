@@ -31,7 +31,7 @@ from wheelsmith.errors import WheelError
 from wheelsmith.index import Conflict, Folder, Index, make_server, verify
 from wheelsmith.index.variants import variants_files
 from wheelsmith.model import Cell
-from wheelsmith.release import foreign_wheel, release_of, variant_wheels
+from wheelsmith.publish import foreign_wheel, release_of, variant_wheels
 from wheelsmith.store import Store
 from wheelsmith.variants import dump_variants, variant_for
 from wheelsmith.wheel import check_wheel, make_variant, read_variant
@@ -436,7 +436,7 @@ def test_what_an_older_page_names_stays_until_it_is_collected(tmp_path):
     assert second.exists()
     assert verify(storage) == ()
     second.write_bytes(b"{}")
-    assert [line.split(" is ")[1] for line in verify(storage)] == ["not what the state says"]
+    assert [str(trouble).split(" is ")[1] for trouble in verify(storage)] == ["not what the state says"]
     second.unlink()
     assert len(verify(storage)) == 1
     index.repair()

@@ -13,9 +13,20 @@ from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.errors import ExitCode
-from wheelsmith.index import GRACE, Index, ProjectState, ProjectStatus, open_storage, set_status, unyank, verify, yank
-from wheelsmith.publish import publish
-from wheelsmith.release import Release, foreign_wheel
+from wheelsmith.index import (
+    GRACE,
+    Index,
+    ProjectState,
+    ProjectStatus,
+    Trouble,
+    open_storage,
+    roots,
+    set_status,
+    unyank,
+    verify,
+    yank,
+)
+from wheelsmith.publish import Release, foreign_wheel, publish, repair
 
 
 @click.group("index")
@@ -30,12 +41,15 @@ def command() -> None:
 def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     """Add wheels that wheelsmith need not have made.
 
-    Those with a local version such as +cu130.torch2.11 are listed for that compute platform too.
+    Each is listed for what it serves: a version such as +cu130.torch2.11 names it; +cu130 counts for every torch that
+    METADATA takes; a wheel with nothing compiled and no such version counts for all.
     """
     release = Release(offers=tuple(foreign_wheel(wheel) for wheel in wheels), answers={})
     opened = open_index(target, dry_run=dry_run)
     published = publish(opened.used, release)
     show_writes(opened.writes)
+    for entry in published.new:
+        click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
     click.echo(f"{len(published.new)} added, {len(published.known)} were there: {opened.name}", err=True)
 
 
@@ -77,14 +91,27 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
 
 @command.command("repair")
 @target_argument
+@click.option(
+    "--from",
+    "copies",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder that has the right bytes of wheels that are missing or damaged; repeatable.",
+)
 @dry_run_option
-def repair(*, target: str, dry_run: bool) -> None:
-    """Finish what a killed publisher left undone: every page is made to say what the state says."""
+@click.pass_context
+def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_run: bool) -> None:
+    """Mend what verify names: every page is made to say what the state says. Reads every wheel.
+
+    What cannot be made from what is there is named, with what mends it; the exit code is 1 then.
+    """
     opened = open_index(target, dry_run=dry_run)
-    mended = Index(opened.used).repair()
-    for key in mended:
+    repaired = repair(opened.used, copies)
+    for key in repaired.mended:
         click.echo(key)
-    click.echo(f"{len(mended)} pages {'would be ' if dry_run else ''}written: {opened.name}", err=True)
+    _show_troubles(repaired.left, err=True)
+    click.echo(f"{len(repaired.mended)} files {'would be ' if dry_run else ''}mended: {opened.name}", err=True)
+    ctx.exit(ExitCode.CELLS_FAILED if repaired.left else ExitCode.OK)
 
 
 @command.command("gc")
@@ -113,10 +140,18 @@ def verify_(ctx: click.Context, *, target: str) -> None:
     """Compare every file, side-car and page with the state; reads every wheel."""
     storage = open_storage(target)
     wrong = verify(storage)
-    for trouble in wrong:
-        click.echo(trouble)
+    _show_troubles(wrong, err=False)
     click.echo(f"{storage.name}: {f'{len(wrong)} wrong' if wrong else 'all is right'}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
+
+
+def _show_troubles(troubles: tuple[Trouble, ...], *, err: bool) -> None:
+    from wheelsmith.engine import visible
+
+    for trouble in troubles:
+        click.echo(visible(trouble.message), err=err)
+        # The command goes where people look, and stdout stays one line a trouble.
+        click.echo(f"  help: {visible(trouble.remedy)}", err=True)
 
 
 def _change(target: str, project: str, transition: Callable[[ProjectState], ProjectState], *, dry_run: bool) -> None:
