@@ -257,10 +257,7 @@ class ContainerEngine(ABC):
                 said.append(line.strip())
         finally:
             watchdog.cancel()
-        client.wait()
-        client.stdout.close()
-        if client.stdin:
-            client.stdin.close()
+        client.communicate()
         return client, next((line for line in said if "rror" in line), said[-1] if said else "it said nothing")
 
     def _run_words(self, command: Command, name: str) -> tuple[str, ...]:

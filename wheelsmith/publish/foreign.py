@@ -13,11 +13,11 @@ from wheelsmith.errors import Place, WheelError
 from wheelsmith.facts import torch_releases
 from wheelsmith.index import Offer
 from wheelsmith.index.fits import accepts
+from wheelsmith.local_version import LocalVersion, cuda_major, cuda_release, read_local_version
 from wheelsmith.model import Cell
 from wheelsmith.publish.release import offer_of
 from wheelsmith.tags import WheelName, read_wheel_name, same_version
 from wheelsmith.wheel import torch_mistake, wheel_file
-from wheelsmith.wheel.local_version import LocalVersion, cuda_major, cuda_release, read_local_version
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
 _ARCHS = ("x86_64", "aarch64")
