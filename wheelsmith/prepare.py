@@ -11,13 +11,14 @@ from wheelsmith.errors import MatrixError, Place, SettingError
 from wheelsmith.events import Listener, Notice
 from wheelsmith.matrix import CudaCompatibility, Matrix, expand, idle_rules, load_matrix, select
 from wheelsmith.model import BuildPlan, Cell, Excluded
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
 from wheelsmith.recipe import (
     CARD,
     PROJECT_FILES,
     KernelSource,
     KernelSpec,
     ProjectSpec,
+    imported,
     parse_build_toml,
     parse_project,
     render_card,
@@ -235,7 +236,13 @@ def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pr
                 where=Place(file=file),
                 remedy="remove python from axes",
             )
-        return parse_build_toml(source.read_text("build.toml"), file="build.toml")
+        return _named(parse_build_toml(source.read_text("build.toml"), file="build.toml"), source, matrix, file)
+    if matrix.kernel.module is not None:
+        raise MatrixError(
+            "module is for kernels in kernel-builder layout: what a project installs, its own build system decides",
+            where=Place(file=file),
+            remedy="remove module from kernel",
+        )
     if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
         raise MatrixError(
             "cuda-compatibility: oldest-minor is for kernels in kernel-builder layout; what another build system makes "
@@ -244,6 +251,23 @@ def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pr
             remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
         )
     return parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
+
+
+def _named(spec: KernelSpec, source: SourceTree, matrix: Matrix, file: str) -> KernelSpec:
+    """Return the kernel with the names that its wheel gets."""
+    kernel = matrix.kernel
+    named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
+    if named.module == named.package:
+        return named
+    package = f"torch-ext/{named.package}/"
+    for path in (path for path in source.paths if path.startswith(package) and path.endswith(".py")):
+        if named.package in imported(source.read_bytes(path)):
+            raise MatrixError(
+                f"the kernel cannot be called {named.module}: {path} imports {named.package} by that name",
+                where=Place(file=file),
+                remedy="make the import relative, as the Hub's loader needs it too",
+            )
+    return named
 
 
 def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:

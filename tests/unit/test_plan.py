@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from packaging.metadata import parse_email
@@ -257,6 +258,28 @@ def test_what_the_only_backend_needs_is_required(backends, cutlass):
     )
     needs = parse_email(made.wheel.metadata)[0]["requires_dist"]
     assert needs == ["torch", "apache-tvm-ffi", *cutlass]
+
+
+def test_a_package_with_another_name_in_the_wheel():
+    spec = replace(parse_build_toml(TOML.format(general="", torch="", device="")), import_name="own_name")
+    made = plan_kernel(
+        Cell(torch="2.11", cuda=None, arch="x86_64"),
+        spec=spec,
+        source=SOURCE,
+        distribution="own-name",
+        version=None,
+        workplace=Workplace(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None),
+    )
+    unique = "_own_name_cpu_0123456789"
+    assert (made.wheel.module, made.recipe.namespace) == ("own_name", unique)
+    assert made.recipe.extension == f"own_name/{unique}.abi3.so"
+    files = {path: source for path, source in made.recipe.contents.items() if ".dist-info/" not in path}
+    assert files == {
+        "own_name/__init__.py": "src/torch-ext/my_kernel/__init__.py",
+        "own_name/_ops.py": "src/torch-ext/my_kernel/_ops.py",
+        f"own_name/{unique}.abi3.so": f"build/{unique}.abi3.so",
+    }
+    assert unique in made.recipe.generated["torch-ext/my_kernel/_ops.py"]
 
 
 def test_a_source_of_two_sections_is_compiled_once():

@@ -144,6 +144,20 @@ class KnownProjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Namesake(Record):
+    """A project on PyPI with a name that a Hub kernel has, too, or might have.
+
+    :param name: normalized.
+    :param modules: the import names that it installs.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFloor(Record):
     """The oldest NVIDIA driver that runs what any toolkit of a CUDA major made, as ``580``.
 
@@ -193,6 +207,12 @@ def bytecode_numbers() -> dict[str, range]:
         version: range(first, following)
         for version, first, following in zip(plain["first"], starts[:-1], starts[1:], strict=True)
     }
+
+
+@cache
+def namesakes() -> tuple[Namesake, ...]:
+    """Return the projects whose names kernels have, too: those that were released since 2023."""
+    return tuple(Namesake.from_json(item) for item in _read("namesakes.json")["projects"])
 
 
 @cache

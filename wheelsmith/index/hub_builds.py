@@ -5,12 +5,11 @@ What it must hold: https://huggingface.co/docs/kernels/kernel-requirements, and 
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from wheelsmith.errors import PackageIndexError
 from wheelsmith.facts import dependencies
 from wheelsmith.index.entry import IndexEntry
 from wheelsmith.local_version import read_local_version
+from wheelsmith.recipe import imported
 from wheelsmith.tags import cuda_of
 
 METADATA = "metadata.json"
@@ -138,20 +138,8 @@ def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
 def _check_imports(module: str, package: Mapping[str, bytes]) -> None:
     """Refuse a package that imports itself by its name, which it does not have on the Hub."""
     for path, data in sorted(package.items()):
-        if path.endswith(".py") and module in _imported(data):
+        if path.endswith(".py") and module in imported(data):
             raise NoBuild(f"{module}/{path} imports {module} by name; on the Hub only relative imports work")
-
-
-def _imported(source: bytes) -> Iterator[str]:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return  # whoever imports it will be told
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module.split(".")[0]
 
 
 def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:

@@ -5,6 +5,7 @@ This is the only module that knows pydantic; what it accepts leaves as the plain
 
 from __future__ import annotations
 
+import keyword
 import re
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,8 @@ _LONGEST_PATTERN = 200
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+# What the Hub's loader takes, for the layout that it loads is made of wheels, too.
+_MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
 
 
 def _release(text: str, shape: re.Pattern[str]) -> str:
@@ -93,6 +96,12 @@ def _hub(text: str) -> str:
 def _project(text: str) -> str:
     if not _PROJECT.fullmatch(text):
         raise ValueError(f"{text!r} is not a project name: letters, digits, '.', '_' and '-'")
+    return text
+
+
+def _module(text: str) -> str:
+    if not _MODULE.fullmatch(text) or keyword.iskeyword(text):
+        raise ValueError(f"{text!r} is not an import name such as my_kernel: small letters, digits and '_'")
     return text
 
 
@@ -169,6 +178,9 @@ class KernelModel(_Model):
         [],
         description="Files that the wheel is meant to install, though they are another project's or run whenever "
         "Python starts: as the check's finding names them, * allowed",
+    )
+    module: Annotated[str, AfterValidator(_module)] | None = Field(
+        None, description="The import name, of a kernel in kernel-builder layout; default: the name in build.toml"
     )
 
     @model_validator(mode="after")

@@ -23,6 +23,7 @@ class KernelRef(Record):
     :param test: a command that shows that an installed wheel works.
     :param distribution: the project's name on the index; None takes build.toml's.
     :param declare: patterns of files that its wheel is meant to install, though they look like another project's.
+    :param module: the import name; None takes build.toml's name.
     """
 
     hub: str | None = None
@@ -31,6 +32,7 @@ class KernelRef(Record):
     test: str | None = None
     distribution: str | None = None
     declare: tuple[str, ...] = ()
+    module: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,15 @@
 
 from wheelsmith.plan.kernel import RECIPE_VERSION, plan_kernel
 from wheelsmith.plan.minors import older_minors, plan_by_oldest_minor
+from wheelsmith.plan.names import with_own_names
 from wheelsmith.plan.project import Resolve, plan_project
 
-__all__ = ["RECIPE_VERSION", "Resolve", "older_minors", "plan_by_oldest_minor", "plan_kernel", "plan_project"]
+__all__ = [
+    "RECIPE_VERSION",
+    "Resolve",
+    "older_minors",
+    "plan_by_oldest_minor",
+    "plan_kernel",
+    "plan_project",
+    "with_own_names",
+]

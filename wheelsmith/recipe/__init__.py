@@ -4,6 +4,7 @@ from wheelsmith.recipe.build_toml import parse_build_toml
 from wheelsmith.recipe.capabilities import plain, resolve
 from wheelsmith.recipe.card import CARD, render_card
 from wheelsmith.recipe.compile import CompileTarget
+from wheelsmith.recipe.imports import imported
 from wheelsmith.recipe.make import KernelSource, compiled_recipe, noarch_recipe
 from wheelsmith.recipe.metadata import Requirements, render_metadata
 from wheelsmith.recipe.phases import PhaseKind
@@ -22,6 +23,7 @@ __all__ = [
     "Section",
     "TorchSection",
     "compiled_recipe",
+    "imported",
     "noarch_recipe",
     "parse_build_toml",
     "parse_project",

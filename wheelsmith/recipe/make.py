@@ -72,7 +72,7 @@ def compiled_recipe(
         generated={
             "pyproject.toml": PYPROJECT,
             f"{_PACKAGES}/registration.h": REGISTRATION,
-            f"{_PACKAGES}/{spec.module}/_ops.py": ops,
+            f"{_PACKAGES}/{spec.package}/_ops.py": ops,
             **({f"{LIGHT_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
         },
         contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
@@ -90,7 +90,7 @@ def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
     ops = NOARCH_OPS.format(module=spec.module, unique=unique)
     return Recipe(
         steps=(),
-        generated={"pyproject.toml": PYPROJECT, f"{_PACKAGES}/{spec.module}/_ops.py": ops},
+        generated={"pyproject.toml": PYPROJECT, f"{_PACKAGES}/{spec.package}/_ops.py": ops},
         contents=_python_files(spec, source, None),
         namespace=f"_{spec.module}_{unique}",
         extension=None,
@@ -106,7 +106,7 @@ def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[st
 
     :param suffixes: those that are shipped; None ships every file but bytecode.
     """
-    root = f"{_PACKAGES}/{spec.module}/"
+    root = f"{_PACKAGES}/{spec.package}/"
     found = {
         f"{spec.module}/{path.removeprefix(root)}": f"src/{path}"
         for path in source.paths

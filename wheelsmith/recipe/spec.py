@@ -49,7 +49,7 @@ class Section(Record):
 class KernelSpec(Record):
     """A kernel in kernel-builder layout.
 
-    :param module: the Python package: the name with underscores.
+    :param import_name: what the package is called in the wheel; None keeps its own name.
     :param torch: None for a kernel with nothing compiled.
     :param sections: those of the backends cpu and cuda; other backends' variants are other people's.
     :param repo_id: the Hub repo that it is published as.
@@ -69,6 +69,7 @@ class KernelSpec(Record):
     sections: tuple[Section, ...] = ()
     cuda_minver: str | None = None
     cuda_maxver: str | None = None
+    import_name: str | None = None
     repo_id: str | None = None
     python_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kernel_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -80,6 +81,11 @@ class KernelSpec(Record):
         return built[0] if len(built) == 1 else None
 
     @property
-    def module(self) -> str:
-        """Give the name of the Python package."""
+    def package(self) -> str:
+        """Return what the Python package is called in the source: the name with underscores."""
         return self.name.replace("-", "_")
+
+    @property
+    def module(self) -> str:
+        """Return what the Python package is called in the wheel."""
+        return self.import_name or self.package

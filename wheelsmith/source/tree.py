@@ -65,12 +65,19 @@ class SourceTree:
 
         :raises SourceError: it is not there, is not text, or is not what was hashed any more.
         """
+        try:
+            return self.read_bytes(path).decode("utf-8")
+        except UnicodeDecodeError:
+            raise SourceError(f"{path} is not UTF-8 text") from None
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return what a file holds.
+
+        :raises SourceError: it is not there, or is not what was hashed any more.
+        """
         for file in self.files:
             if file.path == path:
-                try:
-                    return b"".join(_planned(file)).decode("utf-8")
-                except UnicodeDecodeError:
-                    raise SourceError(f"{path} is not UTF-8 text") from None
+                return b"".join(_planned(file))
         raise SourceError(
             f"the kernel has no {path}",
             remedy="wheelsmith builds kernels in kernel-builder layout: build.toml at the top",

@@ -1,0 +1,66 @@
+"""The names of a kernel's wheel, where another project has them on PyPI.
+
+Of two projects of one name, installers take the higher version, whoever made it; two that install one import name write
+over each other's files. A kernel on the Hub is loaded by its path and needs neither name for itself, so many have those
+of the project that they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from packaging.utils import canonicalize_name
+
+from wheelsmith.errors import MatrixError, Place
+from wheelsmith.facts import known_projects, namesakes
+from wheelsmith.recipe import KernelSpec
+
+
+def with_own_names(
+    spec: KernelSpec, *, distribution: str | None, module: str | None, repo: str | None, file: str
+) -> KernelSpec:
+    """Return the kernel with the import name that the matrix gives it.
+
+    :param distribution: the project's name, if the matrix gives one; whoever names another project's means it.
+    :param repo: the Hub repo that it comes from.
+    :param file: the matrix, for the error.
+    :raises MatrixError: a name that the matrix does not give is another project's; or it gives another's import name.
+    """
+    named = replace(spec, import_name=module)
+    project = canonicalize_name(distribution or spec.name)
+    taken = distribution is None and _is_a_projects(project)
+    owners = _owners(named.module)
+    if not taken and (not owners or (distribution and project in owners)):
+        return named
+    own = str(canonicalize_name((repo or spec.repo_id or f"{spec.name}-kernel").replace("/", "-")))
+    lines = [] if distribution else [f"distribution: {own}"]
+    lines.append(f"module: {own.replace('-', '_')}")
+    raise MatrixError(
+        "; ".join([*_why_project(project, taken=taken), *_why_module(named.module, owners)]),
+        where=Place(file=file),
+        remedy=f"give it names of its own, under kernel: {', '.join(lines)}",
+    )
+
+
+def _why_project(project: str, *, taken: bool) -> list[str]:
+    said = f"{project} is another project on PyPI, and installers that see both take the higher version of the two"
+    return [said] if taken else []
+
+
+def _why_module(module: str, owners: tuple[str, ...]) -> list[str]:
+    said = f"import {module} is {' and '.join(owners)}'s, whose files the wheel would replace"
+    return [said] if owners else []
+
+
+def _is_a_projects(name: str) -> bool:
+    known = known_projects().modules.values()
+    return any(name == item.name for item in namesakes()) or any(name in owners for owners in known)
+
+
+def _owners(module: str) -> tuple[str, ...]:
+    """Return the projects that install an import name."""
+    known = known_projects()
+    if module in known.standard_library:
+        return ("Python",)
+    others = (item.name for item in namesakes() if module in item.modules)
+    return tuple(dict.fromkeys([*known.modules.get(module, ()), *known.namespaces.get(module, ()), *others]))
