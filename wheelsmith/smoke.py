@@ -14,6 +14,7 @@ from wheelsmith.engine import Command, Engine, Exit, Limits, Mount
 from wheelsmith.errors import ToolchainError
 from wheelsmith.facts import torch_releases
 from wheelsmith.model import BuildPlan, LockedWheel
+from wheelsmith.plan import why_other_cuda
 from wheelsmith.toolchain import Toolchains
 
 
@@ -24,7 +25,7 @@ def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str
     torch = _torch(plan, _python(plan, engine), toolchains)
     if plan.cuda and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in torch):
         return "the torch that pip finds is a CPU build, which cannot load a CUDA extension"
-    return None
+    return why_other_cuda(torch, plan.wheel.cuda) if plan.cuda and plan.wheel.cuda else None
 
 
 def smoke_test(

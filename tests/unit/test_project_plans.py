@@ -2,13 +2,17 @@
 
 import base64
 import hashlib
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from wheelsmith.errors import MatrixError, SourceError, WheelError
 from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, SourceId
-from wheelsmith.plan import plan_project
+from wheelsmith.plan import plan_project, why_other_cuda
+from wheelsmith.plan.torch_cuda import torch_cuda
 from wheelsmith.recipe import KernelSource, ProjectSpec, parse_project
+from wheelsmith.smoke import why_untested
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.relabel import relabel
 from wheelsmith.workplace import ImageId, Toolset, Workplace
@@ -17,6 +21,12 @@ GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
 SOURCE = KernelSource(id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16), paths=(), readme=None)
 SPEC = ProjectSpec(name="My.Project", version="1.0", requires=("setuptools",))
 TORCH = LockedWheel(name="torch", version="2.11.0", sha256="t")
+
+
+def locked(torch, *runtime):
+    """A torch, and where it is given the name and version of a CUDA runtime."""
+    pairs = [("torch", torch), runtime] if runtime else [("torch", torch)]
+    return tuple(LockedWheel(name=name, version=version, sha256="x") for name, version in pairs)
 
 
 def workplace(image=None):
@@ -100,6 +110,33 @@ def test_files_that_are_meant_are_in_the_plan():
     assert BuildPlan.from_json(before).build_digest == plain.build_digest
 
 
+@pytest.mark.parametrize(
+    ("wheels", "cuda"),
+    [
+        (locked("2.11.0+cu130"), "13.0"),
+        (locked("2.11.0+cu130", "nvidia-cuda-runtime", "12.8.90"), "13.0"),
+        (locked("2.11.0", "nvidia-cuda-runtime", "13.0.96"), "13.0"),
+        (locked("2.8.0", "nvidia-cuda-runtime-cu12", "12.8.90"), "12.8"),
+        (locked("2.11.0+cpu"), None),
+        (locked("2.11.0"), None),
+        (locked("2.11.0", "nvidia-cuda-runtime", "x"), None),
+        ((), None),
+    ],
+)
+def test_which_cuda_torch_was_built_for(wheels, cuda):
+    assert torch_cuda(wheels) == cuda
+    assert (why_other_cuda(wheels, "12.9") is None) is (cuda in {None, "12.8"})
+
+
+def test_a_wheel_is_not_tested_with_a_torch_for_another_cuda():
+    made, _ = plan()
+    resolved = locked("2.11.0", "nvidia-cuda-runtime-cu12", "12.8.90")
+    engine = SimpleNamespace(workplace=lambda _: workplace())
+    other = replace(made, project=replace(made.project, environment=resolved))
+    assert why_untested(made, engine, None) is None
+    assert why_untested(other, engine, None) == "the torch that pip finds was built for CUDA 12.8, not for CUDA 13.0"
+
+
 def test_a_project_may_use_all_of_an_image():
     digests = {plan(place=workplace(image))[0].build_digest for image in (None, "sha256:1", "sha256:2")}
     assert len(digests) == 3
@@ -113,6 +150,11 @@ def test_a_project_may_use_all_of_an_image():
         ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
         ({"resolved": "No matching distribution found"}, "for Python 3.12: No matching distribution found"),
         ({"resolved": (LockedWheel(name="torch", version="2.11.0+cpu", sha256="t"),)}, "is a CPU build"),
+        (
+            {"resolved": locked("2.11.0", "nvidia-cuda-runtime-cu12", "12.8.90")},
+            "built for CUDA 12.8, not for CUDA 13.0",
+        ),
+        ({"resolved": locked("2.11.0+cu126")}, "built for CUDA 12.6, not for CUDA 13.0"),
     ],
 )
 def test_a_cell_that_cannot_be_built_has_a_reason(options, words):

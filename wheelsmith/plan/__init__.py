@@ -4,6 +4,7 @@ from wheelsmith.plan.kernel import RECIPE_VERSION, plan_kernel
 from wheelsmith.plan.minors import older_minors, plan_by_oldest_minor
 from wheelsmith.plan.names import with_own_names
 from wheelsmith.plan.project import Resolve, plan_project
+from wheelsmith.plan.torch_cuda import why_other_cuda
 
 __all__ = [
     "RECIPE_VERSION",
@@ -12,5 +13,6 @@ __all__ = [
     "plan_by_oldest_minor",
     "plan_kernel",
     "plan_project",
+    "why_other_cuda",
     "with_own_names",
 ]

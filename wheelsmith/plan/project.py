@@ -12,6 +12,7 @@ from wheelsmith.local_version import local_version_of
 from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, PrefixId, Project, Recipe, WheelSpec
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
 from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of_image
+from wheelsmith.plan.torch_cuda import why_other_cuda
 from wheelsmith.recipe import KernelSource, ProjectSpec
 from wheelsmith.tags import wheel_stem
 from wheelsmith.workplace import CudaHome, Workplace
@@ -105,6 +106,8 @@ def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.cuda and "+cpu" in torch:
         raise Impossible(f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds")
+    if cell.cuda and (why := why_other_cuda(found, cell.cuda)):
+        raise Impossible(f"{why}: give pip an index that has torch for it")
     return found
 
 
