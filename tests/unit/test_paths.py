@@ -29,6 +29,7 @@ CACHE = "in the cache, which no sandbox sees; written by wheelsmith alone"
 BESIDE = "beside the work folder, which no sandbox sees"
 OUT = "in the output folder, which no sandbox sees"
 SOURCE = "the user's own folder; what is read of it is compared with what was planned"
+TREE = "of a source tree, which compares it with its hash"
 USER = "a file that the user names, or has"
 GROUPS = "control groups, which no sandbox sees"
 MACHINE = "the operating system's"
@@ -80,12 +81,7 @@ NEAR = {
         "scratch": "the folder that work folders are made in",
         "_remove_if_dead": "of the lock beside the work folders",
     },
-    "prepare.py": {
-        "prepare": USER,
-        "_description": "a tree's own, not a path's",
-        "_named": "a tree's own",
-        "_read_spec": "of a source tree, which compares it with its hash",
-    },
+    "prepare.py": {"prepare": USER, "_read_spec": TREE, "_description": TREE, "_named": TREE},
     "smoke.py": {"_unpack": WHEEL},
     "source/folder.py": {"read_folder": SOURCE, "_files.is_source": SOURCE, "_files": SOURCE, "_real": SOURCE},
     "source/hub.py": {"_files": "in the Hub client's cache, which no sandbox sees"},
