@@ -226,6 +226,8 @@ CASES = {
     "api 2.0": case(in_json(lambda d: d["meta"].update({"api-version": "2.0"})), "api-version", WARNING, BOTH),
     "no api": case(in_json(lambda d: d.pop("meta")), "api-version", ADVICE, BOTH),
     "empty yank": case(in_files(yanked=""), "empty-yank", WARNING, BOTH, "disagreement"),
+    "the old key": case(in_files(dist_info_metadata={"sha256": SHA}), "old-side-car-key", ERROR, {"pip 22.3 to 23.1"}),
+    "the old key says no": case(in_files(dist_info_metadata=False), "old-side-car-key", ERROR, {"pip 22.3 to 23.1"}),
     "no specifier": case(in_files(requires_python="~3"), "requires-python", ERROR, {"uv"}, "disagreement"),
     "side-cars untold": case(unannounced, "no-side-car", WARNING, BOTH, "disagreement"),
     "a file more": case(in_json(one_more_file), "disagreement", WARNING, OLD),

@@ -28,6 +28,12 @@ class Installers:
         tools = self.environment(age, PIPS[age], *(["setuptools<81"] if age == "pip 20.3" else []))
         return self._run(tools / "bin" / "python", "-m", "pip", *argv)
 
+    def pip_of(self, version: str, *argv: object) -> subprocess.CompletedProcess[str]:
+        """Run the pip that a specifier such as ``==22.3.1`` names; the newest for none."""
+        # pip before 21.1 needs what setuptools has left out since.
+        tools = self.environment(f"pip{version}", f"pip{version}", "setuptools<81")
+        return self._run(tools / "bin" / "python", "-m", "pip", *argv)
+
     def uv(self, *argv: object) -> subprocess.CompletedProcess[str]:
         """Run uv."""
         return self._run(UV, *argv)

@@ -71,7 +71,6 @@ def _detail(state: ProjectState, files: Sequence[tuple[Version, dict[str, Any]]]
 
 
 def _file(entry: IndexEntry) -> dict[str, Any]:
-    metadata = {"sha256": entry.metadata_sha256}
     return {
         "filename": entry.filename,
         "url": _url(entry.path),
@@ -79,8 +78,8 @@ def _file(entry: IndexEntry) -> dict[str, Any]:
         "size": entry.size,
         "upload-time": entry.upload_time,
         **({"requires-python": entry.requires_python} if entry.requires_python else {}),
-        "core-metadata": metadata,
-        "dist-info-metadata": metadata,
+        # Its old name must not stand in JSON: pip 22.3 to 23.1 end in a traceback on it (PEP 714).
+        "core-metadata": {"sha256": entry.metadata_sha256},
         # A reason must not be empty (PEP 691); without one it is just true.
         "yanked": False if entry.yanked is None else entry.yanked or True,
         # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.

@@ -24,6 +24,8 @@ _KNOWN = _STRONG | {"md5"}
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.IGNORECASE)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 _SEVERAL = 3
+# Of each minor the last release was tried; true, false and an object are all the same to them.
+_OLD_KEY_PIP = "pip 22.3 to 23.1"
 
 
 def judge_contents(visit: PageVisit) -> Iterator[Finding]:
@@ -130,6 +132,9 @@ def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
     if wheel and not link.metadata:
         message = "pages announce no side-cars: resolving fetches from wheels what a few kB would tell"
         yield finding("no-side-car", Severity.WARNING, message, shown, BOTH)
+    if link.old_key:
+        message = f"JSON has the key dist-info-metadata, and {_OLD_KEY_PIP} end in a traceback on it (PEP 714)"
+        yield finding("old-side-car-key", Severity.ERROR, message, shown, (_OLD_KEY_PIP,))
     if link.yanked == "" and page.kind == "json":
         message = "a file is yanked with an empty reason: pip takes it for one in good standing, uv does not"
         yield finding("empty-yank", Severity.WARNING, message, shown, BOTH)

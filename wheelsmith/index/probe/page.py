@@ -29,6 +29,7 @@ class Link:
     :param fragment: what HTML has after ``#``; None for JSON.
     :param text: what HTML shows for the file; None for JSON.
     :param metadata: hashes of the side-car, True where it has none, None where there is no side-car.
+    :param old_key: JSON has ``dist-info-metadata``, and no text in it.
     :param yanked: None for a file in good standing.
     """
 
@@ -40,6 +41,7 @@ class Link:
     text: str | None = None
     requires_python: str | None = None
     metadata: Mapping[str, str] | bool | None = None
+    old_key: bool = False
     yanked: str | bool | None = None
     size: int | None = None
     upload_time: str | None = None
@@ -155,6 +157,7 @@ def _json_link(item: dict[str, Any], base: str, mistyped: list[str]) -> list[Lin
         hashes={k: v for k, v in (hashes or {}).items() if isinstance(v, str)},
         requires_python=_text(item.get("requires-python")),
         metadata=metadata if isinstance(metadata, dict) else True if metadata else None,
+        old_key=not isinstance(item.get("dist-info-metadata"), (str, type(None))),
         yanked=None if yanked is False else yanked if isinstance(yanked, str) else True,
         size=size if isinstance(size, int) else None,
         upload_time=_text(item.get("upload-time")),
