@@ -15,7 +15,7 @@ def main() -> None:
     """Do it."""
     verb, index = sys.argv[1], Index(Folder(Path(sys.argv[2])))
     if verb == "add":
-        from wheelsmith.release import foreign_wheel
+        from wheelsmith.publish import foreign_wheel
     start = time.monotonic()
     if verb == "add":
         index.add([foreign_wheel(Path(sys.argv[3]))], upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

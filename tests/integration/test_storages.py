@@ -1,5 +1,6 @@
 """What every storage of an index must hold, whatever it is made of."""
 
+import hashlib
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -114,17 +115,35 @@ def test_what_is_not_there(storage):
 @pytest.mark.parametrize("content", [b"", b"some\0bytes", b"x" * (11 << 20)], ids=["empty", "small", "in-parts"])
 def test_what_was_put_is_there(content, storage, tmp_path):
     (tmp_path / "wheel").write_bytes(content)
-    storage.put(WHEEL, tmp_path / "wheel")
-    storage.put(f"{WHEEL}.metadata", content[:100])
-    assert storage.read(WHEEL).data == content
-    assert storage.look(WHEEL).size == len(content)
+    wheel = WHEEL.replace("ab" * 32, hashlib.sha256(content).hexdigest())
+    storage.put(wheel, tmp_path / "wheel")
+    storage.put(f"{wheel}.metadata", content[:100])
+    assert storage.read(wheel).data == content
+    assert storage.look(wheel).size == len(content)
     assert {(item.key, item.size) for item in storage.listing("files/")} == {
-        (WHEEL, len(content)),
-        (f"{WHEEL}.metadata", len(content[:100])),
+        (wheel, len(content)),
+        (f"{wheel}.metadata", len(content[:100])),
     }
-    storage.delete(WHEEL)
-    assert storage.read(WHEEL) is None
-    assert [item.key for item in storage.listing("files/")] == [f"{WHEEL}.metadata"]
+    storage.delete(wheel)
+    assert storage.read(wheel) is None
+    assert [item.key for item in storage.listing("files/")] == [f"{wheel}.metadata"]
+
+
+@every_storage
+@pytest.mark.parametrize("size", [5, 11 << 20], ids=["small", "in-parts"])
+def test_a_file_of_another_hash_than_its_key_has_is_not_put(size, storage, tmp_path):
+    (tmp_path / "wheel").write_bytes(b"x" * size)
+
+    def put():
+        storage.put(WHEEL, tmp_path / "wheel")
+        storage.read(WHEEL)  # what is staged is read when it is sent
+
+    with pytest.raises(PackageIndexError, match="not the file that it was"):
+        put()
+    (tmp_path / "wheel").unlink()
+    os.mkfifo(tmp_path / "wheel")
+    with pytest.raises(PackageIndexError, match="no file"):
+        put()
 
 
 @every_storage

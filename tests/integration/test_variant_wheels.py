@@ -31,7 +31,7 @@ from wheelsmith.errors import WheelError
 from wheelsmith.index import Conflict, Folder, Index, make_server, verify
 from wheelsmith.index.variants import variants_files
 from wheelsmith.model import Cell
-from wheelsmith.release import foreign_wheel, release_of, variant_wheels
+from wheelsmith.publish import foreign_wheel, release_of, variant_wheels
 from wheelsmith.store import Store
 from wheelsmith.variants import dump_variants, variant_for
 from wheelsmith.wheel import check_wheel, make_variant, read_variant

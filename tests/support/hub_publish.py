@@ -8,8 +8,7 @@ from pathlib import Path
 
 from wheelsmith.index import add_release
 from wheelsmith.index.target import open_storage
-from wheelsmith.publish import hub_builds
-from wheelsmith.release import release_of
+from wheelsmith.publish import hub_builds, release_of
 
 
 def publish(folder: str, target: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wheelsmith.index import Offer
 from wheelsmith.model import Cell
-from wheelsmith.release import foreign_wheel
+from wheelsmith.publish import foreign_wheel
 
 
 def make_wheel(

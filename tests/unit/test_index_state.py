@@ -54,7 +54,7 @@ def test_the_order_in_which_wheels_come_does_not_matter(entries, random):
         one_by_one = add_entries(one_by_one, [one])
     assert one_by_one == state
     assert add_entries(state, entries) == state
-    assert load_state(dump_state(state), "x") == state
+    assert load_state(dump_state(state), "x", "k") == state
 
 
 def test_other_bytes_under_a_published_name_are_refused():
@@ -139,7 +139,7 @@ def test_states_of_the_first_schema_are_read():
             }
         ],
     }
-    assert load_state(json.dumps(old).encode(), "x") == add_entries(EMPTY, [entry("1")])
+    assert load_state(json.dumps(old).encode(), "x", "k") == add_entries(EMPTY, [entry("1")])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_states_of_the_first_schema_are_read():
 )
 def test_a_broken_state_is_one_clear_error(data, message):
     with pytest.raises(PackageIndexError, match=message):
-        load_state(data, "_state/k.json")
+        load_state(data, "_state/k.json", "k")
 
 
 @pytest.mark.parametrize("filename", ["x.whl", "../k-1-py3-none-any.whl", "_-1-py3-none-any.whl", "k-1.tar.gz"])

@@ -274,7 +274,7 @@ def test_nothing_of_it_is_told_of_what_is_kept_back_or_quarantined():
 
 def test_a_state_with_variants_is_read_as_it_was_written():
     state = project(PLAIN, entry(CU130, plain=PLAIN.filename), entry(NOTHING))
-    assert load_state(dump_state(state), "here") == state
+    assert load_state(dump_state(state), "here", state.project) == state
 
 
 def test_one_label_stands_for_one_set_of_properties_in_a_version():

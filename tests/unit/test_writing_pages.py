@@ -48,6 +48,9 @@ class Memory:
     def listing(self, prefix):
         return [Listed(key, len(data), 0.0) for key, data in self.content.items() if key.startswith(prefix)]
 
+    def irregular(self):
+        return []
+
     def transaction(self, work):
         return work(self)
 
@@ -80,7 +83,7 @@ def test_a_wheel_that_comes_while_a_page_is_made_is_on_it(moment):
         if (verb, key) == moment:
             storage.before = lambda verb, key: None
             data = state("1", "2")
-            for page, content in {"_state/k.json": data, **project_pages(load_state(data, "state"))}.items():
+            for page, content in {"_state/k.json": data, **project_pages(load_state(data, "state", "k"))}.items():
                 storage.write(page, content)
 
     storage.before = somebody_else
@@ -98,7 +101,7 @@ def test_a_state_is_one_wheel_a_line_and_reads_back():
     data = state("1", "2")
     lines = data.decode().splitlines()
     assert [line for line in lines if "k-2-py3" in line and "k-1-py3" not in line]
-    read = load_state(data, "state")
+    read = load_state(data, "state", "k")
     assert dump_state(read) == data
     assert dump_state(replace(read, entries=read.entries[:1])) == state("1")
 

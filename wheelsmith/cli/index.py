@@ -14,8 +14,7 @@ from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.errors import ExitCode
 from wheelsmith.index import GRACE, Index, ProjectState, ProjectStatus, open_storage, set_status, unyank, verify, yank
-from wheelsmith.publish import publish
-from wheelsmith.release import Release, foreign_wheel
+from wheelsmith.publish import Release, foreign_wheel, publish
 
 
 @click.group("index")

@@ -10,8 +10,7 @@ import click
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index import Write
-from wheelsmith.publish import Published, hub_builds, publish
-from wheelsmith.release import release_of
+from wheelsmith.publish import Published, hub_builds, publish, release_of
 
 
 @click.command("publish")

@@ -21,7 +21,7 @@ from wheelsmith.index.address import Address, parse_address
 from wheelsmith.index.bucket_errors import explain, is_final, lacks_bucket
 from wheelsmith.index.connect import connect, endpoint_of
 from wheelsmith.index.headers import headers_of
-from wheelsmith.index.storage import Conflict, Listed, Storage, Stored, T
+from wheelsmith.index.storage import Conflict, Listed, Storage, Stored, T, pieces_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _TRIES = 3
 # Parts of 5 MiB; several wheels are sent at once.
 _PARTS_AT_ONCE = 2
+_ONE_PART = 5 * 2**20  # bytes: obstore's own parts
 _PROBE = "_state/.probe"
 _NO_TAG = json.dumps({"e_tag": '"0"'})
 
@@ -82,12 +83,13 @@ class Bucket:
         """Write a file that never changes, a large one in parts; one that is there already becomes new again."""
         import obstore
 
-        if isinstance(content, Path) and not content.is_file():
-            raise PackageIndexError(f"{content} is not there any more", remedy="build it again")
         attributes = _attributes(key)
-        self._persist(
-            lambda: obstore.put(self._store, key, content, attributes=attributes, max_concurrency=_PARTS_AT_ONCE)
-        )
+
+        def send() -> None:
+            sent = _in_pieces(content, key) if isinstance(content, Path) else content
+            obstore.put(self._store, key, sent, attributes=attributes, max_concurrency=_PARTS_AT_ONCE)
+
+        self._persist(send)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Replace the content that has ``tag``; None makes a file that is not there yet."""
@@ -128,6 +130,10 @@ class Bucket:
         with self._explained():
             for batch in obstore.list(self._store, folder or None):
                 yield from (_listed(meta) for meta in batch if meta["path"].startswith(prefix))
+
+    def irregular(self) -> Iterator[str]:
+        """Return nothing: a bucket has none."""
+        return iter(())
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work``; others may come between, and ``swap`` tells when they did."""
@@ -184,6 +190,12 @@ class Bucket:
             yield
         except (BaseError, FileNotFoundError, NotImplementedError) as error:
             raise explain(error, self._address) from None
+
+
+def _in_pieces(path: Path, key: str) -> bytes | Iterator[bytes]:
+    """Return what is to be sent: a small file at once; an upload in parts is given up where a piece fails."""
+    pieces = pieces_of(path, key)
+    return b"".join(pieces) if path.is_file() and path.stat().st_size <= _ONE_PART else pieces
 
 
 def _attributes(key: str) -> dict[str, str]:

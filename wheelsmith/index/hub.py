@@ -26,7 +26,7 @@ from wheelsmith.index.hub_client import (
     pause,
     unreachable,
 )
-from wheelsmith.index.storage import Conflict, Listed, Staged, Storage, Stored, T, Write
+from wheelsmith.index.storage import Conflict, Listed, Staged, Storage, Stored, T, Write, hash_in
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
@@ -126,6 +126,10 @@ class HubRepo:
             for item in found:
                 self._folders.setdefault(item.key.rpartition("/")[0], {})[item.key] = item
         yield from (item for item in found if item.key.startswith(prefix))
+
+    def irregular(self) -> Iterator[str]:
+        """Return nothing: an index makes none in a repo."""
+        return iter(())
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` on the newest commit, and commit what it changes on top of it; again, when others were faster.
@@ -285,7 +289,7 @@ class HubRepo:
 
 def _listed(folder: str, entry: RepoFile) -> Listed:
     modified = entry.last_commit.date.timestamp() if entry.last_commit else float("inf")
-    return Listed(entry.path.removeprefix(folder), entry.size, modified)
+    return Listed(entry.path.removeprefix(folder), entry.size, modified, entry.lfs.sha256 if entry.lfs else None)
 
 
 def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperationDelete:
@@ -296,7 +300,11 @@ def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperatio
         return CommitOperationDelete(path, is_folder=False)
     if isinstance(write.content, Path) and not write.content.is_file():
         raise PackageIndexError(f"{write.content} was there and is gone", remedy="build it again")
-    return CommitOperationAdd(path, write.content)
+    operation = CommitOperationAdd(path, write.content)
+    # It was read for its hash, under which the Hub takes it and nothing else.
+    if hash_in(write.key) not in {None, operation.upload_info.sha256.hex()}:
+        raise PackageIndexError(f"{write.key} is not the file that it was", remedy="build it again")
+    return operation
 
 
 def _message(writes: Sequence[Write]) -> tuple[str, str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from packaging.version import Version
+
+from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
-from wheelsmith.index.state import version_of
+from wheelsmith.index.state import check_project, version_of
 from wheelsmith.index.storage import Stored
-from wheelsmith.record import Record, by_lines
+from wheelsmith.index.validity import check_release, check_root
+from wheelsmith.record import Record, by_lines, read_json
 
 EVERYTHING = "simple"
+_LONGEST = 300  # characters of an error that quotes a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +62,40 @@ def listing_of(state: ProjectState) -> Listing:
 
 
 def load_listing(stored: Stored | None) -> dict[str, Listing]:
-    """Read the lists; none are empty."""
+    """Read the lists; none are empty.
+
+    :raises PackageIndexError: they are broken.
+    """
     if stored is None:
         return {}
-    return {name: Listing.from_json(item) for name, item in json.loads(stored.data).items()}
+    try:
+        lists = {check_project(name): Listing.from_json(item) for name, item in read_json(stored.data).items()}
+        for item in lists.values():
+            _check(item)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PackageIndexError) as error:
+        raise PackageIndexError(
+            f"the lists of projects are broken: {' '.join(str(error).split())[:_LONGEST]}",
+            remedy="make them again from the states: wheelsmith index repair",
+        ) from None
+    return lists
 
 
 def dump_listing(listing: Mapping[str, Listing]) -> bytes:
     """Write the lists, one project a line."""
     return by_lines({name: item.to_json() for name, item in listing.items()})
+
+
+def _check(item: Listing) -> None:
+    """Refuse what could not stand in a path or on a page.
+
+    :raises ValueError: it says what.
+    """
+    for root in item.roots:
+        check_root(root)
+    for torch in item.torches:
+        check_release(torch)
+    if item.version is not None:
+        Version(item.version)
 
 
 def _numbers(release: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -11,6 +12,8 @@ from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 
 from wheelsmith.errors import PackageIndexError
+
+_LARGEST = 16 << 20  # bytes
 
 
 def read_metadata(wheel: Path | IO[bytes], filename: str) -> bytes:
@@ -22,8 +25,11 @@ def read_metadata(wheel: Path | IO[bytes], filename: str) -> bytes:
         with zipfile.ZipFile(wheel) as archive:
             for name in archive.namelist():
                 if name.endswith(".dist-info/METADATA") and name.count("/") == 1:
+                    if archive.getinfo(name).file_size > _LARGEST:
+                        raise PackageIndexError(f"the METADATA of {filename} is larger than {_LARGEST >> 20} MiB")
                     return archive.read(name)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    # An archive may be encrypted or compressed in a way that nobody knows, and its names may be none.
+    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, zlib.error) as error:
         raise PackageIndexError(f"{filename} is no wheel: {error}") from None
     raise PackageIndexError(f"{filename} has no METADATA")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,10 +12,12 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus
-from wheelsmith.record import by_lines
+from wheelsmith.index.validity import check_entry, check_state
+from wheelsmith.record import by_lines, read_json
 from wheelsmith.tags import read_wheel_name
 from wheelsmith.variants import label_conflicts
 
+_LONGEST = 300  # characters of an error that quotes a file
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
@@ -68,21 +69,29 @@ def dump_state(state: ProjectState) -> bytes:
 
 
 @lru_cache(maxsize=8)  # one change reads the same state several times, to see that nobody came between
-def load_state(data: bytes, place: str) -> ProjectState:
+def load_state(data: bytes, place: str, project: str) -> ProjectState:
     """Read a state.
 
     :param place: where it came from, for the error.
-    :raises PackageIndexError: it is broken, or a newer wheelsmith wrote it.
+    :param project: whose it must be.
+    :raises PackageIndexError: it is broken or another's, or a newer wheelsmith wrote it.
     """
     try:
-        plain = json.loads(data)
+        plain = read_json(data)
         if plain["schema_version"] > SCHEMA_VERSION:
             raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
-        return ProjectState.from_json({**plain, "schema_version": SCHEMA_VERSION})
-    except (ValueError, KeyError, TypeError) as error:
+        state = ProjectState.from_json({**plain, "schema_version": SCHEMA_VERSION})
+        check_state(state, project)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PackageIndexError(
-            f"{place} is broken: {error}", remedy="restore it from a backup; nothing was changed"
+            f"{place} is broken: {_short(error)}", remedy="restore it from a backup; nothing was changed"
         ) from None
+    return state
+
+
+def _short(error: Exception) -> str:
+    """Return what went wrong in one line: some errors quote all that they could not read."""
+    return " ".join(str(error).split())[:_LONGEST]
 
 
 def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Iterable[Answer] = ()) -> ProjectState:
@@ -92,6 +101,7 @@ def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Ite
     """
     merged = {entry.filename: entry for entry in state.entries}
     for entry in entries:
+        _check_new(entry, state.project)
         merged[entry.filename] = _merged(merged.get(entry.filename), entry)
     if not state.status.takes_wheels and merged.keys() - {entry.filename for entry in state.entries}:
         raise PackageIndexError(
@@ -140,6 +150,15 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
         cells=tuple(cells[name] for name in sorted(cells)),
         provenance=known.provenance or new.provenance,
     )
+
+
+def _check_new(entry: IndexEntry, project: str) -> None:
+    try:
+        check_entry(entry, project)
+    except ValueError as error:
+        raise PackageIndexError(
+            f"{entry.filename!r} cannot be held: {error}", remedy="build it again, with a plain name"
+        ) from None
 
 
 def _check_variants(entries: Iterable[IndexEntry]) -> None:

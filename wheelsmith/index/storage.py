@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +14,9 @@ from typing import Protocol, TypeVar
 from wheelsmith.errors import PackageIndexError
 
 T = TypeVar("T")
+_PIECE = 1 << 20  # bytes
+# What stands beside a wheel, under the wheel's hash, is named as it is with an ending of its own.
+_CONTENT = re.compile(r"files/[0-9a-f]{2}/(?P<sha256>[0-9a-f]{64})/[^/]+\.(whl|json)")
 
 
 class Conflict(PackageIndexError):
@@ -27,11 +33,44 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file in a listing: size in bytes, when it was written in seconds of the epoch."""
+    """A file in a listing: its size in bytes, its time in seconds of the epoch, its hash where the host knows it."""
 
     key: str
     size: int
     modified: float
+    sha256: str | None = None
+
+
+def pieces_of(path: Path, key: str) -> Iterator[bytes]:
+    """Yield a file's content, for whoever writes it under ``key``.
+
+    What is kept under a hash so is what was hashed, whatever has happened to the file since.
+
+    :raises PackageIndexError: it cannot be read, or, at the end, it is not what its key says.
+    """
+    hasher = hashlib.sha256()
+    try:
+        # Without waiting for the other end of a pipe.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise PackageIndexError(f"{path} is no file", remedy="build it again")
+            while piece := file.read(_PIECE):
+                hasher.update(piece)
+                yield piece
+    except OSError as error:
+        raise PackageIndexError(f"{path} cannot be read: {error.strerror}", remedy="build it again") from None
+    promised = hash_in(key)
+    if promised not in {None, hasher.hexdigest()}:
+        raise PackageIndexError(
+            f"{path} is not the file that it was: its sha256 is {hasher.hexdigest()}, not {promised}",
+            remedy="build it again; nothing was published",
+        )
+
+
+def hash_in(key: str) -> str | None:
+    """Return the sha256 that a key promises of its content; None where it promises nothing, as of a side-car."""
+    match = _CONTENT.fullmatch(key)
+    return match["sha256"] if match else None
 
 
 class Storage(Protocol):
@@ -48,7 +87,10 @@ class Storage(Protocol):
         """Give a file's size and age, or None when there is none."""
 
     def put(self, key: str, content: Path | bytes) -> None:
-        """Write a file that never changes: whoever writes under this key writes the same bytes."""
+        """Write a file that never changes: whoever writes under this key writes the same bytes.
+
+        :raises PackageIndexError: the key has a hash, and ``content`` is a file that has another.
+        """
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Replace the content that has ``tag``; None makes a file that is not there yet.
@@ -61,6 +103,9 @@ class Storage(Protocol):
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Give every file whose key begins with ``prefix``, in no order."""
+
+    def irregular(self) -> Iterator[str]:
+        """Return the keys of what is neither a file nor a folder, such as links, which only a file system has."""
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work``, which may be called again when others were faster.
@@ -109,7 +154,7 @@ class Staged:
         content = self._writes[key].content
         if content is None:
             return None
-        data = content.read_bytes() if isinstance(content, Path) else content
+        data = b"".join(pieces_of(content, key)) if isinstance(content, Path) else content
         return Stored(data, hashlib.sha256(data).hexdigest())
 
     def look(self, key: str) -> Listed | None:
@@ -139,6 +184,10 @@ class Staged:
                 yield item
         staged = (self.look(key) for key in self._writes if key.startswith(prefix))
         yield from (item for item in staged if item)
+
+    def irregular(self) -> Iterator[str]:
+        """Return the keys of what would be neither a file nor a folder."""
+        yield from (key for key in self._under.irregular() if key not in self._writes)
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` here."""

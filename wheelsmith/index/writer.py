@@ -7,6 +7,7 @@ left undone shows in no page, and ``repair`` finishes it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -126,21 +127,31 @@ def _add(
     for project in projects:
         add(project)(known[project])
     in_use = {entry.path for state in known.values() for entry in state.entries}
-    aging = time.time() - GRACE / 2
+
+    def put(offer: Offer) -> None:
+        (_put_wheel if offer.entry.path in in_use else _put_new_wheel)(storage, offer)
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda o: _put_wheel(storage, o, 0 if o.entry.path in in_use else aging), offers))
+        list(pool.map(put, offers))
         states = {project: _advance(storage, project, add(project)) for project in projects}
         # Somebody collecting at this moment may have taken an old file of the same content.
-        list(pool.map(lambda o: _put_wheel(storage, o, 0), offers))
+        list(pool.map(lambda offer: _put_wheel(storage, offer), offers))
     _publish_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
 
 
-def _put_wheel(storage: Storage, offer: Offer, oldest: float) -> None:
+def _put_wheel(storage: Storage, offer: Offer) -> None:
+    """Write a wheel that a state refers to, where it is not there."""
     path = offer.entry.path
-    _put(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), oldest)
-    _put(storage, path, offer.wheel, offer.entry.size, oldest)
+    _put(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), 0)
+    _put(storage, path, offer.wheel, offer.entry.size, 0)
+
+
+def _put_new_wheel(storage: Storage, offer: Offer) -> None:
+    path, entry = offer.entry.path, offer.entry
+    _put_new(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), entry.metadata_sha256)
+    _put_new(storage, path, offer.wheel, entry.size, entry.sha256)
 
 
 def _put(storage: Storage, key: str, content: Path | bytes, size: int, oldest: float) -> None:
@@ -151,6 +162,22 @@ def _put(storage: Storage, key: str, content: Path | bytes, size: int, oldest: f
     found = storage.look(key)
     if found is None or found.size != size or found.modified < oldest:
         storage.put(key, content)
+
+
+def _put_new(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
+    """Write a file that no state refers to yet; what lies there was left by nobody knows whom, so it is read.
+
+    :param sha256: of ``content``.
+    """
+    found = storage.look(key)
+    aging = time.time() - GRACE / 2
+    if found and found.size == size and found.modified >= aging:
+        lies = found.sha256
+        if lies is None and (stored := storage.read(key)):
+            lies = hashlib.sha256(stored.data).hexdigest()
+        if lies == sha256:
+            return
+    storage.put(key, content)
 
 
 def _advance(storage: Storage, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
@@ -247,7 +274,7 @@ def _load(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
 def _read_state(place: str, project: str, stored: Stored | None) -> ProjectState:
     if stored is None:
         return ProjectState(project=project)
-    return load_state(stored.data, f"{place}/{_state_key(project)}")
+    return load_state(stored.data, f"{place}/{_state_key(project)}", project)
 
 
 def _existing(storage: Storage, project: str) -> ProjectState:

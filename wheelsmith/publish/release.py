@@ -9,16 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from packaging.metadata import parse_email
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith import __version__
-from wheelsmith.errors import PackageIndexError, Place, WheelError
+from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import (
     Answer,
-    Folder,
-    Index,
     IndexEntry,
     NoWheel,
     Offer,
@@ -30,9 +26,9 @@ from wheelsmith.index import (
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store, StoredWheel
-from wheelsmith.tags import cuda_of, read_wheel_name, same_version
+from wheelsmith.tags import read_wheel_name
 from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
-from wheelsmith.wheel import make_variant, read_variant, torch_mistake, wheel_file
+from wheelsmith.wheel import make_variant, read_variant, wheel_file
 
 _LOCAL = re.compile(r"(?P<compute>cpu|cu\d{2,3}\d)(\.torch(?P<torch>\d+\.\d+))?")
 _ARCHS = ("x86_64", "aarch64")
@@ -61,7 +57,7 @@ def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], sto
     offers = []
     for digest, cells in served.items():
         if stored := store.find(digest):
-            offers.append(_offer(stored.path, stored.wheel, tuple(cells), made[digest]))
+            offers.append(offer_of(stored.path, stored.wheel, tuple(cells), made[digest]))
     return tuple(offers)
 
 
@@ -80,7 +76,7 @@ def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[O
         variant = variant_for(str(name.version.local).partition(".")[0], offer.entry.gpu_archs)
         kept = _variant_wheel(offer, variant, version, store, work)
         known = offer.entry
-        beside = _offer(kept.path, kept.wheel, known.cells, None)
+        beside = offer_of(kept.path, kept.wheel, known.cells, None)
         entry = replace(beside.entry, gpu_archs=known.gpu_archs, provenance=known.provenance, variant_of=known.filename)
         made.append(replace(beside, entry=entry))
     return tuple(made)
@@ -120,57 +116,12 @@ def unserved_cells(
     return {plans[0].wheel.distribution: (*failed, *left_out)}
 
 
-def release_of(folder: Path) -> Release:
-    """Give all that an index in a folder holds.
+def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> Offer:
+    """Return a wheel as an index is offered it; all but the cells and what the plan knows is read from the wheel.
 
-    :raises PackageIndexError: there is no index, or it is broken.
+    :param file: what the wheel was when it was looked at.
+    :raises PackageIndexError: it is another by now.
     """
-    states = Index(Folder(folder)).states()
-    if not states:
-        raise PackageIndexError(f"there is no index in {folder}", remedy="build one: wheelsmith build-matrix")
-    offers = []
-    for entry in (entry for state in states.values() for entry in state.entries):
-        wheel = folder / entry.path
-        try:
-            metadata = wheel.with_name(f"{wheel.name}.metadata").read_bytes()
-        except OSError as error:
-            raise PackageIndexError(
-                f"{entry.filename}.metadata cannot be read: {error.strerror}",
-                remedy=f"see what else is missing: wheelsmith index verify {folder}",
-            ) from None
-        offers.append(Offer(entry=entry, wheel=wheel, metadata=metadata))
-    answers = {name: state.answers for name, state in states.items() if state.answers}
-    return Release(offers=tuple(offers), answers=answers)
-
-
-def foreign_wheel(path: Path) -> Offer:
-    """Give a wheel that wheelsmith need not have made; which cells it serves is read from its local version.
-
-    :raises WheelError: it cannot be read as a wheel, or is not what its file name says.
-    """
-    offer = _offer(path, wheel_file(path), _cells_of(path.name), None)
-    _check_names(offer)
-    return offer
-
-
-def _check_names(offer: Offer) -> None:
-    """Refuse what installers would disagree on, or would put beside another torch than it was built for."""
-    filename, (said, _) = offer.entry.filename, parse_email(offer.metadata)
-    name = read_wheel_name(filename)
-    # pip finds no wheel where METADATA has another version; uv installs it.
-    if canonicalize_name(said.get("name", "")) != name.project or not same_version(said.get("version"), name.version):
-        raise WheelError(
-            f"METADATA says {said.get('name')} {said.get('version')}",
-            where=Place(file=filename),
-            remedy="build it with that version: to rename the file is not enough",
-        )
-    if offer.entry.requires_torch is not None and (why := torch_mistake(offer.wheel)):
-        raise WheelError(
-            why, where=Place(file=filename), remedy="build it with the Requires-Dist that its version says"
-        )
-
-
-def _offer(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> Offer:
     metadata = read_metadata(path, file.filename)
     if hashlib.sha256(metadata).hexdigest() != file.metadata_sha256:
         raise PackageIndexError(f"{path} changed while it was being read")
@@ -201,15 +152,3 @@ def _provenance(plan: BuildPlan) -> Provenance:
         plan_digest=plan.build_digest,
         wheelsmith=__version__,
     )
-
-
-def _cells_of(filename: str) -> tuple[Cell, ...]:
-    """Read ``+cu130.torch2.11`` as the cells that it names; other local versions name none."""
-    name = read_wheel_name(filename)
-    match = _LOCAL.fullmatch(name.version.local or "")
-    if not match or not match["torch"]:
-        return ()
-    cuda = cuda_of(match["compute"])
-    platforms = {tag.platform for tag in name.tags}
-    archs = [arch for arch in _ARCHS if "any" in platforms or any(p.endswith(f"_{arch}") for p in platforms)]
-    return tuple(Cell(torch=match["torch"], cuda=cuda, arch=arch) for arch in archs)

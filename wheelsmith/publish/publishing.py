@@ -26,8 +26,8 @@ from wheelsmith.index import (
     project_of,
 )
 from wheelsmith.model import BuildPlan, BuildResult, Excluded
+from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.record import canonical_digest
-from wheelsmith.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.store import Store
 from wheelsmith.wheel.archive import open_wheel
 

@@ -1,0 +1,229 @@
+"""Indexes that somebody forged or damaged: nothing of theirs is published, nothing is written elsewhere."""
+
+import hashlib
+import json
+import os
+import shutil
+
+import pytest
+from command_line import run_command
+from wheels import make_wheel, offer
+
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.index import Folder, Index, verify
+from wheelsmith.model import Cell
+
+NOW = "2026-01-02T03:04:05Z"
+CELL = Cell(torch="2.9", cuda="13.0", arch="x86_64")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*argv):
+        return run_command(monkeypatch, capsys, *map(str, argv))
+
+    return run
+
+
+@pytest.fixture
+def built(tmp_path):
+    """An index of one wheel, in ``built``."""
+    path = make_wheel(tmp_path / "made", "kernel", "1+cu130.torch2.9", requires=("torch==2.9.*",))
+    Index(Folder(tmp_path / "built")).add([offer(path, CELL)], upload_time=NOW)
+    return tmp_path / "built"
+
+
+def content(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def forge(built, change):
+    """Change the state of the kernel."""
+    state = built / "_state" / "kernel.json"
+    data = json.loads(state.read_bytes())
+    change(data)
+    state.write_text(json.dumps(data))
+
+
+def of_entry(**fields):
+    return lambda data: data["entries"][0].update(fields)
+
+
+def of_cell(**fields):
+    return lambda data: data["entries"][0]["cells"][0].update(fields)
+
+
+def twice(data):
+    data["entries"] *= 2
+
+
+def failed(**fields):
+    cell = {"torch": "2.9", "cuda": None, "arch": "x86_64", **fields.pop("cell", {})}
+    answer = {"cell": cell, "version": "1", "status": "failed", "reason": "x", **fields}
+    return lambda data: data.update(answers=[answer])
+
+
+FORGED = {
+    "a hash that leads out": of_entry(sha256="../../../../../outside"),
+    "a hash of another shape": of_entry(sha256="AB" * 32),
+    "a hash in other digits": of_entry(sha256="\u0660" * 64),
+    "a side-car's hash that is none": of_entry(metadata_sha256="x"),
+    "a file name that leads out": of_entry(filename="../../../../kernel-1-py3-none-any.whl"),
+    "an absolute file name": of_entry(filename="/tmp/kernel-1-py3-none-any.whl"),
+    "a file name with a line end": of_entry(filename="kernel-1-py3-none-any.whl\n"),
+    "a file name that is too long": of_entry(filename=f"kernel-1+{'a' * 300}-py3-none-any.whl"),
+    "another project's wheel": of_entry(filename="torch-2.9-py3-none-any.whl"),
+    "a hidden file": of_entry(filename=".kernel-1-py3-none-any.whl"),
+    "no number": of_entry(size="5"),
+    "less than nothing": of_entry(size=-1),
+    "a size beyond all": of_entry(size=10**400),
+    "no time": of_entry(upload_time="<script>"),
+    "a CUDA that leads out": of_cell(cuda="../../x"),
+    "a torch that leads out": of_cell(torch="../../x"),
+    "an architecture that leads out": of_cell(arch="../x"),
+    "a torch in other digits": of_cell(torch="\u0662.\u0669"),
+    "a variant that is none": of_entry(variant={"label": "../x", "properties": {}}),
+    "a plain wheel that leads out": of_entry(variant_of="../x"),
+    "GPU code for nothing": of_entry(gpu_archs=["x"]),
+    "a requirement that is none": of_entry(requires=["torch @@"]),
+    "half a surrogate pair": of_entry(yanked="\ud800"),
+    "another project's state": lambda data: data.update(project="torch"),
+    "a project that leads out": lambda data: data.update(project="../../kernel"),
+    "a wheel listed twice": twice,
+    "an answer for no version": failed(version="x"),
+    "an answer for no cell": failed(cell={"cuda": "/"}),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_state_is_refused_and_writes_nothing(name, built, tmp_path, run):
+    forge(built, FORGED[name])
+    # What a hash or a name of a forged state would read.
+    make_wheel(tmp_path / "outside", "kernel", "1")
+    before = content(tmp_path)
+    for argv in (
+        ("publish", tmp_path / "target", "--from", built),
+        ("index", "repair", built),
+        ("index", "verify", built),
+        ("index", "gc", built, "--grace", "1s"),
+        ("index", "yank", built, "kernel", "1"),
+    ):
+        answer = run(*argv)
+        assert answer.code == 4, argv
+        assert answer.err.startswith("error: ")
+        assert answer.err.count("\n") <= 3
+        assert len(answer.err) < 2000
+    for path in set(content(tmp_path)) - set(before):
+        assert path == "built/_state/.lock"
+
+
+def flipped(path):
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes(data)
+
+
+def linked(path):
+    private = path.parents[4] / "private"
+    shutil.copy(path, private)
+    path.unlink()
+    path.symlink_to(private)
+
+
+def linked_folder(path):
+    private = path.parents[4] / "private"
+    path.parent.rename(private)
+    path.parent.symlink_to(private)
+
+
+def piped(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def another(path):
+    other = make_wheel(path.parents[4] / "other", "kernel", "1+cu130.torch2.9", files={"kernel/evil.py": b""})
+    shutil.copy(other, path)
+
+
+DAMAGES = {
+    "a flipped bit": flipped,
+    "a link": linked,
+    "a linked folder": linked_folder,
+    "a pipe": piped,
+    "another wheel of this name": another,
+    "half a file": lambda path: os.truncate(path, 100),
+    "nothing": lambda path: path.unlink(),
+    "no side-car": lambda path: path.with_name(f"{path.name}.metadata").unlink(),
+    "a linked side-car": lambda path: linked(path.with_name(f"{path.name}.metadata")),
+    "another side-car": lambda path: path.with_name(f"{path.name}.metadata").write_text("Name: kernel\n"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_is_not_what_the_state_says_is_not_published(name, built, tmp_path, run):
+    DAMAGES[name](next((built / "files").rglob("*.whl")))
+    answer = run("publish", tmp_path / "target", "--from", built)
+    assert answer.code == 4
+    assert answer.err.startswith("error: ")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_file_that_changes_after_it_was_read_is_not_published(tmp_path):
+    path = make_wheel(tmp_path / "made", "kernel", "1+cu130.torch2.9")
+    given = offer(path, CELL)
+    flipped(path)
+    with pytest.raises(PackageIndexError, match="not the file that it was"):
+        Index(Folder(tmp_path / "target")).add([given], upload_time=NOW)
+    assert not any((tmp_path / "target").rglob("*.whl"))
+    assert Index(Folder(tmp_path / "target")).states() == {}
+
+
+def test_what_lies_under_a_hash_unlisted_is_not_believed(built, tmp_path, run):
+    """Somebody who may write to the target puts other bytes there before the wheel comes."""
+    for path in (built / "files").rglob("*.whl*"):
+        place = tmp_path / "target" / path.relative_to(built)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"x" * path.stat().st_size)
+    assert run("publish", tmp_path / "target", "--from", built).code == 0
+    assert verify(Folder(tmp_path / "target")) == ()
+
+
+@pytest.mark.parametrize("place", ["simple", "files", "_state", "cu130", "projects/kernel", "simple/kernel"])
+def test_nothing_is_written_through_a_link_in_the_target(place, built, tmp_path, run):
+    target, elsewhere = tmp_path / "target", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (target / place).parent.mkdir(parents=True)
+    (target / place).symlink_to(elsewhere)
+    answer = run("publish", target, "--from", built)
+    assert (answer.code, list(elsewhere.iterdir())) == (4, [])
+    assert "is a link" in answer.err
+
+
+def test_a_forged_list_of_projects_is_refused_and_can_be_repaired(built, run):
+    listing = built / "_state" / ".listing.json"
+    good = listing.read_bytes()
+    for bad in (
+        b"{",
+        b"[]",
+        b'{"kernel": 5}',
+        b'{"../../evil": {}}',
+        good.replace(b'"cu130"', b'"../../../cu130"'),
+        good.replace(b'"2.9"', b'"x"'),
+        good.replace(b'"kernel"', b'"ker/nel"'),
+        b"[" * 100_000,
+    ):
+        listing.write_bytes(bad)
+        answer = run("index", "yank", built, "kernel", "1")
+        assert answer.code == 4
+        assert "index repair" in answer.err
+        assert run("index", "verify", built).code == 1
+        assert run("index", "unyank", built, "kernel", "1").code == 4
+        assert run("index", "repair", built).code == 0
+        assert listing.read_bytes() == good
+        assert run("index", "verify", built).code == 0
+
+
+def test_the_hash_of_a_key_is_the_hash_of_its_content(built):
+    for path in (built / "files").rglob("*.whl"):
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == path.parent.name

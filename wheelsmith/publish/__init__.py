@@ -1,0 +1,20 @@
+"""What goes into an index: releases from runs, indexes and wheels, published so that a reader never meets a half."""
+
+from wheelsmith.publish.foreign import foreign_wheel
+from wheelsmith.publish.publishing import HubBuilds, Published, hub_builds, publish, publish_run
+from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
+from wheelsmith.publish.sources import release_of
+
+__all__ = [
+    "HubBuilds",
+    "Published",
+    "Release",
+    "built_wheels",
+    "foreign_wheel",
+    "hub_builds",
+    "publish",
+    "publish_run",
+    "release_of",
+    "unserved_cells",
+    "variant_wheels",
+]
