@@ -190,10 +190,10 @@ def test_verify_finds_what_is_wrong(tmp_path):
     entry = index.add([indexed(make_wheel(tmp_path / "w", "k", "1"), "2.9", None)], upload_time=NOW)[0]
     file = next((tmp_path / "files").rglob(entry.filename))
     file.write_bytes(b"broken")
-    assert "is not the file that was published" in verify(Folder(tmp_path))[0]
+    assert "is not the file that was published" in str(verify(Folder(tmp_path))[0])
     file.unlink()
     (tmp_path / "cpu" / "k" / "index.html").write_text("")
-    assert [line.split(" is ")[1] for line in verify(Folder(tmp_path))] == [
+    assert [str(trouble).split(" is ")[1] for trouble in verify(Folder(tmp_path))] == [
         "listed but not there",
         "not what the state says",
     ]

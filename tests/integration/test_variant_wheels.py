@@ -436,7 +436,7 @@ def test_what_an_older_page_names_stays_until_it_is_collected(tmp_path):
     assert second.exists()
     assert verify(storage) == ()
     second.write_bytes(b"{}")
-    assert [line.split(" is ")[1] for line in verify(storage)] == ["not what the state says"]
+    assert [str(trouble).split(" is ")[1] for trouble in verify(storage)] == ["not what the state says"]
     second.unlink()
     assert len(verify(storage)) == 1
     index.repair()

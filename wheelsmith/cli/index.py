@@ -13,8 +13,19 @@ from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.errors import ExitCode
-from wheelsmith.index import GRACE, Index, ProjectState, ProjectStatus, open_storage, set_status, unyank, verify, yank
-from wheelsmith.publish import Release, foreign_wheel, publish
+from wheelsmith.index import (
+    GRACE,
+    Index,
+    ProjectState,
+    ProjectStatus,
+    Trouble,
+    open_storage,
+    set_status,
+    unyank,
+    verify,
+    yank,
+)
+from wheelsmith.publish import Release, foreign_wheel, publish, repair
 
 
 @click.group("index")
@@ -76,14 +87,27 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
 
 @command.command("repair")
 @target_argument
+@click.option(
+    "--from",
+    "copies",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder that has the right bytes of wheels that are missing or damaged; repeatable.",
+)
 @dry_run_option
-def repair(*, target: str, dry_run: bool) -> None:
-    """Finish what a killed publisher left undone: every page is made to say what the state says."""
+@click.pass_context
+def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_run: bool) -> None:
+    """Mend what verify names: every page is made to say what the state says. Reads every wheel.
+
+    What cannot be made from what is there is named, with what mends it; the exit code is 1 then.
+    """
     opened = open_index(target, dry_run=dry_run)
-    mended = Index(opened.used).repair()
-    for key in mended:
+    repaired = repair(opened.used, copies)
+    for key in repaired.mended:
         click.echo(key)
-    click.echo(f"{len(mended)} pages {'would be ' if dry_run else ''}written: {opened.name}", err=True)
+    _show_troubles(repaired.left, err=True)
+    click.echo(f"{len(repaired.mended)} files {'would be ' if dry_run else ''}mended: {opened.name}", err=True)
+    ctx.exit(ExitCode.CELLS_FAILED if repaired.left else ExitCode.OK)
 
 
 @command.command("gc")
@@ -112,10 +136,18 @@ def verify_(ctx: click.Context, *, target: str) -> None:
     """Compare every file, side-car and page with the state; reads every wheel."""
     storage = open_storage(target)
     wrong = verify(storage)
-    for trouble in wrong:
-        click.echo(trouble)
+    _show_troubles(wrong, err=False)
     click.echo(f"{storage.name}: {f'{len(wrong)} wrong' if wrong else 'all is right'}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
+
+
+def _show_troubles(troubles: tuple[Trouble, ...], *, err: bool) -> None:
+    from wheelsmith.engine import visible
+
+    for trouble in troubles:
+        click.echo(visible(trouble.message), err=err)
+        # The command goes where people look, and stdout stays one line a trouble.
+        click.echo(f"  help: {visible(trouble.remedy)}", err=True)
 
 
 def _change(target: str, project: str, transition: Callable[[ProjectState], ProjectState], *, dry_run: bool) -> None:

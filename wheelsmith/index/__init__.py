@@ -9,13 +9,14 @@ from wheelsmith.index.hub_client import kernel_branch
 from wheelsmith.index.hub_release import Build, add_release
 from wheelsmith.index.local import Folder
 from wheelsmith.index.metadata import read_metadata, requires_beside_torch, requires_torch
+from wheelsmith.index.page_writer import GRACE
 from wheelsmith.index.serve import make_server
 from wheelsmith.index.state import check_project, project_of, set_status, unyank, yank
 from wheelsmith.index.storage import Conflict, Staged, Storage, Write
 from wheelsmith.index.target import open_storage
-from wheelsmith.index.verify import verify
+from wheelsmith.index.verify import Trouble, verify
 from wheelsmith.index.wish import Choice, Nearest, Refusal, Wish, compute_name
-from wheelsmith.index.writer import GRACE, Index, Offer
+from wheelsmith.index.writer import Index, Offer
 
 __all__ = [
     "GRACE",
@@ -41,6 +42,7 @@ __all__ = [
     "Storage",
     "Template",
     "Torch",
+    "Trouble",
     "Wish",
     "Write",
     "add_release",

@@ -16,10 +16,14 @@ _LONGEST_PAUSE = 10.0
 AT_ONCE = 8
 
 
+# Key → content, or None for what is not to be there.
+_Render = Callable[[Stored | None], dict[str, bytes | None]]
+
+
 class _Pages:
     """The pages that a file asks for; they are rendered again when it is another."""
 
-    def __init__(self, storage: Storage, source: str, render: Callable[[Stored | None], dict[str, bytes]]) -> None:
+    def __init__(self, storage: Storage, source: str, render: _Render) -> None:
         self._storage, self._source, self._render = storage, source, render
         self._stored = storage.read(source)
         self.pages = render(self._stored)
@@ -33,10 +37,11 @@ class _Pages:
         return True
 
 
-def converge(
-    storage: Storage, files: Executor, source: str, render: Callable[[Stored | None], dict[str, bytes]]
-) -> list[str]:
+def converge(storage: Storage, files: Executor, source: str, render: _Render) -> list[str]:
     """Bring pages to what ``render`` makes of the file ``source``; gives the keys of those that were not so.
+
+    A page that it makes None of is removed. Who writes that page meanwhile has changed the source first; the source is
+    read again afterwards, and the page comes back.
 
     :param files: reads and writes several pages at once.
     """
@@ -44,7 +49,13 @@ def converge(
     written: set[str] = set()
 
     def write(key: str, found: Stored | None) -> None:
-        if key in wanted.pages and replace_file(storage, key, found, wanted.pages[key]):
+        page = wanted.pages.get(key)
+        if key not in wanted.pages or (page is None and found is None):
+            return
+        if page is None:
+            storage.delete(key)
+            written.add(key)
+        elif replace_file(storage, key, found, page):
             written.add(key)
 
     def attempt() -> None:

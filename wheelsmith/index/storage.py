@@ -149,6 +149,8 @@ class Staged:
 
     def read(self, key: str) -> Stored | None:
         """Give a file as it would be."""
+        if self._behind_removed(key):
+            return None
         if key not in self._writes:
             return self._under.read(key)
         content = self._writes[key].content
@@ -159,6 +161,8 @@ class Staged:
 
     def look(self, key: str) -> Listed | None:
         """Give a file's size as it would be; what is staged is new."""
+        if self._behind_removed(key):
+            return None
         if key not in self._writes:
             return self._under.look(key)
         write = self._writes[key]
@@ -192,3 +196,14 @@ class Staged:
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` here."""
         return work(self)
+
+    def _behind_removed(self, key: str) -> bool:
+        """Say whether a file would lie behind what is removed, which then was a link to a folder."""
+        if key in self._writes:
+            return False
+        above = key.rpartition("/")[0]
+        while above:
+            if above in self._writes:
+                return True
+            above = above.rpartition("/")[0]
+        return False

@@ -1,54 +1,175 @@
-"""Compare an index with its own state: every file, every side-car, every page."""
+"""Compare an index with its own states: every file, every side-car, every page; and what nothing asks for."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index.entry import IndexEntry
-from wheelsmith.index.listing import dump_listing, listing_of
+from wheelsmith.index.entry import IndexEntry, ProjectState
+from wheelsmith.index.listing import EVERYTHING, dump_listing, listing_of
 from wheelsmith.index.metadata import read_metadata
 from wheelsmith.index.pages import project_pages, root_pages
+from wheelsmith.index.state import project_of
 from wheelsmith.index.storage import Storage
+from wheelsmith.index.stored_states import LISTING, STATE, load_states, project_in
 from wheelsmith.index.variants import variants_files
-from wheelsmith.index.writer import LISTING, Index
+
+# As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
+TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
+_ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")
 
 
-def verify(storage: Storage) -> tuple[str, ...]:
-    """Give what is wrong with the index, in words; nothing is changed.
+class Fault(StrEnum):
+    """What may be wrong with a file of an index."""
+
+    PAGE = "page"
+    UNASKED = "unasked"
+    LINK = "link"
+    WHEEL = "wheel"
+    SIDE_CAR = "side-car"
+    METADATA_HASH = "metadata-hash"
+    STRAY_STATE = "stray-state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One thing that is not as it should be.
+
+    :param message: what, without a full stop.
+    :param remedy: the command that mends it.
+    :param entry: the wheel, where it is one's.
+    """
+
+    fault: Fault
+    key: str
+    message: str
+    remedy: str
+    entry: IndexEntry | None = None
+
+    def __str__(self) -> str:
+        """Return what is wrong."""
+        return self.message
+
+
+def verify(storage: Storage) -> tuple[Trouble, ...]:
+    """Return what is wrong with the index; nothing is changed. Reads every wheel.
 
     :raises PackageIndexError: a project's state cannot be read.
     """
-    states = Index(storage).states()
-    wrong = []
+    links = frozenset(storage.irregular())
+    states = load_states(storage)
+    wrong = [_link(storage, key) for key in sorted(links)]
     for state in states.values():
-        wrong += [trouble for entry in state.entries if (trouble := _file_trouble(storage, entry))]
+        for entry in state.entries:
+            wrong += _file_troubles(storage, entry, links)
+    expected = expected_files(states)
+    for key, data in sorted(expected.items()):
+        if not _beneath(key, links):
+            wrong += _page_troubles(storage, key, data)
+    return (*wrong, *_unasked(storage, expected))
+
+
+def expected_files(states: Mapping[str, ProjectState]) -> dict[str, bytes]:
+    """Return all that is made from states, and nothing else: key → content."""
     listing = {name: listing_of(state) for name, state in states.items()}
     expected = root_pages(listing)
     if states:
         expected[LISTING] = dump_listing(listing)
     for state in states.values():
         expected |= project_pages(state) | {file.path: file.data for file in variants_files(state)}
-    for key, data in sorted(expected.items()):
-        stored = storage.read(key)
-        if stored is None or stored.data != data:
-            wrong.append(f"{key} is not what the state says")
-    return tuple(wrong)
+    return expected
 
 
-def _file_trouble(storage: Storage, entry: IndexEntry) -> str | None:
-    wheel, side_car = storage.read(entry.path), storage.read(f"{entry.path}.metadata")
+def unasked_pages(storage: Storage) -> list[str]:
+    """Return the files in the folders of pages that no state asks for; hidden ones are being written.
+
+    :raises PackageIndexError: a project's state cannot be read.
+    """
+    # The states after the files: what is published meanwhile has changed its state first.
+    lying = [item.key for item in storage.listing("")]
+    expected = expected_files(load_states(storage))
+    return sorted(key for key in lying if _is_page(key) and key not in expected)
+
+
+def _is_page(key: str) -> bool:
+    root, _, rest = key.partition("/")
+    return bool(rest) and bool(_ROOT.fullmatch(root)) and not TEMPORARY.fullmatch(key.rpartition("/")[2])
+
+
+def _unasked(storage: Storage, expected: Mapping[str, bytes]) -> Iterator[Trouble]:
+    for item in sorted(storage.listing(""), key=lambda item: item.key):
+        name = item.key.removeprefix(STATE)
+        if _is_page(item.key) and item.key not in expected:
+            message = f"{item.key} is there, and no state asks for it"
+            yield Trouble(fault=Fault.UNASKED, key=item.key, message=message, remedy=_repair(storage))
+        elif item.key.startswith(STATE) and not name.startswith(".") and project_in(item.key) is None:
+            message = f"{item.key} is no project's state"
+            remedy = "move it out of the index, whose states lie in this folder"
+            yield Trouble(fault=Fault.STRAY_STATE, key=item.key, message=message, remedy=remedy)
+
+
+def _page_troubles(storage: Storage, key: str, data: bytes) -> Iterator[Trouble]:
+    stored = storage.read(key)
+    if stored is None or stored.data != data:
+        message = f"{key} is missing" if stored is None else f"{key} is not what the state says"
+        yield Trouble(fault=Fault.PAGE, key=key, message=message, remedy=_repair(storage))
+
+
+def _link(storage: Storage, key: str) -> Trouble:
+    """Name a link: a page is simply written again; what is published must be put where the link is."""
+    path = shlex.quote(f"{storage.name}/{key}")
+    by_hand = f"put what it leads to in its place: cp -rL {path} {path}.copy && rm {path} && mv {path}.copy {path}"
+    published = key.partition("/")[0] in {"files", STATE.rstrip("/")}
+    return Trouble(
+        fault=Fault.LINK,
+        key=key,
+        message=f"{key} is a link or a pipe, where only files are served",
+        remedy=by_hand if published else _repair(storage),
+    )
+
+
+def _file_troubles(storage: Storage, entry: IndexEntry, links: frozenset[str]) -> Iterator[Trouble]:
+    if _beneath(entry.path, links):
+        return
+    wheel = storage.read(entry.path)
+    from_copy = f"{_repair(storage)} --from FOLDER, which has the wheel whose sha256 is {entry.sha256}"
+
+    def trouble(fault: Fault, message: str, remedy: str) -> Trouble:
+        return Trouble(fault=fault, key=entry.path, message=message, remedy=remedy, entry=entry)
+
     if wheel is None:
-        return f"{entry.filename} is listed but not there"
+        yield trouble(Fault.WHEEL, f"{entry.filename} is listed but not there", from_copy)
+        return
     if hashlib.sha256(wheel.data).hexdigest() != entry.sha256:
-        return f"{entry.filename} is not the file that was published"
+        yield trouble(Fault.WHEEL, f"{entry.filename} is not the file that was published", from_copy)
+        return
     try:
         metadata = read_metadata(io.BytesIO(wheel.data), entry.filename)
     except PackageIndexError as error:
-        return str(error)
-    if side_car is None or side_car.data != metadata:
-        return f"{entry.filename}.metadata is not the wheel's METADATA"
+        yank = f"wheelsmith index yank {shlex.quote(storage.name)} {project_of(entry.filename)} {entry.filename}"
+        yield trouble(Fault.WHEEL, str(error), f"publish another version, and: {yank}")
+        return
     if hashlib.sha256(metadata).hexdigest() != entry.metadata_sha256:
-        return f"{entry.filename}.metadata has another hash than its page says"
-    return None
+        message = f"{entry.filename}.metadata has another hash than its page says"
+        yield trouble(Fault.METADATA_HASH, message, _repair(storage))
+    beside = f"{entry.path}.metadata"
+    if _beneath(beside, links):
+        return
+    side_car = storage.read(beside)
+    if side_car is None or side_car.data != metadata:
+        yield trouble(Fault.SIDE_CAR, f"{entry.filename}.metadata is not the wheel's METADATA", _repair(storage))
+
+
+def _beneath(key: str, links: frozenset[str]) -> bool:
+    """Say whether a file is a link, or lies behind one."""
+    return any(key == link or key.startswith(f"{link}/") for link in links)
+
+
+def _repair(storage: Storage) -> str:
+    return f"wheelsmith index repair {shlex.quote(storage.name)}"

@@ -7,33 +7,21 @@ left undone shows in no page, and ``repair`` finishes it.
 
 from __future__ import annotations
 
-import hashlib
-import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index.converge import AT_ONCE, converge, persist, replace_file
+from wheelsmith.index.converge import AT_ONCE, persist, replace_file
 from wheelsmith.index.entry import Answer, IndexEntry, ProjectState
-from wheelsmith.index.listing import Listing, dump_listing, listing_of, load_listing
-from wheelsmith.index.pages import project_pages, root_pages
-from wheelsmith.index.state import add_entries, check_project, dump_state, load_state, project_of
-from wheelsmith.index.storage import Storage, Stored
+from wheelsmith.index.page_writer import put_file, put_new_file, write_all_pages, write_pages
+from wheelsmith.index.state import add_entries, check_project, dump_state, project_of
+from wheelsmith.index.storage import Storage
+from wheelsmith.index.stored_states import existing_project, load_project, load_states, state_key
 from wheelsmith.index.variants import variants_files
-
-STATE = "_state/"
-LISTING = "_state/.listing.json"
-# As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
-_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
-# A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
-GRACE = 7 * 86400.0
-# Each has files to read and write at once; more would fight over the one core that Python uses.
-_PROJECTS_AT_ONCE = 4
+from wheelsmith.index.verify import TEMPORARY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,21 +44,21 @@ class Index:
 
         :raises PackageIndexError: its state cannot be read.
         """
-        return _load(self._storage, project)[0].entries
+        return load_project(self._storage, project)[0].entries
 
     def known(self, project: str) -> ProjectState:
         """Give the state of a project that must be there.
 
         :raises PackageIndexError: it is not, or its state cannot be read.
         """
-        return _existing(self._storage, check_project(project))
+        return existing_project(self._storage, check_project(project))
 
     def states(self) -> dict[str, ProjectState]:
         """Give every project's state.
 
         :raises PackageIndexError: one cannot be read.
         """
-        return _states(self._storage)
+        return load_states(self._storage)
 
     def add(
         self, offers: Sequence[Offer], *, upload_time: str, answers: Mapping[str, Sequence[Answer]] | None = None
@@ -91,16 +79,16 @@ class Index:
         project = check_project(project)
 
         def work(storage: Storage) -> ProjectState:
-            _existing(storage, project)
+            existing_project(storage, project)
             state = _advance(storage, project, transition)
-            _publish_pages(storage, [project])
+            write_pages(storage, [project])
             return state
 
         return self._storage.transaction(work)
 
     def repair(self) -> tuple[str, ...]:
         """Render whatever is not as the states say, as after a writer was killed; gives the keys that were mended."""
-        return self._storage.transaction(lambda storage: _publish_pages(storage, _names(storage)))
+        return self._storage.transaction(write_all_pages)
 
     def collect(self, *, older_than: float) -> tuple[str, ...]:
         """Remove files that nothing refers to; gives their keys.
@@ -123,7 +111,7 @@ def _add(
         return lambda state: add_entries(state, new, answers.get(project, ()))
 
     # Refused before anything is written, where it is to be refused.
-    known = {project: _load(storage, project)[0] for project in projects}
+    known = {project: load_project(storage, project)[0] for project in projects}
     for project in projects:
         add(project)(known[project])
     in_use = {entry.path for state in known.values() for entry in state.entries}
@@ -136,7 +124,7 @@ def _add(
         states = {project: _advance(storage, project, add(project)) for project in projects}
         # Somebody collecting at this moment may have taken an old file of the same content.
         list(pool.map(lambda offer: _put_wheel(storage, offer), offers))
-    _publish_pages(storage, projects)
+    write_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
 
@@ -144,86 +132,26 @@ def _add(
 def _put_wheel(storage: Storage, offer: Offer) -> None:
     """Write a wheel that a state refers to, where it is not there."""
     path = offer.entry.path
-    _put(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), 0)
-    _put(storage, path, offer.wheel, offer.entry.size, 0)
+    put_file(storage, f"{path}.metadata", offer.metadata, len(offer.metadata))
+    put_file(storage, path, offer.wheel, offer.entry.size)
 
 
 def _put_new_wheel(storage: Storage, offer: Offer) -> None:
     path, entry = offer.entry.path, offer.entry
-    _put_new(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), entry.metadata_sha256)
-    _put_new(storage, path, offer.wheel, entry.size, entry.sha256)
-
-
-def _put(storage: Storage, key: str, content: Path | bytes, size: int, oldest: float) -> None:
-    """Write a file under the hash of its content where it is not there.
-
-    :param oldest: seconds of the epoch; what was written before is written again, and so becomes new.
-    """
-    found = storage.look(key)
-    if found is None or found.size != size or found.modified < oldest:
-        storage.put(key, content)
-
-
-def _put_new(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
-    """Write a file that no state refers to yet; what lies there was left by nobody knows whom, so it is read.
-
-    :param sha256: of ``content``.
-    """
-    found = storage.look(key)
-    aging = time.time() - GRACE / 2
-    if found and found.size == size and found.modified >= aging:
-        lies = found.sha256
-        if lies is None and (stored := storage.read(key)):
-            lies = hashlib.sha256(stored.data).hexdigest()
-        if lies == sha256:
-            return
-    storage.put(key, content)
+    put_new_file(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), entry.metadata_sha256)
+    put_new_file(storage, path, offer.wheel, entry.size, entry.sha256)
 
 
 def _advance(storage: Storage, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
     """Compare and swap a project's state until nobody came between."""
 
     def attempt() -> ProjectState:
-        state, stored = _load(storage, project)
+        state, stored = load_project(storage, project)
         following = transition(state)
-        replace_file(storage, _state_key(project), stored, dump_state(following))
+        replace_file(storage, state_key(project), stored, dump_state(following))
         return following
 
     return persist(attempt)
-
-
-def _publish_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
-    """Render some projects and the lists of projects; gives the keys that were not as they should be."""
-    # Project → the tag of the state that its pages were made from, and what the lists say of it.
-    listed: dict[str, tuple[str, Listing]] = {}
-
-    def pages(project: str, stored: Stored | None) -> dict[str, bytes]:
-        state = _read_state(storage.name, project, stored)
-        listed[project] = (stored.tag if stored else "", listing_of(state))
-        for file in variants_files(state):
-            # No page may be ahead of what it names by its hash.
-            _put(storage, file.path, file.data, len(file.data), time.time() - GRACE / 2)
-        return project_pages(state)
-
-    def listing_now(project: str) -> Listing:
-        stored, (tag, listing) = storage.read(_state_key(project)), listed[project]
-        return listing if stored and stored.tag == tag else listing_of(_read_state(storage.name, project, stored))
-
-    def publish_listing() -> None:
-        # Until there is nothing to change: a state that changed meanwhile may have found the list as it wants it.
-        while True:
-            stored = storage.read(LISTING)
-            now = dict(zip(projects, files.map(listing_now, projects), strict=True))
-            if not replace_file(storage, LISTING, stored, dump_listing(load_listing(stored) | now)):
-                return
-
-    with ThreadPoolExecutor(_PROJECTS_AT_ONCE) as rendering, ThreadPoolExecutor(AT_ONCE) as files:
-        written = list(
-            rendering.map(lambda name: converge(storage, files, _state_key(name), partial(pages, name)), projects)
-        )
-        persist(publish_listing)
-        roots = converge(storage, files, LISTING, lambda stored: root_pages(load_listing(stored)))
-    return (*chain.from_iterable(written), *roots)
 
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
@@ -246,43 +174,12 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
 
 def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
     """Give the files that nothing refers to, and what killed processes were writing."""
-    states = _states(storage).values()
+    states = load_states(storage).values()
     used = {entry.path for state in states for entry in state.entries}
     used |= {file.path for state in states for file in variants_files(state)}
     return {
         key
         for key in keys
-        if _TEMPORARY.fullmatch(key.rpartition("/")[2])
+        if TEMPORARY.fullmatch(key.rpartition("/")[2])
         or (key.startswith("files/") and key.removesuffix(".metadata") not in used)
     }
-
-
-def _states(storage: Storage) -> dict[str, ProjectState]:
-    return {name: _load(storage, name)[0] for name in _names(storage)}
-
-
-def _names(storage: Storage) -> list[str]:
-    keys = sorted(item.key for item in storage.listing(STATE))
-    return [key.removeprefix(STATE).removesuffix(".json") for key in keys if not key.startswith(f"{STATE}.")]
-
-
-def _load(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
-    stored = storage.read(_state_key(project))
-    return _read_state(storage.name, project, stored), stored
-
-
-def _read_state(place: str, project: str, stored: Stored | None) -> ProjectState:
-    if stored is None:
-        return ProjectState(project=project)
-    return load_state(stored.data, f"{place}/{_state_key(project)}", project)
-
-
-def _existing(storage: Storage, project: str) -> ProjectState:
-    state, stored = _load(storage, project)
-    if stored is None:
-        raise PackageIndexError(f"{storage.name} has no project {project}")
-    return state
-
-
-def _state_key(project: str) -> str:
-    return f"{STATE}{project}.json"

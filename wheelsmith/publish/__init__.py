@@ -3,18 +3,21 @@
 from wheelsmith.publish.foreign import foreign_wheel
 from wheelsmith.publish.publishing import HubBuilds, Published, hub_builds, publish, publish_run
 from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
+from wheelsmith.publish.repair import Repaired, repair
 from wheelsmith.publish.sources import release_of
 
 __all__ = [
     "HubBuilds",
     "Published",
     "Release",
+    "Repaired",
     "built_wheels",
     "foreign_wheel",
     "hub_builds",
     "publish",
     "publish_run",
     "release_of",
+    "repair",
     "unserved_cells",
     "variant_wheels",
 ]

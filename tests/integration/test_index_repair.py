@@ -1,0 +1,209 @@
+"""What ``index verify`` names, ``index repair`` mends or leaves with the command that does; the two never disagree."""
+
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+from command_line import run_command
+from states import HIDDEN
+from wheels import make_wheel, offer
+
+from wheelsmith.index import Answer, Folder, Index, NoWheel, verify
+from wheelsmith.model import Cell
+from wheelsmith.publish import repair
+
+NOW = "2026-01-02T03:04:05Z"
+CELLS = tuple(Cell(torch="2.9", cuda=cuda, arch="x86_64") for cuda in (None, "13.0"))
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*argv):
+        return run_command(monkeypatch, capsys, *map(str, argv))
+
+    return run
+
+
+def wheel(folder, name, cell):
+    return offer(make_wheel(folder, name, f"1+{cell.compute}.torch{cell.torch}"), cell)
+
+
+@pytest.fixture
+def index(tmp_path):
+    """Two projects on two compute platforms; ``made`` has the wheels."""
+    offers = [wheel(tmp_path / "made", name, cell) for name in ("kernel", "relu") for cell in CELLS]
+    answer = Answer(cell=replace(CELLS[0], torch="2.8"), version="1", status=NoWheel.FAILED, reason="it did")
+    Index(Folder(tmp_path / "index")).add(offers, upload_time=NOW, answers={"kernel": [answer]})
+    return tmp_path / "index"
+
+
+def content(folder):
+    """Return what lies there, without the lock."""
+    return {
+        str(p.relative_to(folder)): str(p.readlink()) if p.is_symlink() else p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if (p.is_symlink() or p.is_file()) and p.name != ".lock"
+    }
+
+
+def write(key, data=b"x"):
+    def damage(index):
+        (index / key).parent.mkdir(parents=True, exist_ok=True)
+        (index / key).write_bytes(data)
+
+    return damage
+
+
+def remove(key):
+    return lambda index: shutil.rmtree(index / key) if (index / key).is_dir() else (index / key).unlink()
+
+
+def link(key):
+    def damage(index):
+        (index / key).rename(index.parent / "elsewhere")
+        (index / key).symlink_to(index.parent / "elsewhere")
+
+    return damage
+
+
+def first(pattern, then):
+    return lambda index: then(min(index.glob(pattern)))
+
+
+def rehashed(index):
+    state = index / "_state" / "kernel.json"
+    sha256 = Index(Folder(index)).entries("kernel")[0].metadata_sha256
+    state.write_text(state.read_text().replace(sha256, "0" * 64))
+
+
+# What is wrong, and whether it can be mended without the wheels.
+DAMAGES = {
+    "a page is gone": (remove("cu130/kernel/index.html"), True),
+    "all pages are gone": (remove("simple"), True),
+    "a page is another": (write("projects/kernel/index.html"), True),
+    "a catalogue is another": (write("projects/kernel/catalogue.json", b"{}"), True),
+    "a list is another": (write("cpu/index.json", b"{}"), True),
+    "the lists are gone": (remove("_state/.listing.json"), True),
+    "the lists are broken": (write("_state/.listing.json", b"{"), True),
+    "a page of nobody": (write("simple/evil/index.html"), True),
+    "a page of a root that is none": (write("cu999/kernel/index.html"), True),
+    "a list of a root that is none": (write("cu999/index.html"), True),
+    "a file beside a page": (write("simple/kernel/kernel-9-py3-none-any.whl"), True),
+    "a project that people see": (write("projects/evil/index.html"), True),
+    "a linked page": (link("simple/kernel/index.html"), True),
+    "a linked root": (link("simple"), True),
+    "a linked project": (link("projects/kernel"), True),
+    "a project's state is gone": (remove("_state/relu.json"), True),
+    "a side-car is gone": (first("files/*/*/kernel*.metadata", lambda path: path.unlink()), True),
+    "a side-car is another": (first("files/*/*/kernel*.metadata", lambda path: path.write_text("Name: x\n")), True),
+    "a side-car's hash is another": (rehashed, True),
+    "a wheel is gone": (first("files/*/*/kernel*.whl", lambda path: path.unlink()), False),
+    "a wheel is another": (first("files/*/*/kernel*.whl", lambda path: path.write_bytes(b"x" * 9)), False),
+    "a wheel of its size is another": (
+        first("files/*/*/kernel*.whl", lambda path: path.write_bytes(b"x" * path.stat().st_size)),
+        False,
+    ),
+    "all files are gone": (remove("files"), False),
+    "half of it is gone": (lambda index: (shutil.rmtree(index / "files"), shutil.rmtree(index / "simple")), False),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_is_named_is_mended(name, index, tmp_path, run):
+    damage, by_itself = DAMAGES[name]
+    before = content(index)
+    assert run("index", "verify", index).code == 0
+    damage(index)
+    named = run("index", "verify", index)
+    assert named.code == 1
+    assert named.err.count("  help: ") == len(named.out.splitlines())
+    damaged = content(index)
+    foreseen = run("index", "repair", index, "--dry-run")
+    assert content(index) == damaged
+    if not by_itself:
+        alone = run("index", "repair", index)
+        assert alone.code == 1
+        left = run("index", "verify", index)
+        # What is left is told in the same words, and with the command that mends it.
+        assert set(left.out.splitlines()) <= set(alone.err.splitlines())
+        assert "index repair" in alone.err
+        assert "--from FOLDER" in alone.err
+    assert run("index", "repair", index, "--from", tmp_path / "made").code == 0
+    assert foreseen.code == (0 if by_itself else 1)
+    after = run("index", "verify", index)
+    assert (after.code, after.out) == (0, "")
+    assert run("index", "repair", index).out == ""
+    if name != "a project's state is gone":
+        assert content(index) == before
+
+
+def test_what_is_an_owners_own_stays(index, run):
+    own = {".nojekyll": b"", "CNAME": b"x", "README.md": b"x", "docs/index.html": b"x", "build/torch/x.py": b"x"}
+    for key, data in own.items():
+        write(key, data)(index)
+    assert run("index", "verify", index).code == 0
+    assert run("index", "repair", index).out == ""
+    assert own.items() <= content(index).items()
+
+
+def test_what_is_no_state_is_named_and_never_removed(index, run):
+    write("_state/kernel.json.bak", b"x")(index)
+    write("_state/Kernel.json", b"x")(index)
+    named, repaired = run("index", "verify", index), run("index", "repair", index)
+    assert (named.code, repaired.code) == (1, 1)
+    assert named.out.splitlines() == [
+        "_state/Kernel.json is no project's state",
+        "_state/kernel.json.bak is no project's state",
+    ]
+    assert set(named.out.splitlines()) <= set(repaired.err.splitlines())
+    assert (index / "_state" / "kernel.json.bak").read_bytes() == b"x"
+
+
+def test_a_link_to_what_is_published_is_named_with_what_puts_it_there(index, run):
+    before = content(index)
+    link("files")(index)
+    named, repaired = run("index", "verify", index), run("index", "repair", index)
+    assert (named.code, repaired.code) == (1, 1)
+    assert named.out == "files is a link or a pipe, where only files are served\n"
+    command = repaired.err.splitlines()[1].partition("in its place: ")[2]
+    assert os.system(command) == 0
+    assert run("index", "verify", index).code == 0
+    assert content(index) == before
+
+
+def test_wheels_of_other_bytes_mend_nothing(index, tmp_path):
+    wheel = min((index / "files").rglob("kernel*.whl"))
+    wheel.unlink()
+    (tmp_path / "copies" / "deep").mkdir(parents=True)
+    (tmp_path / "copies" / "deep" / wheel.name).write_bytes(b"x")
+    storage = Folder(index)
+    repaired = repair(storage, [tmp_path / "copies"])
+    assert [trouble.message for trouble in repaired.left] == [f"{wheel.name} is listed but not there"]
+    assert repaired.left == verify(storage)
+
+
+@pytest.mark.parametrize("hidden", [CELLS[:1], CELLS], ids=["one", "all"])
+def test_what_is_kept_back_later_leaves_every_page(hidden, tmp_path):
+    """advertise: false reaches the pages and the catalogue of a root that nobody is to find it in any more."""
+    storage = Folder(tmp_path / "index")
+    made = [make_wheel(tmp_path / "made", "kernel", f"1+{cell.compute}.torch2.9") for cell in CELLS]
+    Index(storage).add([offer(path, cell) for path, cell in zip(made, CELLS, strict=True)], upload_time=NOW)
+    kept = [replace(cell, settings=HIDDEN) if cell in hidden else cell for cell in CELLS]
+    Index(storage).add([offer(path, cell) for path, cell in zip(made, kept, strict=True)], upload_time=NOW)
+    for root in ("cpu", "cu130"):
+        there = any(cell.compute == root for cell in set(CELLS) - set(hidden))
+        for key in (f"{root}/kernel/index.html", f"{root}/kernel/index.json", f"{root}/index.html"):
+            assert (tmp_path / "index" / key).exists() is there
+    named = [p for p in (tmp_path / "index").rglob("*") if p.suffix in {".html", ".json"} and "1+cpu" in p.read_text()]
+    assert [path.name for path in named] == ["kernel.json"]
+    assert (tmp_path / "index" / "projects" / "kernel").exists() is (len(hidden) == 1)
+    assert (tmp_path / "index" / "simple" / "kernel").exists() is (len(hidden) == 1)
+    assert verify(storage) == ()
+
+
+def test_a_state_that_is_removed_takes_its_pages_with_it(index, run):
+    (index / "_state" / "relu.json").unlink()
+    assert run("index", "repair", index).code == 0
+    assert not [path for path in content(index) if "relu" in path and not path.startswith("files/")]
+    assert b"relu" not in (index / "simple" / "index.html").read_bytes()
