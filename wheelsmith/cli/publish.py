@@ -10,7 +10,7 @@ import click
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index import Write
-from wheelsmith.publish import Published, hub_builds, publish, release_of
+from wheelsmith.publish import Published, hub_builds, mark_sources, publish, release_of
 
 
 @click.command("publish")
@@ -34,6 +34,8 @@ def command(*, target: str, folder: Path, dry_run: bool, as_json: bool) -> None:
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
         published = publish(opened.used, release, beside.builds)
+        if not dry_run:
+            mark_sources([folder], release)
         # What is laid out for the Hub is there as long as the block runs.
         if as_json:
             data = _json(opened.name, published, opened.writes)

@@ -61,15 +61,24 @@ class Index:
         return load_states(self._storage)
 
     def add(
-        self, offers: Sequence[Offer], *, upload_time: str, answers: Mapping[str, Sequence[Answer]] | None = None
+        self,
+        offers: Sequence[Offer],
+        *,
+        upload_time: str,
+        answers: Mapping[str, Sequence[Answer]] | None = None,
+        revise: Mapping[str, Callable[[ProjectState], ProjectState]] | None = None,
     ) -> tuple[IndexEntry, ...]:
         """Add wheels; those that are there already change nothing. Gives their entries, in the order of the offers.
 
         :param upload_time: UTC, for the wheels that are new, e.g. ``2026-11-21T10:00:00Z``.
         :param answers: project → what became of the cells that have no wheel.
+        :param revise: project → what is to be done to its state before.
         :raises PackageIndexError: a file name is there with other bytes, or the storage cannot be written.
         """
-        return self._storage.transaction(lambda storage: _add(storage, offers, answers or {}, upload_time))
+        named: dict[str, list[Answer]] = {}
+        for name, given in (answers or {}).items():
+            named.setdefault(check_project(name), []).extend(given)
+        return self._storage.transaction(lambda storage: _add(storage, offers, named, revise or {}, upload_time))
 
     def change(self, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
         """Give a project its next state, and render it.
@@ -100,15 +109,20 @@ class Index:
 
 
 def _add(
-    storage: Storage, offers: Sequence[Offer], answers: Mapping[str, Sequence[Answer]], upload_time: str
+    storage: Storage,
+    offers: Sequence[Offer],
+    answers: Mapping[str, Sequence[Answer]],
+    revise: Mapping[str, Callable[[ProjectState], ProjectState]],
+    upload_time: str,
 ) -> tuple[IndexEntry, ...]:
     by_project = sorted(offers, key=lambda offer: project_of(offer.entry.filename))
     wanted = {name: list(group) for name, group in groupby(by_project, lambda o: project_of(o.entry.filename))}
-    projects = sorted({*wanted, *(check_project(name) for name in answers)})
+    projects = sorted({*wanted, *answers, *revise})
 
     def add(project: str) -> Callable[[ProjectState], ProjectState]:
         new = [replace(offer.entry, upload_time=upload_time) for offer in wanted.get(project, [])]
-        return lambda state: add_entries(state, new, answers.get(project, ()))
+        before = revise.get(project)
+        return lambda state: add_entries(before(state) if before else state, new, answers.get(project, ()))
 
     # Refused before anything is written, where it is to be refused.
     known = {project: load_project(storage, project)[0] for project in projects}

@@ -1,10 +1,11 @@
 """What goes into an index: releases from runs, indexes and wheels, published so that a reader never meets a half."""
 
 from wheelsmith.publish.foreign import foreign_wheel
-from wheelsmith.publish.publishing import HubBuilds, Published, hub_builds, publish, publish_run
+from wheelsmith.publish.own_index import publish_run
+from wheelsmith.publish.publishing import HubBuilds, Published, hub_builds, publish
 from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.publish.repair import Repaired, repair
-from wheelsmith.publish.sources import release_of
+from wheelsmith.publish.sources import mark_sources, release_of
 
 __all__ = [
     "HubBuilds",
@@ -14,6 +15,7 @@ __all__ = [
     "built_wheels",
     "foreign_wheel",
     "hub_builds",
+    "mark_sources",
     "publish",
     "publish_run",
     "release_of",

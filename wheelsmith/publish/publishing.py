@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wheelsmith import __version__
-from wheelsmith.files import atomic_copy, atomic_write
 from wheelsmith.index import (
     Build,
-    Folder,
     Index,
     IndexEntry,
     NoBuild,
@@ -25,10 +22,8 @@ from wheelsmith.index import (
     kernel_version,
     project_of,
 )
-from wheelsmith.model import BuildPlan, BuildResult, Excluded
-from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
-from wheelsmith.record import canonical_digest
-from wheelsmith.store import Store
+from wheelsmith.index.unpublished import mark_published
+from wheelsmith.publish.release import Release
 from wheelsmith.wheel.archive import open_wheel
 
 
@@ -61,62 +56,11 @@ def publish(storage: Storage, release: Release, builds: Sequence[Build] = ()) ->
     before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     entries = add_release(storage, release.offers, builds, answers=release.answers, upload_time=now)
+    mark_published(storage, (entry.sha256 for entry in entries))
     return Published(
         new=tuple(entry for entry in entries if entry.filename not in before),
         known=tuple(entry for entry in entries if entry.filename in before),
     )
-
-
-def publish_run(
-    plans: Sequence[BuildPlan],
-    results: Sequence[BuildResult],
-    excluded: Sequence[Excluded],
-    *,
-    out: Path,
-    store: Store,
-    work: Path,
-    variants: bool,
-) -> None:
-    """Put every wheel of a run into its own index at once, and the plain ones beside it for people who want files.
-
-    :param out: the run's output folder.
-    :param work: a folder for this.
-    :param variants: whether the index is to offer wheel variants too.
-    """
-    note, told = out / "index" / "_state" / ".run", _told(results, excluded, variants=variants)
-    if note.is_file() and note.read_bytes() == told and _has_copies(out, results):
-        return
-    offers = built_wheels(plans, results, store)
-    if not offers:
-        return
-    # A run that is killed from here on has told a part, whatever the one before it had told.
-    note.unlink(missing_ok=True)
-    beside = variant_wheels(offers, store, work) if variants else ()
-    answers = unserved_cells(plans, results, excluded)
-    publish(Folder(out / "index"), Release(offers=(*offers, *beside), answers=answers))
-    for offer in offers:
-        copy = out / "wheels" / offer.entry.filename
-        if not copy.is_file() or copy.stat().st_size != offer.entry.size:
-            atomic_copy(offer.wheel, copy)
-    atomic_write(note, told)
-
-
-def _told(results: Sequence[BuildResult], excluded: Sequence[Excluded], *, variants: bool) -> bytes:
-    """Give the digest of all that a run tells its index, so that a run with nothing new need not tell it again."""
-    cells = [
-        (
-            result.cell.to_json(),
-            result.plan_digest,
-            result.wheel.to_json() if result.wheel else None,
-            result.failure.to_json() if result.failure else None,
-        )
-        for result in results
-    ]
-    return canonical_digest([__version__, variants, cells, [item.to_json() for item in excluded]]).encode()
-
-
-def _has_copies(out: Path, results: Sequence[BuildResult]) -> bool:
-    return all((out / "wheels" / result.wheel.filename).is_file() for result in results if result.wheel)
 
 
 @contextmanager

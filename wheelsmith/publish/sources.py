@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError, WheelError
 from wheelsmith.index import Folder, Index, IndexEntry, Offer
+from wheelsmith.index.unpublished import mark_published
 from wheelsmith.publish.foreign import check_names
 from wheelsmith.publish.release import Release, offer_of
 from wheelsmith.wheel import wheel_file
@@ -24,6 +27,16 @@ def release_of(folder: Path) -> Release:
     offers = tuple(_held(storage, folder, entry) for state in states.values() for entry in state.entries)
     answers = {name: state.answers for name, state in states.items() if state.answers}
     return Release(offers=offers, answers=answers)
+
+
+def mark_sources(folders: Iterable[Path], release: Release) -> None:
+    """Note in the indexes that a release came from that its wheels never change from now on.
+
+    One that may not be written is passed over: where the wheels were published, they are refused in any case.
+    """
+    for folder in folders:
+        with suppress(PackageIndexError):
+            mark_published(Folder(folder), (offer.entry.sha256 for offer in release.offers))
 
 
 def _held(storage: Folder, folder: Path, entry: IndexEntry) -> Offer:

@@ -54,6 +54,11 @@ class Store:
             raise _unusable(self._root, error) from error
         return StoredWheel(wheel=wheel, path=kept)
 
+    def find_file(self, sha256: str, filename: str) -> Path | None:
+        """Return where a wheel of that content lies; one whose bytes changed since is as good as none."""
+        path = self._root / "wheels" / sha256 / filename
+        return path if path.is_file() and sha256_file(path) == sha256 else None
+
     def _plan(self, build_digest: str) -> Path:
         return self._root / "plans" / f"{build_digest}.json"
 

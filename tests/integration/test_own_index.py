@@ -1,0 +1,246 @@
+"""The index of a run's own: whole when the run ends, and what the source is until it is published."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import run_command
+from kernels import NOARCH_TOML, matrix, pure_kernel
+from packaging.version import Version
+from states import cell, of_torch, project
+
+from wheelsmith.index import Folder, Index, verify
+from wheelsmith.publish.own_index import Made, follow_source
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+
+    def run(*argv):
+        return run_command(monkeypatch, capsys, *map(str, argv))
+
+    return run
+
+
+@pytest.fixture
+def build(run, tmp_path):
+    """A kernel with nothing compiled, and what builds it."""
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.12, 2.13")
+    return lambda: run("build-matrix", "--engine", "local", "--progress", "plain")
+
+
+def edit(value, version=1):
+    pure_kernel(
+        Path("k"),
+        **{
+            "torch-ext/pure/__init__.py": f"VALUE = {value!r}\n",
+            "build.toml": NOARCH_TOML.replace("version = 1", f"version = {version}"),
+        },
+    )
+
+
+def content(folder="dist/index"):
+    return {
+        str(p): p.read_bytes()
+        for p in sorted(Path(folder).rglob("*"))
+        if p.is_file() and p.name not in {".run", ".lock"}
+    }
+
+
+def touched(folder="dist"):
+    return {str(p): p.stat().st_mtime_ns for p in sorted(Path(folder).rglob("*")) if p.is_file() and "index" in p.parts}
+
+
+def wheels(folder="dist/index"):
+    return sorted(Path(folder).rglob("*.whl"))
+
+
+def cut_wheel():
+    path = wheels()[0]
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip_wheel():
+    path = wheels()[0]
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+
+
+def flip_copy():
+    path = wheels("dist/wheels")[0]
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+
+
+GUTTED = {
+    "pages": lambda: shutil.rmtree("dist/index/simple"),
+    "files": lambda: shutil.rmtree("dist/index/files"),
+    "both": lambda: (shutil.rmtree("dist/index/simple"), shutil.rmtree("dist/index/files")),
+    "all but the note": lambda: [
+        shutil.rmtree(p) for p in Path("dist/index").iterdir() if p.is_dir() and p.name != "_state"
+    ],
+    "the state": lambda: Path("dist/index/_state/pure.json").unlink(),
+    "the lists": lambda: Path("dist/index/_state/.listing.json").unlink(),
+    "one page": lambda: Path("dist/index/cpu/pure/index.json").unlink(),
+    "another page": lambda: Path("dist/index/index.html").write_text("x"),
+    "a side-car": lambda: next(Path("dist/index").rglob("*.metadata")).unlink(),
+    "a side-car's bytes": lambda: next(Path("dist/index").rglob("*.metadata")).write_text("Name: x"),
+    "a page too many": lambda: shutil.copytree("dist/index/cpu", "dist/index/cu130"),
+    "a wheel's end": cut_wheel,
+    "a wheel's bytes": flip_wheel,
+    "a copy's bytes": flip_copy,
+    "the copies": lambda: shutil.rmtree("dist/wheels"),
+    "a yank": None,
+}
+
+
+@pytest.mark.parametrize("name", GUTTED)
+def test_a_run_leaves_its_index_whole(name, build, run):
+    assert build().code == 0
+    before, copies = content(), content("dist/wheels")
+    if GUTTED[name]:
+        GUTTED[name]()
+    else:
+        assert run("index", "yank", "dist/index", "pure", "1").code == 0
+    assert build().code == 0
+    assert verify(Folder(Path("dist/index"))) == ()
+    assert content("dist/wheels") == copies
+    if GUTTED[name] and name != "the state":
+        assert content() == before
+
+
+def test_a_run_with_nothing_new_writes_nothing(build):
+    assert build().code == 0
+    assert build().code == 0
+    before = touched()
+    assert build().code == 0
+    assert touched() == before
+
+
+def test_what_nothing_can_make_again_is_said(build, run):
+    assert build().code == 0
+    edit(1, version=2)
+    assert build().code == 0
+    (old,) = (path for path in wheels() if "-1-" in path.name)
+    kept = Path("kept")
+    kept.mkdir()
+    shutil.move(old, kept)
+    assert build().code == 0  # the store has it
+    assert verify(Folder(Path("dist/index"))) == ()
+    old.unlink()
+    shutil.rmtree("cache/store/wheels")
+    answer = build()
+    assert answer.code == 4
+    assert "has lost 1 wheels of earlier runs, such as pure-1-py3-none-any.whl" in answer.err
+    assert run("index", "repair", "dist/index", "--from", kept).code == 0
+    assert build().code == 0
+    assert verify(Folder(Path("dist/index"))) == ()
+
+
+def test_the_index_follows_the_source_until_it_is_published(build, run, tmp_path):
+    for value in range(3):
+        edit(value)
+        assert build().code == 0
+        (wheel,), (copy,) = wheels(), wheels("dist/wheels")
+        assert wheel.read_bytes() == copy.read_bytes()
+        assert verify(Folder(Path("dist/index"))) == ()
+    before = content()
+    foreseen = run("publish", tmp_path / "target", "--from", "dist/index", "--dry-run")
+    assert foreseen.code == 0
+    edit(5)
+    assert build().code == 0
+    edit(2)
+    assert build().code == 0
+    assert wheels()[0].read_bytes() == wheel.read_bytes()
+    assert before.keys() == content().keys()
+    assert run("publish", tmp_path / "target", "--from", "dist/index").code == 0
+    edit(6)
+    answer = build()
+    assert answer.code == 4
+    assert "a published file never changes" in answer.err
+    assert "new version" in answer.err
+    edit(6, version=2)
+    assert build().code == 0
+    assert run("publish", tmp_path / "target", "--from", "dist/index").code == 0
+    assert [path.name for path in wheels(tmp_path / "target")].count("pure-1-py3-none-any.whl") == 1
+    assert verify(Folder(tmp_path / "target")) == ()
+
+
+def test_what_came_from_elsewhere_was_published(build, run):
+    """Nobody knows that of an index that was made before this was noted, either."""
+    assert build().code == 0
+    Path("dist/index/_state/.unpublished.json").unlink()
+    edit(2)
+    assert build().code == 4
+    edit(1)
+    assert build().code == 0
+
+
+def test_a_run_that_is_killed_between_leaves_nothing_that_passes_for_published(build, monkeypatch):
+    assert build().code == 0
+    for step in ("add", "_drop", "_make_whole", "_copy"):
+        edit(step)
+        with monkeypatch.context() as patch:
+            place = "wheelsmith.index.Index.add" if step == "add" else f"wheelsmith.publish.own_index.{step}"
+            patch.setattr(place, lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                build()
+        edit(f"{step} again")
+        assert build().code == 0
+        assert verify(Folder(Path("dist/index"))) == ()
+        assert len(wheels()) == len(wheels("dist/wheels")) == 1
+
+
+OLD, NEW = "7e" * 32, "8f" * 32
+CPU, CUDA, OTHER = (
+    replace(entry, sha256=digit * 64)
+    for entry, digit in (
+        (of_torch("2.12", None), "1"),
+        (of_torch("2.12", "13.0"), "2"),
+        (of_torch("2.12", None, version="2.0"), "3"),
+    )
+)
+ALL = frozenset(entry.sha256 for entry in (CPU, CUDA, OTHER))
+
+
+def made(tree=OLD, digests=None, hashes=None):
+    return Made(project="k", version=Version("1.0"), tree=tree, digests=digests or {}, hashes=hashes or {})
+
+
+@pytest.mark.parametrize(
+    ("run", "changing", "left"),
+    [
+        (made(), ALL, [CPU, CUDA, OTHER]),
+        (made(NEW), ALL, [OTHER]),
+        (made(NEW), frozenset(), [CPU, CUDA, OTHER]),
+        (made(NEW), frozenset({CPU.sha256}), [CUDA, OTHER]),
+        # What the run left out, or plans otherwise, is not served by what was made before.
+        (made(digests={cell("2.12", None).id: None}), ALL, [CUDA, OTHER]),
+        (made(digests={cell("2.12", None).id: "ab" * 32}), ALL, [CUDA, OTHER]),
+        (made(digests={cell("2.12", None).id: "d1" * 32}), ALL, [CPU, CUDA, OTHER]),
+        (made(digests={cell("2.12", None).id: None}), frozenset(), [CPU, CUDA, OTHER]),
+        # The same plan may give other bytes where nothing is reproducible.
+        (made(hashes={CPU.filename: "ab" * 32}), ALL, [CUDA, OTHER]),
+        (made(hashes={CPU.filename: CPU.sha256}), ALL, [CPU, CUDA, OTHER]),
+    ],
+)
+def test_wheels_of_another_source_go(run, changing, left):
+    assert follow_source(project(CPU, CUDA, OTHER), changing, run) == project(*left)
+
+
+def test_a_wheel_keeps_the_cells_that_are_still_its_own():
+    both = replace(CPU, cells=(*CPU.cells, cell("2.13", None)))
+    (left,) = follow_source(project(both), ALL, made(digests={CPU.cells[0].id: None})).entries
+    assert left.cells == (cell("2.13", None),)
+
+
+def test_a_run_without_any_wheel_says_why_in_its_index(build, tmp_path):
+    """As where a distribution's name is not its normalized form; no answer may get lost."""
+    matrix(tmp_path, "k", more="rules: [{exclude: {torch: 2.13}, reason: they are old}]\n", torch="2.12, 2.13")
+    assert build().code == 0
+    (answer,) = Index(Folder(Path("dist/index"))).known("pure").answers
+    assert (answer.cell.torch, answer.status) == ("2.13", "excluded")
+    assert "they are old" in json.dumps(json.loads(Path("dist/index/projects/pure/catalogue.json").read_text()))

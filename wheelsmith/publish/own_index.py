@@ -1,0 +1,230 @@
+"""A run's own index: it follows the source until it is published, and it is whole when the run ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from packaging.version import Version
+
+from wheelsmith import __version__
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.files import atomic_stream, atomic_write, sha256_file
+from wheelsmith.index import Folder, Index, IndexEntry, Offer, ProjectState, Storage, check_project, read_metadata
+from wheelsmith.index.state import version_of
+from wheelsmith.index.storage import pieces_of
+from wheelsmith.index.unpublished import set_unpublished, unpublished
+from wheelsmith.index.verify import TEMPORARY, unasked_pages
+from wheelsmith.model import BuildPlan, BuildResult, Excluded
+from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
+from wheelsmith.record import canonical_digest
+from wheelsmith.store import Store
+
+_NOTE = "_state/.run"
+_DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
+
+# Path → size, times, place on the disk: what changes with every change of a file, and cannot be put back.
+Seen = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a run says of the wheels of its version.
+
+    :param project: the normalized name.
+    :param version: of the kernel, without a local part.
+    :param tree: digest of its source.
+    :param digests: id of each cell that the run answered → what builds it; None for one that is left out.
+    :param hashes: file name → sha256 of each wheel.
+    """
+
+    project: str
+    version: Version
+    tree: str
+    digests: Mapping[str, str | None]
+    hashes: Mapping[str, str]
+
+
+def publish_run(
+    plans: Sequence[BuildPlan],
+    results: Sequence[BuildResult],
+    excluded: Sequence[Excluded],
+    *,
+    out: Path,
+    store: Store,
+    work: Path,
+    variants: bool,
+) -> None:
+    """Put every wheel of a run into its own index at once, and the plain ones beside it for people who want files.
+
+    :param out: the run's output folder.
+    :param work: a folder for this.
+    :param variants: whether the index is to offer wheel variants too.
+    :raises PackageIndexError: a wheel is in the index with other bytes and was published, or the index has lost wheels.
+    """
+    note, told = out / "index" / _NOTE, _told(results, excluded, variants=variants)
+    before = _read_note(note)
+    if before == (told, seen := _seen(out)) or not plans:
+        return
+    # A run that is killed from here on has told a part, whatever the one before it had told.
+    note.unlink(missing_ok=True)
+    offers = built_wheels(plans, results, store)
+    beside = variant_wheels(offers, store, work) if variants else ()
+    release = Release(offers=(*offers, *beside), answers=unserved_cells(plans, results, excluded))
+    made = _made(plans, results, excluded, release.offers)
+    dropped = Folder(out / "index").transaction(lambda held: _tell(held, release, made))
+    known = {key for key, found in seen.items() if before and before[1].get(key) == found}
+    _make_whole(out / "index", release.offers, store, known)
+    _copy(offers, dropped, out / "wheels")
+    atomic_write(note, json.dumps([told, _seen(out)]).encode())
+
+
+def follow_source(state: ProjectState, changing: frozenset[str], made: Made) -> ProjectState:
+    """Take from a state what an earlier run put there under this version and this run says otherwise.
+
+    :param changing: sha256 of each wheel that was never published; all others stay as they are.
+    """
+    entries = (_followed(entry, made) if entry.sha256 in changing else entry for entry in state.entries)
+    return replace(state, entries=tuple(entry for entry in entries if entry))
+
+
+def _followed(entry: IndexEntry, made: Made) -> IndexEntry | None:
+    """Return what is left of a wheel; None for nothing."""
+    if Version(version_of(entry).public) != made.version or entry.provenance is None:
+        return entry
+    if made.hashes.get(entry.filename, entry.sha256) != entry.sha256 or entry.provenance.source.tree != made.tree:
+        return None
+    digest = entry.provenance.plan_digest
+    cells = tuple(cell for cell in entry.cells if made.digests.get(cell.id, digest) == digest)
+    return replace(entry, cells=cells) if cells else None
+
+
+def _made(
+    plans: Sequence[BuildPlan], results: Sequence[BuildResult], excluded: Sequence[Excluded], offers: Sequence[Offer]
+) -> Made:
+    return Made(
+        project=check_project(plans[0].wheel.distribution),
+        version=Version(Version(plans[0].wheel.version).public),
+        tree=plans[0].source.tree,
+        digests={item.cell.id: None for item in excluded} | {result.cell.id: result.plan_digest for result in results},
+        hashes={offer.entry.filename: offer.entry.sha256 for offer in offers},
+    )
+
+
+def _tell(storage: Storage, release: Release, made: Made) -> set[str]:
+    """Put a release into the index in the place of what this source was before; returns the file names that went."""
+    index, changing = Index(storage), unpublished(storage)
+    published = {entry.sha256 for entry in index.entries(made.project)} - changing
+    # Before the wheels are there: a run that is killed must not leave wheels behind that pass for published.
+    changing |= {offer.entry.sha256 for offer in release.offers} - published
+    set_unpublished(storage, changing)
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    follow = partial(follow_source, changing=changing, made=made)
+    index.add(release.offers, upload_time=now, answers=release.answers, revise={made.project: follow})
+    entries = [entry for state in index.states().values() for entry in state.entries]
+    dropped = _drop(storage, changing, {entry.path for entry in entries})
+    set_unpublished(storage, changing & {entry.sha256 for entry in entries})
+    return dropped
+
+
+def _drop(storage: Storage, changing: frozenset[str], used: set[str]) -> set[str]:
+    """Remove the wheels that nothing refers to any more, and that nobody can have met; returns their names."""
+    dropped = set()
+    for item in list(storage.listing("files/")):
+        path = item.key.removesuffix(".metadata")
+        if path not in used and path.count("/") == _DEPTH and path.split("/")[2] in changing:
+            storage.delete(item.key)
+            dropped.add(path.rpartition("/")[2])
+    return dropped
+
+
+def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[str]) -> None:
+    """See that every wheel that the index lists is there with its bytes, and every page.
+
+    :param known: files that are as an earlier run left them.
+    :raises PackageIndexError: wheels of earlier runs are gone, and the store does not have them either.
+    """
+    storage = Folder(folder)
+    ours = {offer.entry.path: offer.wheel for offer in offers}
+    lost = []
+    for entry in (entry for state in Index(storage).states().values() for entry in state.entries):
+        if {f"index/{entry.path}", f"index/{entry.path}.metadata"} <= known or _is_there(storage, folder, entry):
+            continue
+        if copy := ours.get(entry.path) or store.find_file(entry.sha256, entry.filename):
+            storage.put(entry.path, copy)
+            storage.put(f"{entry.path}.metadata", read_metadata(copy, entry.filename))
+        else:
+            lost.append(entry.filename)
+    if lost:
+        raise PackageIndexError(
+            f"the index in {folder} has lost {len(lost)} wheels of earlier runs, such as {lost[0]}",
+            remedy=f"wheelsmith index repair {folder} --from FOLDER; or remove {folder} and build again",
+        )
+    for key in unasked_pages(storage):
+        storage.delete(key)
+    Index(storage).repair()
+
+
+def _is_there(storage: Folder, folder: Path, entry: IndexEntry) -> bool:
+    if storage.look(entry.path) is None or sha256_file(folder / entry.path) != entry.sha256:
+        return False
+    side_car = storage.read(f"{entry.path}.metadata")
+    return side_car is not None and side_car.tag == entry.metadata_sha256
+
+
+def _copy(offers: Sequence[Offer], dropped: Iterable[str], folder: Path) -> None:
+    for offer in offers:
+        copy = folder / offer.entry.filename
+        if not copy.is_file() or copy.is_symlink() or sha256_file(copy) != offer.entry.sha256:
+            atomic_stream(copy, pieces_of(offer.wheel, offer.entry.path))
+    for name in set(dropped) - {offer.entry.filename for offer in offers}:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _told(results: Sequence[BuildResult], excluded: Sequence[Excluded], *, variants: bool) -> str:
+    """Return the digest of all that a run tells its index, so that a run with nothing new need not tell it again."""
+    cells = [
+        (
+            result.cell.to_json(),
+            result.plan_digest,
+            result.wheel.to_json() if result.wheel else None,
+            result.failure.to_json() if result.failure else None,
+        )
+        for result in results
+    ]
+    return canonical_digest([__version__, variants, cells, [item.to_json() for item in excluded]])
+
+
+def _seen(out: Path) -> Seen:
+    """Return how every file of the index and of the wheels beside it is now, without reading any."""
+    return {
+        key: (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+        for root in ("index", "wheels")
+        for key, found in _walk(out, root)
+    }
+
+
+def _walk(out: Path, root: str) -> Iterator[tuple[str, os.stat_result]]:
+    for folder, below, names in os.walk(out / root):
+        for name in (*below, *names):
+            path = Path(folder, name)
+            key = path.relative_to(out).as_posix()
+            if key in {f"index/{_NOTE}", "index/_state/.lock"} or TEMPORARY.fullmatch(name):
+                continue
+            found = path.lstat()
+            if not stat.S_ISDIR(found.st_mode):
+                yield key, found
+
+
+def _read_note(note: Path) -> tuple[str, Seen] | None:
+    try:
+        told, seen = json.loads(note.read_bytes())
+        return told, {key: tuple(value) for key, value in seen.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
