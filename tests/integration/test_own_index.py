@@ -48,7 +48,7 @@ def content(folder="dist/index"):
     return {
         str(p): p.read_bytes()
         for p in sorted(Path(folder).rglob("*"))
-        if p.is_file() and p.name not in {".run", ".lock"}
+        if p.is_file() and p.name != ".lock" and p.parent.name != "runs"
     }
 
 

@@ -20,6 +20,7 @@ from wheelsmith.index import (
     ProjectStatus,
     Trouble,
     open_storage,
+    roots,
     set_status,
     unyank,
     verify,
@@ -40,12 +41,15 @@ def command() -> None:
 def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     """Add wheels that wheelsmith need not have made.
 
-    Those with a local version such as +cu130.torch2.11 are listed for that compute platform too.
+    Each is listed for what it serves: a version such as +cu130.torch2.11 names it; +cu130 counts for every torch that
+    METADATA takes; a wheel with nothing compiled and no such version counts for all.
     """
     release = Release(offers=tuple(foreign_wheel(wheel) for wheel in wheels), answers={})
     opened = open_index(target, dry_run=dry_run)
     published = publish(opened.used, release)
     show_writes(opened.writes)
+    for entry in published.new:
+        click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
     click.echo(f"{len(published.new)} added, {len(published.known)} were there: {opened.name}", err=True)
 
 

@@ -9,33 +9,34 @@ import click
 
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.index import Write
-from wheelsmith.publish import Published, hub_builds, mark_sources, publish, release_of
+from wheelsmith.index import Write, roots
+from wheelsmith.publish import Published, hub_builds, mark_sources, publish, release_from
 
 
 @click.command("publish")
 @target_argument
 @click.option(
     "--from",
-    "folder",
+    "folders",
+    multiple=True,
     type=click.Path(path_type=Path),
-    default=Path("dist/index"),
-    show_default=True,
-    help="The index to publish, as build-matrix made it.",
+    default=(Path("dist/index"),),
+    show_default="dist/index",
+    help="An index as build-matrix made it, or a folder of wheels; repeatable, for what several jobs made.",
 )
 @dry_run_option
 @json_option("Print what was published, or would be, as JSON on stdout.")
-def command(*, target: str, folder: Path, dry_run: bool, as_json: bool) -> None:
+def command(*, target: str, folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
     """Publish built wheels to an index: a folder, s3://…, gs://…, az://… or hf://….
 
     Wheels that are there already change nothing; one whose bytes differ from what was published is refused.
     """
-    release = release_of(folder)
+    release = release_from(folders)
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
         published = publish(opened.used, release, beside.builds)
         if not dry_run:
-            mark_sources([folder], release)
+            mark_sources(folders, release)
         # What is laid out for the Hub is there as long as the block runs.
         if as_json:
             data = _json(opened.name, published, opened.writes)
@@ -43,7 +44,7 @@ def command(*, target: str, folder: Path, dry_run: bool, as_json: bool) -> None:
             return
         show_writes(opened.writes)
     for entry in published.new:
-        click.echo(f"+ {entry.filename}", err=True)
+        click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
     for filename, reason in beside.left_out.items():
         click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
     verb = "would be new" if dry_run else "new"

@@ -7,6 +7,7 @@ from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, Pr
 from wheelsmith.index.hub_builds import NoBuild, build_layout, kernel_version
 from wheelsmith.index.hub_client import kernel_branch
 from wheelsmith.index.hub_release import Build, add_release
+from wheelsmith.index.listing import roots
 from wheelsmith.index.local import Folder
 from wheelsmith.index.metadata import read_metadata, requires_beside_torch, requires_torch
 from wheelsmith.index.page_writer import GRACE
@@ -62,6 +63,7 @@ __all__ = [
     "read_metadata",
     "requires_beside_torch",
     "requires_torch",
+    "roots",
     "set_status",
     "slots_of",
     "template_for",

@@ -108,7 +108,7 @@ def _unasked(storage: Storage, expected: Mapping[str, bytes]) -> Iterator[Troubl
         if _is_page(item.key) and item.key not in expected:
             message = f"{item.key} is there, and no state asks for it"
             yield Trouble(fault=Fault.UNASKED, key=item.key, message=message, remedy=_repair(storage))
-        elif item.key.startswith(STATE) and not name.startswith(".") and project_in(item.key) is None:
+        elif item.key.startswith(STATE) and not name.startswith((".", "runs/")) and project_in(item.key) is None:
             message = f"{item.key} is no project's state"
             remedy = "move it out of the index, whose states lie in this folder"
             yield Trouble(fault=Fault.STRAY_STATE, key=item.key, message=message, remedy=remedy)

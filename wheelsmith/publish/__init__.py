@@ -5,7 +5,7 @@ from wheelsmith.publish.own_index import publish_run
 from wheelsmith.publish.publishing import HubBuilds, Published, hub_builds, publish
 from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.publish.repair import Repaired, repair
-from wheelsmith.publish.sources import mark_sources, release_of
+from wheelsmith.publish.sources import mark_sources, release_from, release_of
 
 __all__ = [
     "HubBuilds",
@@ -18,6 +18,7 @@ __all__ = [
     "mark_sources",
     "publish",
     "publish_run",
+    "release_from",
     "release_of",
     "repair",
     "unserved_cells",

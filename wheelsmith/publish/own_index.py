@@ -23,10 +23,10 @@ from wheelsmith.index.unpublished import set_unpublished, unpublished
 from wheelsmith.index.verify import TEMPORARY, unasked_pages
 from wheelsmith.model import BuildPlan, BuildResult, Excluded
 from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
+from wheelsmith.publish.sources import RUNS
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store
 
-_NOTE = "_state/.run"
 _DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
 
 # Path → size, times, place on the disk: what changes with every change of a file, and cannot be put back.
@@ -68,21 +68,26 @@ def publish_run(
     :param variants: whether the index is to offer wheel variants too.
     :raises PackageIndexError: a wheel is in the index with other bytes and was published, or the index has lost wheels.
     """
-    note, told = out / "index" / _NOTE, _told(results, excluded, variants=variants)
-    before = _read_note(note)
-    if before == (told, seen := _seen(out)) or not plans:
+    if not plans:
         return
-    # A run that is killed from here on has told a part, whatever the one before it had told.
-    note.unlink(missing_ok=True)
+    told, seen, notes = _told(results, excluded, variants=variants), _seen(out), _notes(out)
+    note = out / "index" / RUNS / f"{told}.json"
+    before = _read_note(notes[0]) if len(notes) == 1 else {}
+    if notes == [note] and before == seen:
+        return
+    # A run that is killed from here on has told a part, whatever the one before it had told. Several notes are of runs
+    # that were laid over one another: they stay, so that nobody publishes what is left of them.
+    if len(notes) == 1:
+        notes[0].unlink()
     offers = built_wheels(plans, results, store)
     beside = variant_wheels(offers, store, work) if variants else ()
     release = Release(offers=(*offers, *beside), answers=unserved_cells(plans, results, excluded))
     made = _made(plans, results, excluded, release.offers)
     dropped = Folder(out / "index").transaction(lambda held: _tell(held, release, made))
-    known = {key for key, found in seen.items() if before and before[1].get(key) == found}
+    known = {key for key, found in seen.items() if before.get(key) == found}
     _make_whole(out / "index", release.offers, store, known)
     _copy(offers, dropped, out / "wheels")
-    atomic_write(note, json.dumps([told, _seen(out)]).encode())
+    atomic_write(note, json.dumps(_seen(out)).encode())
 
 
 def follow_source(state: ProjectState, changing: frozenset[str], made: Made) -> ProjectState:
@@ -215,16 +220,19 @@ def _walk(out: Path, root: str) -> Iterator[tuple[str, os.stat_result]]:
         for name in (*below, *names):
             path = Path(folder, name)
             key = path.relative_to(out).as_posix()
-            if key in {f"index/{_NOTE}", "index/_state/.lock"} or TEMPORARY.fullmatch(name):
+            if key == "index/_state/.lock" or key.startswith(f"index/{RUNS}/") or TEMPORARY.fullmatch(name):
                 continue
             found = path.lstat()
             if not stat.S_ISDIR(found.st_mode):
                 yield key, found
 
 
-def _read_note(note: Path) -> tuple[str, Seen] | None:
+def _notes(out: Path) -> list[Path]:
+    return sorted((out / "index" / RUNS).glob("*.json"))
+
+
+def _read_note(note: Path) -> Seen:
     try:
-        told, seen = json.loads(note.read_bytes())
-        return told, {key: tuple(value) for key, value in seen.items()}
+        return {key: tuple(value) for key, value in json.loads(note.read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return None
+        return {}

@@ -55,7 +55,8 @@ def publish(storage: Storage, release: Release, builds: Sequence[Build] = ()) ->
     index = Index(storage)
     before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    entries = add_release(storage, release.offers, builds, answers=release.answers, upload_time=now)
+    added = add_release(storage, release.offers, builds, answers=release.answers, upload_time=now)
+    entries = tuple({entry.filename: entry for entry in added}.values())
     mark_published(storage, (entry.sha256 for entry in entries))
     return Published(
         new=tuple(entry for entry in entries if entry.filename not in before),
