@@ -28,6 +28,8 @@ from wheelsmith.index import (
     template_for,
 )
 from wheelsmith.index.commands import torch_compute
+from wheelsmith.index.grid import GridStatus, catalogue_cells
+from wheelsmith.index.human import human_pages
 from wheelsmith.index.render import simple_pages
 from wheelsmith.model import CellSettings
 
@@ -416,3 +418,26 @@ def test_settings_of_a_build_are_not_told():
     image = CellSettings(image="registry.example/secret:1")
     state = project(replace(of_torch("2.11", "13.0"), cells=(replace(cell("2.11", "13.0"), settings=image),)))
     assert "secret" not in json.dumps(catalogue_of(state).to_json())
+
+
+def test_a_yanks_reason_is_told_wherever_the_yanked_wheel_would_have_been_chosen():
+    """By the choice, and so by pick and the picker; by the matrix; and where nothing else is left."""
+    old, new = of_torch("2.12", None, version="1.0"), of_torch("2.12", None, version="2.0", yanked="wrong <sums>")
+    wanted = wish(torch="2.12", compute="cpu")
+    catalogue = catalogue_of(project(old, new))
+    choice = Chooser(catalogue).choose(wanted)
+    assert choice.wheel.version == "1.0+cpu.torch2.12"
+    assert choice.notes == ("k 2.0+cpu.torch2.12 was yanked: wrong <sums>",)
+    (shown,) = catalogue_cells(catalogue).values()
+    assert shown.detail.endswith("; not 2.0+cpu.torch2.12: wrong <sums>")
+    alone = catalogue_of(project(new))
+    assert Chooser(alone).choose(wanted).reason == "k 2.0+cpu.torch2.12 was yanked: wrong <sums>"
+    (shown,) = catalogue_cells(alone).values()
+    assert (shown.status, shown.detail) == (GridStatus.YANKED, "2.0+cpu.torch2.12: wrong <sums>")
+    page = human_pages(project(old, new))["projects/k/index.html"].decode()
+    assert page.count("was yanked: wrong \\u003csums\\u003e") == 1  # what the picker's script shows
+    assert "not 2.0+cpu.torch2.12: wrong &lt;sums&gt;" in page
+    # An older wheel that is yanked is nobody's concern.
+    assert (
+        Chooser(catalogue_of(project(replace(old, yanked="x"), replace(new, yanked=None)))).choose(wanted).notes == ()
+    )

@@ -19,6 +19,7 @@ from wheelsmith.index.nearest import Axes, compute_order, nearest
 from wheelsmith.index.obstacles import gpu_note, obstacle
 from wheelsmith.index.wish import Choice, KnownWheel, Refusal, Wish, compute_name, listed
 
+NO_REASON = "no reason is given"
 # Those that were released, by November 2026, and are not older than what torch 2.6 runs on.
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 
@@ -122,11 +123,20 @@ class Chooser:
             answer = self._answer(wish)
             why = f" ({answer.status}: {answer.reason})" if answer else ""
             yield f"{self._newest} has no wheel for this{why}; {known.version.public} is the newest that has one"
+        yield from self._yanks(known, wish)
         if known.wheel.cells and known not in self._of_cell(wish):
             wants = known.wheel.requires_torch or "of any version"
             yield f"nobody built it for just this combination; it says of itself that it takes torch {wants}"
         if note := gpu_note(known, wish):
             yield note
+
+    def _yanks(self, known: KnownWheel, wish: Wish) -> Iterator[str]:
+        """Say which wheels would have been chosen before this one, and why they are not."""
+        ranks = self._ranks(wish)
+        for other in sorted(self._of_cell(wish), key=lambda each: each.version, reverse=True):
+            better = other.wheel.yanked is not None and not obstacle(other, wish, ranks)
+            if better and _preference(other, ranks) > _preference(known, ranks):
+                yield f"{self.catalogue.project} {other.version} was yanked: {other.wheel.yanked or NO_REASON}"
 
     # --- why not ---------------------------------------------------------------------------------------------------
 
@@ -149,7 +159,7 @@ class Chooser:
             return obstructed
         if of_cell:
             last = max(of_cell, key=lambda known: known.version)
-            return "yanked", f"{project} {last.version} was yanked: {last.wheel.yanked or 'no reason is given'}", ()
+            return "yanked", f"{project} {last.version} was yanked: {last.wheel.yanked or NO_REASON}", ()
         return (*self._not_served(wish), ())
 
     def _obstructed(self, candidates: Iterable[KnownWheel], wish: Wish) -> tuple[str, str, tuple[str, ...]] | None:

@@ -6,7 +6,7 @@ A page of an index and the report of a run show the same thing, so this knows ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from packaging.version import Version
@@ -106,12 +106,16 @@ def catalogue_cells(catalogue: Catalogue) -> dict[CatalogueCell, GridCell]:
     standing = [wheel for wheel in catalogue.wheels if wheel.yanked is None]
     newest = max((_public(wheel.version) for wheel in standing or catalogue.wheels), default=None)
     found: dict[CatalogueCell, GridCell] = {}
+    shown: dict[CatalogueCell, CatalogueWheel] = {}
     # The newest come first; what is not yanked goes before what is.
     for place, wheel in sorted(enumerate(catalogue.wheels), key=lambda pair: pair[1].yanked is not None):
         for cell in wheel.cells:
             if cell not in found:
                 older = newest is not None and _public(wheel.version) < newest
-                found[cell] = _served(cell, wheel, place, older=older)
+                found[cell], shown[cell] = _served(cell, wheel, place, older=older), wheel
+            elif wheel.yanked is not None and Version(wheel.version) > Version(shown[cell].version):
+                found[cell] = replace(found[cell], detail=f"{found[cell].detail}; not {_yank(wheel)}")
+                shown[cell] = wheel
     for answer in catalogue.unserved:
         found[answer.cell] = _unserved(answer)
     return found
@@ -134,7 +138,7 @@ def _grid(arch: str, cells: Mapping[CatalogueCell, GridCell]) -> Grid:
 def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bool) -> GridCell:
     made_for = wheel.provenance.cell if wheel.provenance else cell.id
     if wheel.yanked is not None:
-        status, detail = GridStatus.YANKED, wheel.version
+        status, detail = GridStatus.YANKED, _yank(wheel)
     elif older:
         status, detail = GridStatus.OLDER, str(_public(wheel.version))
     elif made_for != cell.id:
@@ -142,6 +146,11 @@ def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bo
     else:
         status, detail = GridStatus.BUILT, show_size(wheel.size)
     return GridCell(status=status, detail=detail, link=f"#wheel-{place}", wish=_wish(cell))
+
+
+def _yank(wheel: CatalogueWheel) -> str:
+    """Name a yanked wheel and why it should not be chosen."""
+    return f"{wheel.version}: {wheel.yanked}" if wheel.yanked else wheel.version
 
 
 def _unserved(answer: Unserved) -> GridCell:

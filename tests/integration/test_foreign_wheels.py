@@ -1,0 +1,106 @@
+"""Wheels that something else made get the roots and the cells that they serve; answers keep their project."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import run_command
+from kernels import NOARCH_TOML, matrix, pure_kernel
+from states import cell, unserved
+from wheels import make_wheel, offer
+
+from wheelsmith.facts import torch_releases
+from wheelsmith.index import Folder, Index, NoWheel, verify
+
+NOW = "2026-01-02T03:04:05Z"
+ABI3 = "cp39-abi3-manylinux_2_28_x86_64"
+CU130 = {minor for minor, release in torch_releases().items() if "13.0" in release.cuda}
+CU132 = {minor for minor, release in torch_releases().items() if "13.2" in release.cuda}
+EVERY = {f"cu{cuda.replace('.', '')}" for release in torch_releases().values() for cuda in release.cuda}
+
+
+def newer(torches, floor):
+    return {torch for torch in torches if tuple(map(int, torch.split("."))) >= floor}
+
+
+# Version, METADATA's requirement, tag → the compute platforms and the torches that it serves.
+SERVED = {
+    "stable ABI": ("2+cu130", "torch>=2.10", ABI3, {"cu130"}, newer(CU130, (2, 10))),
+    "stable ABI of a CUDA that few torches have": ("2+cu132", "torch>=2.10", ABI3, {"cu132"}, newer(CU132, (2, 10))),
+    "one torch by METADATA": ("2+cu132", "torch==2.12.*", ABI3, {"cu132"}, {"2.12"}),
+    "any torch": ("2+cu132", None, ABI3, {"cu132"}, CU132),
+    "one torch by its version": ("2+cu130.torch2.11", "torch==2.11.*", ABI3, {"cu130"}, {"2.11"}),
+    "the CPU": ("2+cpu", "torch>=2.13", ABI3, {"cpu"}, newer(torch_releases(), (2, 13))),
+    "another project's spelling": ("2+cu13torch2.11cxx11abiTRUE", "torch==2.11.*", ABI3, {"cu130"}, {"2.11"}),
+    "pytorch3d's": ("2+pt2.12cu126", "torch==2.12.*", ABI3, {"cu126"}, {"2.12"}),
+    "nothing compiled": ("2", "torch>=2.13", "py3-none-any", None, newer(torch_releases(), (2, 13))),
+    "nothing compiled, for any torch": ("2", None, "py3-none-any", EVERY | {"cpu"}, set(torch_releases())),
+    "nothing compiled, for one platform": ("2+cu130", "torch>=2.10", "py3-none-any", {"cu130"}, newer(CU130, (2, 10))),
+    "compiled for nobody knows what": ("2", "torch>=2.10", ABI3, set(), set()),
+    "another version of its own": ("2+git.abc", "torch>=2.10", ABI3, set(), set()),
+    "two platforms": ("2+cu126.cu130", "torch>=2.10", ABI3, set(), set()),
+    "another system": ("2+cpu", "torch>=2.10", "cp39-abi3-win_amd64", set(), set()),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_wheel_is_listed_for_what_it_serves(name, tmp_path, monkeypatch, capsys):
+    version, requires, tag, computes, torches = SERVED[name]
+    path = make_wheel(tmp_path, "kernel", version, requires=(requires,) if requires else (), tag=tag)
+    given = offer(path)
+    assert {served.torch for served in given.entry.cells} == torches
+    if computes is not None:
+        assert {served.compute for served in given.entry.cells} == computes
+    if tag == ABI3:
+        assert {served.arch for served in given.entry.cells} <= {"x86_64"}
+    answer = run_command(monkeypatch, capsys, "index", "add", str(tmp_path / "index"), str(path))
+    assert answer.code == 0
+    roots = {served.compute for served in given.entry.cells}
+    assert answer.err.splitlines()[0] == f"+ {path.name}: {', '.join(['simple', *sorted(roots)])}"
+    for root in ("simple", *roots):
+        assert path.name.replace("+", "%2B") in (tmp_path / "index" / root / "kernel" / "index.html").read_text()
+    catalogue = json.loads((tmp_path / "index" / "projects" / "kernel" / "catalogue.json").read_text())
+    assert len(catalogue["wheels"][0].get("cells", ())) == len(given.entry.cells)
+    assert verify(Folder(tmp_path / "index")) == ()
+
+
+def test_a_wheel_for_one_python_says_so(tmp_path):
+    (one,) = offer(make_wheel(tmp_path, "k", "1+cpu.torch2.9", tag="cp312-cp312-linux_x86_64")).entry.cells
+    (all_,) = offer(make_wheel(tmp_path, "k", "1+cpu.torch2.9", tag=ABI3)).entry.cells
+    assert (one.python, all_.python) == ("3.12", None)
+
+
+def test_the_abi_of_an_old_torch_is_that_torchs(tmp_path):
+    (old,) = offer(make_wheel(tmp_path, "k", "1+cpu.torch2.6", tag="cp39-abi3-linux_x86_64")).entry.cells
+    assert old.cxx11_abi is torch_releases()["2.6"].cxx11_abi["x86_64"] is False
+
+
+@pytest.mark.parametrize("name", ["add_constant", "Add.Constant", "add-constant", "ADD__constant"])
+def test_answers_stay_whatever_a_distribution_is_called(name, tmp_path):
+    """A project's state lies under its normalized name."""
+    storage = Folder(tmp_path / "index")
+    failed = unserved(cell("2.8", None), NoWheel.FAILED, "it did", version="1")
+    left_out = unserved(cell("2.8", "13.0"), NoWheel.EXCLUDED, "too old", version="1")
+    path = make_wheel(tmp_path, "add_constant", "1+cpu.torch2.9")
+    given = {name: [failed], "add-constant" if name != "add-constant" else "add_constant": [left_out]}
+    Index(storage).add([offer(path)], upload_time=NOW, answers=given)
+    assert Index(storage).known("add-constant").answers == (failed, left_out)
+    assert verify(storage) == ()
+    alone = Folder(tmp_path / "alone")
+    Index(alone).add([], upload_time=NOW, answers={name: [failed]})
+    assert b"it did" in (tmp_path / "alone" / "projects" / "add-constant" / "index.html").read_bytes()
+    assert verify(alone) == ()
+
+
+def test_a_run_says_what_it_left_out_of_a_kernel_with_an_underscore(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+    files = {"build.toml": NOARCH_TOML.replace('"pure"', '"add-constant"'), "torch-ext/add_constant/__init__.py": ""}
+    pure_kernel(tmp_path / "k", **files)
+    rule = "rules: [{exclude: {torch: 2.13}, reason: they are old}]\n"
+    path = matrix(tmp_path, "k", more=rule, torch="2.12, 2.13")
+    path.write_text(path.read_text().replace("path: k", "path: k, distribution: add_constant"))
+    argv = ("build-matrix", "--engine", "local", "--progress", "plain")
+    assert run_command(monkeypatch, capsys, *argv).code == 0
+    for file in ("catalogue.json", "index.html"):
+        assert "they are old" in Path("dist/index/projects/add-constant", file).read_text()
