@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Self
 
+_LONGEST = 300  # characters
 # json.dumps would make one a call, and with an indent leave the one that is written in C.
 _ENCODER = json.JSONEncoder(sort_keys=True)
 
@@ -70,6 +71,11 @@ def read_json(data: bytes) -> Any:
     if "\\ud" in text or "\\uD" in text:
         json.dumps(plain, ensure_ascii=False).encode()
     return plain
+
+
+def in_one_line(error: Exception) -> str:
+    """Return what went wrong, short and without line ends: some errors quote all that they could not read."""
+    return " ".join(str(error).split())[:_LONGEST]
 
 
 @cache

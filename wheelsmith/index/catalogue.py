@@ -17,7 +17,7 @@ from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, Pr
 from wheelsmith.index.listing import roots
 from wheelsmith.index.state import version_of
 from wheelsmith.model import Cell
-from wheelsmith.record import Record
+from wheelsmith.record import Record, in_one_line, read_json
 from wheelsmith.tags import parse_capability
 
 SCHEMA_VERSION = 1
@@ -132,7 +132,7 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
     :raises PackageIndexError: it is none, or its fields have other meanings by now.
     """
     try:
-        plain = json.loads(data)
+        plain = read_json(data)
         if plain["schema_version"] > SCHEMA_VERSION:
             raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
         wheels = tuple(_read_wheel(item) for item in plain.pop("wheels", ()))
@@ -140,7 +140,7 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
         catalogue = dataclasses.replace(_read(Catalogue, plain), wheels=wheels, unserved=unserved)
         _check(catalogue)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise PackageIndexError(f"{place} is no catalogue of wheels: {error}") from None
+        raise PackageIndexError(f"{place} is no catalogue of wheels: {in_one_line(error)}") from None
     return catalogue
 
 

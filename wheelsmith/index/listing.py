@@ -12,10 +12,9 @@ from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.state import check_project, version_of
 from wheelsmith.index.storage import Stored
 from wheelsmith.index.validity import check_release, check_root
-from wheelsmith.record import Record, by_lines, read_json
+from wheelsmith.record import Record, by_lines, in_one_line, read_json
 
 EVERYTHING = "simple"
-_LONGEST = 300  # characters of an error that quotes a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,7 @@ def load_listing(stored: Stored | None) -> dict[str, Listing]:
             _check(item)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PackageIndexError) as error:
         raise PackageIndexError(
-            f"the lists of projects are broken: {' '.join(str(error).split())[:_LONGEST]}",
+            f"the lists of projects are broken: {in_one_line(error)}",
             remedy="make them again from the states: wheelsmith index repair",
         ) from None
     return lists

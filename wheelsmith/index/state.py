@@ -13,11 +13,10 @@ from packaging.version import InvalidVersion, Version
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.validity import check_entry, check_state
-from wheelsmith.record import by_lines, read_json
+from wheelsmith.record import by_lines, in_one_line, read_json
 from wheelsmith.tags import read_wheel_name
 from wheelsmith.variants import label_conflicts
 
-_LONGEST = 300  # characters of an error that quotes a file
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
@@ -84,14 +83,9 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
         check_state(state, project)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PackageIndexError(
-            f"{place} is broken: {_short(error)}", remedy="restore it from a backup; nothing was changed"
+            f"{place} is broken: {in_one_line(error)}", remedy="restore it from a backup; nothing was changed"
         ) from None
     return state
-
-
-def _short(error: Exception) -> str:
-    """Return what went wrong in one line: some errors quote all that they could not read."""
-    return " ".join(str(error).split())[:_LONGEST]
 
 
 def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Iterable[Answer] = ()) -> ProjectState:
@@ -157,7 +151,7 @@ def _check_new(entry: IndexEntry, project: str) -> None:
         check_entry(entry, project)
     except ValueError as error:
         raise PackageIndexError(
-            f"{entry.filename!r} cannot be held: {error}", remedy="build it again, with a plain name"
+            f"{entry.filename!r} cannot be held: {in_one_line(error)}", remedy="build it again, with a plain name"
         ) from None
 
 
