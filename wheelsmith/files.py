@@ -35,12 +35,6 @@ def atomic_copy(source: Path, path: Path) -> None:
         shutil.copyfileobj(origin, file, _CHUNK)
 
 
-def atomic_stream(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write what comes in pieces so that ``path`` is either as it was or whole: as it was, where a piece fails."""
-    with _replacing(path.parent, path.name, lambda: path) as file:
-        file.writelines(pieces)
-
-
 def atomic_pour(chunks: Iterable[bytes], folder: Path, place: Callable[[], Path]) -> None:
     """Write a file whose name is known only once its content is: it appears whole, or not at all.
 

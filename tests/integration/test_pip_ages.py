@@ -56,7 +56,7 @@ def test_every_pip_installs_a_pin_beside_a_yanked_wheel(age, tools, loopback, tm
     assert (tmp_path / "triton_only.py").is_file()
     yanked = pip(
         *(tools, age, "download", "-d", tmp_path / "yanked", "--no-deps"),
-        *("--index-url", f"{loopback.index}/cu130/", "kernel==3+cu130"),
+        *("--index-url", f"{loopback.index}/cu130/", "kernel==3+cu130.torchstable"),
     )
     assert yanked.returncode == 0, yanked.stderr
     assert YANKED in yanked.stderr

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.files import atomic_stream, atomic_write
+from wheelsmith.files import atomic_pour, atomic_write
 from wheelsmith.index.storage import Conflict, Listed, Storage, Stored, T, pieces_of
 
 
@@ -54,7 +54,7 @@ class Folder:
             if isinstance(content, bytes):
                 atomic_write(path, content)
             else:
-                atomic_stream(path, pieces_of(content, key))
+                atomic_pour(pieces_of(content, key), path.parent, lambda: path)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Replace the content that has ``tag``."""
