@@ -187,7 +187,9 @@ def _copy(offers: Sequence[Offer], dropped: Iterable[str], folder: Path) -> None
     for offer in offers:
         copy = folder / offer.entry.filename
         if not copy.is_file() or copy.is_symlink() or sha256_file(copy) != offer.entry.sha256:
-            atomic_pour(pieces_of(offer.wheel, offer.entry.path), copy.parent, lambda: copy)
+            # The key is the hash that the copy must have.
+            pieces = pieces_of(offer.wheel, offer.entry.path)
+            atomic_pour(pieces, folder, partial(folder.joinpath, offer.entry.filename))
     for name in set(dropped) - {offer.entry.filename for offer in offers}:
         (folder / name).unlink(missing_ok=True)
 
