@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from wheelsmith import __version__
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.files import atomic_stream, atomic_write, sha256_file
+from wheelsmith.files import atomic_pour, atomic_write, sha256_file
 from wheelsmith.index import Folder, Index, IndexEntry, Offer, ProjectState, Storage, check_project, read_metadata
 from wheelsmith.index.state import version_of
 from wheelsmith.index.storage import pieces_of
@@ -187,7 +187,9 @@ def _copy(offers: Sequence[Offer], dropped: Iterable[str], folder: Path) -> None
     for offer in offers:
         copy = folder / offer.entry.filename
         if not copy.is_file() or copy.is_symlink() or sha256_file(copy) != offer.entry.sha256:
-            atomic_stream(copy, pieces_of(offer.wheel, offer.entry.path))
+            # The key is the hash that the copy must have.
+            pieces = pieces_of(offer.wheel, offer.entry.path)
+            atomic_pour(pieces, folder, partial(folder.joinpath, offer.entry.filename))
     for name in set(dropped) - {offer.entry.filename for offer in offers}:
         (folder / name).unlink(missing_ok=True)
 
