@@ -25,9 +25,11 @@ from wheelsmith.index import (
     Wish,
     catalogue_of,
     fill,
+    load_catalogue,
     slots_of,
     template_for,
 )
+from wheelsmith.index.catalogue import dump_catalogue
 from wheelsmith.index.commands import torch_compute
 from wheelsmith.index.fits import numbers
 from wheelsmith.index.grid import GridStatus, catalogue_cells
@@ -496,3 +498,14 @@ def test_a_yanks_reason_is_told_wherever_the_yanked_wheel_would_have_been_chosen
     assert (
         Chooser(catalogue_of(project(replace(old, yanked="x"), replace(new, yanked=None)))).choose(wanted).notes == ()
     )
+
+
+def test_numbers_that_no_program_reads_end_in_no_traceback():
+    wanted = wish(torch="2.12", compute="cpu")
+    odd = of_torch("2.12", None, requires_python=f">={'9' * 5000}")
+    assert isinstance(Chooser(catalogue_of(project(odd))).choose(wanted), Refusal)
+    assert human_pages(project(odd))
+    data = dump_catalogue(catalogue_of(project(of_torch("2.12", None))))
+    for size in (b"1" + b"0" * 400, b"-1", b"true"):
+        with pytest.raises(PackageIndexError, match="size"):
+            load_catalogue(data.replace(b'"size":123456', b'"size":' + size), "here")

@@ -24,6 +24,7 @@ SCHEMA_VERSION = 1
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9_.!+-]+\.whl")
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_LARGEST = 1 << 50  # bytes of a wheel
 _WORD = re.compile(r"[a-z0-9]{1,20}")
 R = TypeVar("R", bound=Record)
 
@@ -156,6 +157,8 @@ def _check(catalogue: Catalogue) -> None:
             raise ValueError(f"{wheel.filename!r} is listed as {wheel.version!r} at {wheel.path!r}")
         if not _HASH.fullmatch(wheel.sha256) or not _FILE.fullmatch(wheel.filename):
             raise ValueError(f"{wheel.filename!r} is no name of a wheel, or its hash is none")
+        if isinstance(wheel.size, bool) or not 0 <= wheel.size < _LARGEST:
+            raise ValueError(f"{wheel.filename} cannot have that size")
         for text in wheel.requires:
             Requirement(text)
         for text in wheel.gpu_archs:

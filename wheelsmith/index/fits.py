@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from wheelsmith.tags import parse_capability
 
@@ -62,7 +62,8 @@ def accepts(specifier: str | None, version: str) -> bool:
         wanted = SpecifierSet(specifier)
         patches = (version, f"{version}.0", f"{version}.99") if version.count(".") == 1 else (version,)
         return any(wanted.contains(Version(patch), prereleases=True) for patch in patches)
-    except (InvalidSpecifier, InvalidVersion):
+    # Invalid ones, and numbers of more digits than Python reads.
+    except ValueError:
         return False
 
 
