@@ -13,6 +13,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 from states import cell, entry, of_torch, project, unserved
 
+from wheelsmith.errors import PackageIndexError
 from wheelsmith.facts import torch_releases
 from wheelsmith.index import (
     Choice,
