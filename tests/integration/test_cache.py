@@ -24,7 +24,7 @@ from kernels import matrix, pure_kernel
 
 from wheelsmith.errors import CacheInUse, StoreError, ToolchainError
 from wheelsmith.events import ignore
-from wheelsmith.files import publish_tree, sha256_file
+from wheelsmith.files import make_read_only, publish_tree, sha256_file
 from wheelsmith.model import WheelFile
 from wheelsmith.store import (
     Bounds,
@@ -65,6 +65,8 @@ def make_prefix(cache: Path, name: str, size: int = 50_000) -> Path:
     (parts / "include").mkdir(parents=True)
     (parts / "include" / "a.h").write_bytes(content(name, size))
     (parts / "lib64").symlink_to("lib")
+    make_read_only(parts)
+    prove(parts, parts.with_name(name))
     publish_tree(parts, parts.with_name(name))
     (cache / "prefix" / f".{name}.lock").touch()
     return parts.with_name(name)

@@ -74,5 +74,5 @@ def _targets(sights: Iterable[Sight], folder: Path, shown: list[str]) -> list[st
 def _hide(path: str) -> tuple[str, ...]:
     if Path(path).is_dir():
         return ("--tmpfs", path)
-    # A device, because an ordinary mount of one cannot be read, and Python would say so of sitecustomize.
-    return ("--dev-bind", "/dev/null", path)
+    # Without devices on the mount nobody can open it, and for Python it is no file.
+    return ("--ro-bind", "/dev/null", path)
