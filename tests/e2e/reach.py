@@ -406,7 +406,6 @@ for folder in {*sys.path, *site.getsitepackages(), site.getusersitepackages()}:
         tried(folder, lambda: os.listdir(folder) or None)
 for pattern in ("/usr/lib*/python3*/*-packages/*", "/usr/local/**/*", "/opt/*", sys.base_prefix + "/lib*/python3*/*-packages/*"):
     tried(pattern, lambda: [path for path in glob.glob(pattern) if path != "/opt/torch"][:3] or None)
-tried(".pth files", lambda: [n for n in subprocess.run(["find", "/", "-xdev", "-name", "*.pth", "-not", "-path", "/proc/*"], capture_output=True, text=True).stdout.split()][:3] or None)
 for name in ("sitecustomize", "usercustomize", "pip", "setuptools", "apt_pkg", "torch", "numpy"):
     tried("import " + name, lambda: __import__(name).__file__)
 for program in glob.glob("/usr/bin/python3.*[0-9]"):

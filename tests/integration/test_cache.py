@@ -41,6 +41,7 @@ from wheelsmith.store import (
 )
 from wheelsmith.store.pruning import _Removal
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.proof import proof_path, prove
 
 
 def content(name: str, size: int = 10_000) -> bytes:
@@ -189,7 +190,9 @@ def test_sizes_are_those_of_the_disk(cache):
 
     stock = take_stock(cache)
     prefixes = [item.path for item in stock.items if item.kind in {Kind.TOOLCHAINS, Kind.ENVIRONMENTS}]
-    assert stock.of(Kind.TOOLCHAINS).size + stock.of(Kind.ENVIRONMENTS).size == du(*prefixes)
+    assert stock.of(Kind.TOOLCHAINS).size + stock.of(Kind.ENVIRONMENTS).size == du(
+        *prefixes, *map(proof_path, prefixes)
+    )
     wheels = [*(cache / "store/plans").iterdir(), *(cache / "store/wheels").iterdir()]
     assert len(wheels) == 3 + 2
     assert stock.of(Kind.WHEELS).size == du(*wheels)
@@ -481,7 +484,8 @@ def test_many_at_once_some_of_them_killed(tmp_path):
     prune(cache, Bounds())
     stock = take_stock(cache)
     assert stock.of(Kind.LEFTOVERS).items == ()
-    assert not [path for path in cache.rglob(".*") if path.suffix != ".lock"]
+    proofs = {proof_path(path) for path in (cache / "prefix").glob("[!.]*")}
+    assert not [path for path in cache.rglob(".*") if path.suffix != ".lock" and path not in proofs]
     prune(cache, Bounds(size=100_000))
     assert take_stock(cache).size <= 100_000
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.files import atomic_write, sha256_file
-from wheelsmith.record import Record, canonical_digest
+from wheelsmith.record import Record
 
 # How a file looks: kind and permissions, owner, size, and the times of its content and of its entry. Nobody can set the
 # last one, so a change that was covered up shows; copying a cache sets it too, and then every byte is compared.
@@ -90,7 +90,8 @@ def _read(folder: Path) -> Proof | None:
 
 
 def _digest(files: dict[str, Look]) -> str:
-    return canonical_digest(sorted(files.items()))
+    # As ASCII, for an archive may have names that are no text.
+    return hashlib.sha256(json.dumps(sorted(files.items())).encode("ascii")).hexdigest()
 
 
 def _looks(folder: Path) -> Iterator[tuple[str, Look]]:
