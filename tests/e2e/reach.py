@@ -121,7 +121,6 @@ tried("request_key", lambda: sys_("request_key", b"user", b"x", None, 0))
 for command, argument in ((0, -3), (0, -5), (1, 0), (2, -3), (6, -4), (11, -4), (31, 0)):
     tried(f"keyctl {command} {argument}", lambda: sys_("keyctl", command, argument, 0, 0, 0))
 tried("/proc/keys", lambda: read("/proc/keys") or None)
-tried("/proc/key-users", lambda: read("/proc/key-users") or None)
 """,
     ),
     Reach(
@@ -210,7 +209,7 @@ tried("the environment", lambda: [value for value in os.environ.values() if T["p
     Reach(
         "what /proc tells of the machine",
         """
-for name in ("kcore", "keys", "timer_list", "sched_debug", "latency_stats", "interrupts", "acpi", "scsi"):
+for name in ("kcore", "keys", "timer_list", "sched_debug", "latency_stats", "acpi", "scsi"):
     tried(name, lambda: (os.listdir if os.path.isdir("/proc/" + name) else read)("/proc/" + name) or None)
 tried("kallsyms", lambda: [line for line in open("/proc/kallsyms") if int(line.split()[0], 16)][:1] or None)
 tried("sysrq-trigger", lambda: os.open("/proc/sysrq-trigger", os.O_WRONLY) if open("/proc/sysrq-trigger", "wb").write(b"") is None else None)
@@ -227,7 +226,7 @@ for folder, folders, names in os.walk("/proc/sys"):
         "how the machine was started",
         """
 tried("cmdline", lambda: read("/proc/cmdline").strip(b"\\0\\n ") or None)
-for name in ("partitions", "diskstats", "key-users"):
+for name in ("partitions", "diskstats", "key-users", "interrupts"):
     tried(name, lambda: read("/proc/" + name) or None)
 """,
         engines=("bwrap",),

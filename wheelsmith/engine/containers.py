@@ -26,7 +26,7 @@ from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness
-from wheelsmith.engine.seccomp import container_profile
+from wheelsmith.engine.seccomp import profile_file
 from wheelsmith.errors import EngineError
 from wheelsmith.files import atomic_write, mark_used, sha256_file
 from wheelsmith.record import canonical_digest
@@ -272,7 +272,7 @@ class ContainerEngine(ABC):
             *("--label", f"{OWNER}={this_process()}", "--label", f"org.wheelsmith.command={command.name}"),
             *("--network", "none", "--hostname", "wheelsmith", "--user", f"{os.getuid()}:{os.getgid()}"),
             *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
-            *("--security-opt", "label=disable", "--security-opt", f"seccomp={self._filter()}", "--log-driver", "none"),
+            *("--security-opt", "label=disable", "--security-opt", f"seccomp={profile_file(self._cache)}", "--log-driver", "none"),
             *("--ulimit", "core=1:1"),  # bytes, see setrlimit in facts/system_calls.json
             *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={limits.memory or 4 * 2**30}"),  # noqa: S108  # inside
             *("--pids-limit", str(limits.pids)),
@@ -283,14 +283,6 @@ class ContainerEngine(ABC):
             *self.run_options(),
             *("--entrypoint", "/bin/sh", image, "-c", _first_process(limits)),
         )
-
-    def _filter(self) -> Path:
-        """Write the filter of system calls where the engine reads it."""
-        profile = container_profile()
-        kept = self._cache / f"seccomp-{canonical_digest(profile)[:16]}.json"
-        if not kept.exists():
-            atomic_write(kept, profile.encode())
-        return kept
 
     def _inside(self, command: Command) -> tuple[str, ...]:
         """Give the command on top of the image's own environment, with the limits that groups do not cover."""

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from wheelsmith.facts import CallRule, system_calls
+from wheelsmith.files import atomic_write
+from wheelsmith.record import canonical_digest
 
 # Without sub-architectures: engines shut 32-bit and x32 calls where none is named.
 _ARCHITECTURES = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")
+
+
+def profile_file(folder: Path) -> Path:
+    """Return the file that an engine reads the filter from, writing it where it is not there."""
+    profile = container_profile()
+    kept = folder / f"seccomp-{canonical_digest(profile)[:16]}.json"
+    if not kept.exists():
+        atomic_write(kept, profile.encode())
+    return kept
 
 
 @cache
