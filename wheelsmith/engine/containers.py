@@ -272,8 +272,8 @@ class ContainerEngine(ABC):
             *("--label", f"{OWNER}={this_process()}", "--label", f"org.wheelsmith.command={command.name}"),
             *("--network", "none", "--hostname", "wheelsmith", "--user", f"{os.getuid()}:{os.getgid()}"),
             *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
-            *("--security-opt", "label=disable", "--security-opt", f"seccomp={profile_file(self._cache)}", "--log-driver", "none"),
-            *("--ulimit", "core=1:1"),  # bytes, see setrlimit in facts/system_calls.json
+            *("--security-opt", "label=disable", "--security-opt", f"seccomp={profile_file(self._cache)}"),
+            *("--log-driver", "none", "--ulimit", "core=1:1"),  # one byte: see setrlimit in facts/system_calls.json
             *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={limits.memory or 4 * 2**30}"),  # noqa: S108  # inside
             *("--pids-limit", str(limits.pids)),
             *(("--memory", memory, "--memory-swap", memory) if memory else ()),
@@ -287,10 +287,9 @@ class ContainerEngine(ABC):
     def _inside(self, command: Command) -> tuple[str, ...]:
         """Give the command on top of the image's own environment, with the limits that groups do not cover."""
         environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the container's own tmpfs
-        folders = [*command.path, *self._python_folder(command)]
         limits = f'ulimit -f {max(1, command.limits.disk // 512)}; PATH="$1$PATH"; shift; exec "$@"'
         words = (f"{name}={value}" for name, value in sorted(environment.items()))
-        path = "".join(f"{folder}:" for folder in folders)
+        path = "".join(f"{folder}:" for folder in [*command.path, *self._python_folder(command)])
         return ("/bin/sh", "-c", limits, "wheelsmith", path, "/usr/bin/env", *words, *command.argv)
 
     def _python_folder(self, command: Command) -> tuple[str, ...]:
