@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from wheelsmith.beneath import make_read_only, remove_tree
+from wheelsmith.beneath import remove_tree
 
 _CHUNK = 1 << 20
 

@@ -22,9 +22,10 @@ import pytest
 from command_line import run_command
 from kernels import matrix, pure_kernel
 
+from wheelsmith.beneath import make_read_only
 from wheelsmith.errors import CacheInUse, StoreError, ToolchainError
 from wheelsmith.events import ignore
-from wheelsmith.files import make_read_only, publish_tree, sha256_file
+from wheelsmith.files import publish_tree, sha256_file
 from wheelsmith.model import WheelFile
 from wheelsmith.store import (
     Bounds,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from wheelsmith.beneath import remove_tree
+from wheelsmith.beneath import make_read_only, remove_tree
 from wheelsmith.errors import ToolchainError
 from wheelsmith.events import Listener, Notice
 from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
-from wheelsmith.files import make_read_only, mark_used, publish_tree, sha256_file
+from wheelsmith.files import mark_used, publish_tree, sha256_file
 from wheelsmith.model import LockedWheel, PrefixId
 from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
