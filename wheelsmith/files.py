@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from wheelsmith.beneath import make_read_only, remove_tree
+from wheelsmith.beneath import remove_tree
 
 _CHUNK = 1 << 20
 
@@ -72,11 +72,10 @@ def _replacing(folder: Path, name: str, place: Callable[[], Path]) -> Iterator[I
 
 
 def publish_tree(temporary: Path, final: Path) -> bool:
-    """Make a finished folder read-only and rename it into place.
+    """Rename a finished folder into place, whose content is read-only.
 
     Gives False, and removes ``temporary``, when another process was first: both made the same thing.
     """
-    make_read_only(temporary)
     # The folder itself must stay writable to be renamed by an ordinary user.
     temporary.chmod(0o755)
     try:

@@ -55,7 +55,12 @@ def smoke_test(
                 Mount(source=work, target=layout.WORK, writable=True),
                 Mount(source=torch, target=layout.ENVIRONMENT),
             ),
-            env={"PYTHONPATH": f"{layout.WORK}/site:{layout.ENVIRONMENT}", "LC_ALL": "C.UTF-8"},
+            # Without bytecode: where nothing confines the test, it would write into the environment that others share.
+            env={
+                "PYTHONPATH": f"{layout.WORK}/site:{layout.ENVIRONMENT}",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LC_ALL": "C.UTF-8",
+            },
             workdir=layout.WORK,
             limits=limits,
             python=plan.project.python if plan.project else None,

@@ -83,7 +83,12 @@ def payload(key):
     call("syscall", 250 if x86 else 219, 11, key, data, 4096)
     return world["canary"].encode() in data.raw
 attempt("request_key", lambda: call("syscall", 249 if x86 else 218, b"user", world["key"].encode(), None, 0))
-for line in open("/proc/keys") if os.path.exists("/proc/keys") else ():
+def listed():
+    try:
+        return open("/proc/keys").readlines()
+    except OSError:
+        return []
+for line in listed():
     attempt("read " + line[:8], payload, int(line.split()[0], 16))
 """,
     harmless=True,

@@ -22,6 +22,7 @@ import pytest
 from command_line import run_command
 from kernels import matrix, pure_kernel
 
+from wheelsmith.beneath import make_read_only
 from wheelsmith.errors import CacheInUse, StoreError, ToolchainError
 from wheelsmith.events import ignore
 from wheelsmith.files import publish_tree, sha256_file
@@ -41,6 +42,7 @@ from wheelsmith.store import (
 )
 from wheelsmith.store.pruning import _Removal
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.proof import proof_path, prove
 
 
 def content(name: str, size: int = 10_000) -> bytes:
@@ -65,6 +67,8 @@ def make_prefix(cache: Path, name: str, size: int = 50_000) -> Path:
     (parts / "include").mkdir(parents=True)
     (parts / "include" / "a.h").write_bytes(content(name, size))
     (parts / "lib64").symlink_to("lib")
+    make_read_only(parts)
+    prove(parts, parts.with_name(name))
     publish_tree(parts, parts.with_name(name))
     (cache / "prefix" / f".{name}.lock").touch()
     return parts.with_name(name)
@@ -187,7 +191,9 @@ def test_sizes_are_those_of_the_disk(cache):
 
     stock = take_stock(cache)
     prefixes = [item.path for item in stock.items if item.kind in {Kind.TOOLCHAINS, Kind.ENVIRONMENTS}]
-    assert stock.of(Kind.TOOLCHAINS).size + stock.of(Kind.ENVIRONMENTS).size == du(*prefixes)
+    assert stock.of(Kind.TOOLCHAINS).size + stock.of(Kind.ENVIRONMENTS).size == du(
+        *prefixes, *map(proof_path, prefixes)
+    )
     wheels = [*(cache / "store/plans").iterdir(), *(cache / "store/wheels").iterdir()]
     assert len(wheels) == 3 + 2
     assert stock.of(Kind.WHEELS).size == du(*wheels)
@@ -479,7 +485,8 @@ def test_many_at_once_some_of_them_killed(tmp_path):
     prune(cache, Bounds())
     stock = take_stock(cache)
     assert stock.of(Kind.LEFTOVERS).items == ()
-    assert not [path for path in cache.rglob(".*") if path.suffix != ".lock"]
+    proofs = {proof_path(path) for path in (cache / "prefix").glob("[!.]*")}
+    assert not [path for path in cache.rglob(".*") if path.suffix != ".lock" and path not in proofs]
     prune(cache, Bounds(size=100_000))
     assert take_stock(cache).size <= 100_000
 

@@ -8,7 +8,6 @@ import pytest
 from wheelsmith.engine import Mount, Readiness, choose, engines
 from wheelsmith.engine.containers import _mount, client_environment, image_reference
 from wheelsmith.engine.owner import is_dead, this_process
-from wheelsmith.engine.seccomp import stricter
 from wheelsmith.errors import EngineError
 
 CONNECT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
@@ -110,11 +109,3 @@ def test_an_owner_is_known_by_machine_boot_namespace_number_and_start():
     elsewhere = [["", "0" * 36, namespace, pid, start], ["other", "0" * 36, namespace, pid, start]]
     for other in (*elsewhere, [machine, boot, "1", "4194305", start], ["a", "b"], [""]):
         assert not is_dead(":".join(other))
-
-
-def test_podmans_filter_less_what_makes_namespaces():
-    rules = [{"names": ["read", "clone", "unshare"], "action": "SCMP_ACT_ALLOW"}, {"names": ["mount"], "action": "x"}]
-    made = stricter({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules})
-    assert made["defaultAction"] == "SCMP_ACT_ERRNO"
-    assert [rule["names"] for rule in made["syscalls"]] == [["read"], ["clone"], ["clone3"]]
-    assert rules[0]["names"] == ["read", "clone", "unshare"]

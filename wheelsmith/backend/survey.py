@@ -28,35 +28,38 @@ _PYTHON = re.compile(r"python(3\.\d+)")
 
 def survey() -> dict[str, Any]:
     """Describe this place, as JSON has it."""
-    return {**compilers_and_pythons(), "cuda": _cuda()}
+    return {**compilers_and_pythons(_path()), "cuda": _cuda()}
 
 
-def compilers_and_pythons() -> dict[str, Any]:
-    """Describe all of this place but a CUDA toolkit, which takes a second or two to read."""
+def compilers_and_pythons(programs: str) -> dict[str, Any]:
+    """Describe all of this place but a CUDA toolkit, which takes a second or two to read.
+
+    :param programs: the PATH that compilers are found by where they run.
+    """
     return {
         "machine": platform.machine(),
         "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
-        "toolsets": [found for found in map(_toolset, ARCHES) if found],
+        "toolsets": [found for arch in ARCHES if (found := _toolset(arch, programs))],
         "pythons": _pythons(),
     }
 
 
-def _toolset(arch: str) -> dict[str, str] | None:
+def _toolset(arch: str, programs: str) -> dict[str, str] | None:
     """Describe the g++ that makes code for ``arch``, or give None when there is none.
 
     A plan names its compilers by this digest: the same digest gives the same objects, in any folder and on any
     engine, and another g++ is another plan. The libraries stand for their headers, which come with them.
     """
     cxx = "g++" if arch == platform.machine() else f"{arch}-linux-gnu-g++"
-    program = shutil.which(cxx)
+    program = shutil.which(cxx, path=programs)
     if program is None:
         return None
     digest = hashlib.sha256(_sha256(Path(program).resolve()).encode())
     for name in _PROGRAMS:
-        digest.update(_identity(name, _ask(program, f"-print-prog-name={name}")))
+        digest.update(_identity(name, _ask(program, f"-print-prog-name={name}", programs), programs))
     for name in _LIBRARIES:
-        digest.update(_identity(name, _ask(program, f"-print-file-name={name}")))
-    version = _ask(program, "--version").splitlines()[0]
+        digest.update(_identity(name, _ask(program, f"-print-file-name={name}", programs), programs))
+    version = _ask(program, "--version", programs).splitlines()[0]
     return {"arch": arch, "cxx": cxx, "version": version, "digest": digest.hexdigest()}
 
 
@@ -86,23 +89,27 @@ def _cuda() -> dict[str, str] | None:
     nvcc = home / "bin" / "nvcc"
     if not nvcc.is_file():
         return None
-    match = _NVCC_VERSION.search(_ask(str(nvcc), "--version"))
+    match = _NVCC_VERSION.search(_ask(str(nvcc), "--version", _path()))
     if match is None:
         return None
     digest = hashlib.sha256()
     for name in _CUDA_PROGRAMS:
-        digest.update(_identity(name, str(home / name)))
+        digest.update(_identity(name, str(home / name), _path()))
     for header in sorted((home / "include").rglob("*")):
         if header.is_file():
-            digest.update(_identity(header.relative_to(home).as_posix(), str(header)))
+            digest.update(_identity(header.relative_to(home).as_posix(), str(header), _path()))
     return {"home": str(home), "version": match[1], "release": match[2], "digest": digest.hexdigest()}
 
 
-def _identity(name: str, found: str) -> bytes:
+def _identity(name: str, found: str, programs: str) -> bytes:
     # g++ answers with a bare name when it leaves the search to PATH, or has no such file.
-    path = Path(found if "/" in found else shutil.which(found) or found)
+    path = Path(found if "/" in found else shutil.which(found, path=programs) or found)
     content = _sha256(path.resolve()) if path.is_file() else "absent"
     return f"{name}={content};".encode()
+
+
+def _path() -> str:
+    return os.environ.get("PATH", os.defpath)
 
 
 def _sha256(path: Path) -> str:
@@ -113,13 +120,13 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _ask(program: str, option: str) -> str:
+def _ask(program: str, option: str, programs: str) -> str:
     answer = subprocess.run(
         [program, option],
         capture_output=True,
         text=True,
         check=False,
-        env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
+        env={"LC_ALL": "C", "PATH": programs},
     )
     return answer.stdout.strip()
 

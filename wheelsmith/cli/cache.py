@@ -10,8 +10,22 @@ from datetime import UTC, datetime
 import click
 
 from wheelsmith.cli.options import DURATION, SIZE, json_option
+from wheelsmith.engine import visible
+from wheelsmith.errors import ExitCode
+from wheelsmith.events import ignore
 from wheelsmith.prepare import cache_limit, default_cache
-from wheelsmith.store import Bounds, Kind, Stock, foresee, is_in_use, prune, take_stock
+from wheelsmith.store import (
+    Bounds,
+    Kind,
+    Stock,
+    changed_objects,
+    changed_wheels,
+    foresee,
+    is_in_use,
+    prune,
+    take_stock,
+)
+from wheelsmith.toolchain import Toolchains
 
 
 @click.group("cache")
@@ -65,6 +79,35 @@ def prune_(*, max_size: int | None, older_than: float | None, everything: bool, 
         console.print(pruning_table(pruning, now))
     verb = "would be removed" if dry_run else "removed"
     console.print(f"{show_size(pruning.freed)} {verb}, {show_size(pruning.kept.size)} kept")
+
+
+@command.command("verify")
+@json_option("Print what was found as JSON on stdout.")
+@click.pass_context
+def verify(ctx: click.Context, *, as_json: bool) -> None:
+    """Compare every byte of the cache with what it was; exit with 4 when something differs.
+
+    A run does so with wheels and pieces that it takes, and compares names, sizes, times and owners of toolchains. What
+    differs is never used: the next run that needs it makes it again.
+    """
+    cache = default_cache()
+    found = {
+        Kind.TOOLCHAINS.value: Toolchains(cache, ignore).changed(),
+        Kind.WHEELS.value: changed_wheels(cache),
+        Kind.OBJECTS.value: changed_objects(cache),
+    }
+    changed = {name: why for things in found.values() for name, why in things.items() if why}
+    if as_json:
+        checked = {kind: len(things) for kind, things in found.items()}
+        click.echo(
+            json.dumps({"schema_version": 1, "path": str(cache), "checked": checked, "changed": changed}, indent=1)
+        )
+    else:
+        for name, why in changed.items():
+            click.echo(f"✗ {name}: {visible(why)}")
+        counts = ", ".join(f"{len(things)} {kind}" for kind, things in found.items())
+        click.echo(f"{counts}: {len(changed) or 'none'} not as made")
+    ctx.exit(ExitCode.ENVIRONMENT if changed else ExitCode.OK)
 
 
 def _kind_json(stock: Stock) -> dict[str, object]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
+from wheelsmith.engine.bpf import launch_filter
 from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
+from wheelsmith.engine.host_view import InstalledPython, host_mounts
 from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree
@@ -46,12 +50,7 @@ class Bubblewrap:
                 detail="it cannot keep a build from making user namespaces (--disable-userns)",
                 remedy="install bubblewrap 0.8 or newer, or use --engine podman",
             )
-        trial = subprocess.run(
-            [program, *_NAMESPACES, "--ro-bind", "/", "/", "true"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        trial = _trial(program)
         if trial.returncode:
             return self._probe(
                 Readiness.NOT_PERMITTED,
@@ -75,36 +74,41 @@ class Bubblewrap:
         leave_session_keyring()
         group = make_group(command.limits) or ProcessTree(limits=command.limits)
         try:
-            return Watched(
-                argv=group.wrap(self._argv(command)),
-                env={"PATH": os.defpath},
-                cwd="/",
-                limits=command.limits,
-                folders=tuple(mount.source for mount in command.mounts if mount.writable),
-                group=group,
-            ).run(on_line, cancel)
+            with _filter() as filter_:
+                return Watched(
+                    argv=group.wrap(self._argv(command, filter_)),
+                    env={"PATH": os.defpath},
+                    cwd="/",
+                    limits=command.limits,
+                    folders=tuple(mount.source for mount in command.mounts if mount.writable),
+                    group=group,
+                    inherited=(filter_,),
+                ).run(on_line, cancel)
         finally:
             group.remove()
 
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and give its exit code."""
         leave_session_keyring()
-        return subprocess.run(limited(command.limits, self._argv(command)), check=False, cwd="/").returncode
+        with _filter() as filter_:
+            argv = limited(command.limits, self._argv(command, filter_))
+            return subprocess.run(argv, check=False, cwd="/", pass_fds=(filter_,)).returncode
 
-    def _argv(self, command: Command) -> tuple[str, ...]:
+    def _argv(self, command: Command, filter_: int) -> tuple[str, ...]:
         program = shutil.which("bwrap")
         if program is None:
             raise EngineError("bwrap is not on PATH", remedy=_INSTALL)
         return (
+            *_NO_CORES,
             program,
             *_NAMESPACES,
-            *_host_view(_prefixes(command)),
+            *host_mounts(_pythons(command)),
             *_in_memory(command.limits.counted_memory),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
-            *("--remount-ro", "/", "--chdir", command.workdir),
+            *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
             *_environment(command),
-            *command.argv,
+            *_last_step(command.workdir, command.argv),
         )
 
     def _probe(
@@ -123,35 +127,63 @@ class Bubblewrap:
 # --new-session keeps the build from typing into the terminal that wheelsmith runs in (TIOCSTI).
 # --disable-userns, because a build that makes a user namespace of its own may mount control groups in it; where
 # wheelsmith is root, it could then lift its own limits, or freeze the groups of others.
+# The three capabilities are for the last step alone, which gives them up.
 _NAMESPACES = (
     *("--unshare-all", "--unshare-user", "--disable-userns"),
     *("--hostname", "wheelsmith", "--die-with-parent", "--new-session"),
     *("--clearenv", "--cap-drop", "ALL"),
+    *("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SYS_CHROOT", "--cap-add", "CAP_SETPCAP"),
 )
+# The build's root stays in the mount namespace that bubblewrap made, and the build itself moves to another: so its
+# mountinfo has nothing that it could reach, and lists nothing. A bind mount is listed with its path on the host.
+_KEEP_ROOT = (
+    'exec 3</; exec /usr/bin/unshare --mount --propagation unchanged --root=/proc/self/fd/3 --wd="$1"'
+    ' /bin/sh -c "$2" "$@"'
+)
+_GIVE_UP = 'shift; exec 3<&- /usr/bin/setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "$@"'
+# One byte, at which the kernel hands a crash to nobody; see setrlimit in facts/system_calls.json.
+_NO_CORES = ("/usr/bin/prlimit", "--core=1:1")
 
 
-def _prefixes(command: Command) -> tuple[str, ...]:
-    """Give where the Pythons that the command needs are installed, the one to prefer first."""
-    wanted = this_machine().pythons.get(command.python or "")
-    return tuple(dict.fromkeys([*([str(Path(wanted).parents[1])] if wanted else []), sys.base_prefix]))
+def _last_step(workdir: str, argv: tuple[str, ...]) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", _KEEP_ROOT, "wheelsmith", workdir, _GIVE_UP, *argv)
 
 
-def _host_view(prefixes: tuple[str, ...]) -> tuple[str, ...]:
-    view = ["--ro-bind", "/usr", "/usr"]
-    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        path = Path("/", name)
-        if path.is_symlink():
-            view += ["--symlink", str(path.readlink()), str(path)]
-        elif path.is_dir():
-            view += ["--ro-bind", str(path), str(path)]
-    for declared in ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
-        view += ["--ro-bind-try", declared, declared]
-    for prefix in prefixes:
-        if not prefix.startswith("/usr"):
-            view += ["--ro-bind", prefix, prefix]
-    # Where wheelsmith is root, the build's user owns /proc/sys outside too, and needs no capability to write there:
-    # kernel.core_pattern names a program that the host runs as root.
-    return (*view, "--proc", "/proc", "--remount-ro", "/proc")
+@contextmanager
+def _filter() -> Iterator[int]:
+    """Give a pipe with the filter of system calls in it; bubblewrap reads it once."""
+    read, write = os.pipe()
+    try:
+        # A pipe holds sixteen pages, which no filter fills, so this waits for nobody.
+        os.write(write, launch_filter(platform.machine()))
+        os.close(write)
+        yield read
+    finally:
+        os.close(read)
+
+
+def _trial(program: str) -> subprocess.CompletedProcess[str]:
+    """Start a sandbox that sees all of this machine and does nothing."""
+    with _filter() as filter_:
+        return subprocess.run(
+            [
+                *(program, *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", str(filter_)),
+                *_last_step("/", ("true",)),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            pass_fds=(filter_,),
+        )
+
+
+def _pythons(command: Command) -> tuple[InstalledPython, ...]:
+    """Give the Pythons that the command needs, the one to prefer first."""
+    own = InstalledPython(os.path.realpath(sys.base_prefix), f"{sys.version_info[0]}.{sys.version_info[1]}")
+    program = this_machine().pythons.get(command.python or "")
+    if program is None or command.python is None:
+        return (own,)
+    return tuple(dict.fromkeys([InstalledPython(str(Path(program).parents[1]), command.python), own]))
 
 
 def _in_memory(most: int | None) -> tuple[str, ...]:
@@ -169,7 +201,7 @@ def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  #
 
 
 def _environment(command: Command) -> tuple[str, ...]:
-    bins = (f"{prefix}/bin" for prefix in _prefixes(command))
+    bins = (f"{python.prefix}/bin" for python in _pythons(command))
     path = ":".join(dict.fromkeys([*command.path, *bins, "/usr/bin", "/bin"]))
     whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
     return tuple(part for name, value in sorted(whole.items()) for part in ("--setenv", name, value))

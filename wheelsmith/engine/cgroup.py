@@ -94,7 +94,7 @@ def limited(limits: Limits, argv: tuple[str, ...], *first: str) -> tuple[str, ..
 
     :param first: commands of the shell that must succeed before.
     """
-    script = ["ulimit -c 0", f"ulimit -f {max(1, limits.disk // 512)}", *first, 'exec "$@"']
+    script = [f"ulimit -f {max(1, limits.disk // 512)}", *first, 'exec "$@"']
     return ("/bin/sh", "-c", " && ".join(script), "wheelsmith", *argv)
 
 

@@ -27,6 +27,7 @@ from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness
+from wheelsmith.engine.seccomp import profile_file
 from wheelsmith.errors import EngineError
 from wheelsmith.files import atomic_write, mark_used, sha256_file
 from wheelsmith.record import canonical_digest
@@ -272,7 +273,8 @@ class ContainerEngine(ABC):
             *("--label", f"{OWNER}={this_process()}", "--label", f"org.wheelsmith.command={command.name}"),
             *("--network", "none", "--hostname", "wheelsmith", "--user", f"{os.getuid()}:{os.getgid()}"),
             *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
-            *("--security-opt", "label=disable", "--log-driver", "none"),
+            *("--security-opt", "label=disable", "--security-opt", f"seccomp={profile_file(self._cache)}"),
+            *("--log-driver", "none", "--ulimit", "core=1:1"),  # one byte: see setrlimit in facts/system_calls.json
             *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={limits.memory or 4 * 2**30}"),  # noqa: S108  # inside
             *("--pids-limit", str(limits.pids)),
             *(("--memory", memory, "--memory-swap", memory) if memory else ()),
@@ -286,10 +288,9 @@ class ContainerEngine(ABC):
     def _inside(self, command: Command) -> tuple[str, ...]:
         """Give the command on top of the image's own environment, with the limits that groups do not cover."""
         environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the container's own tmpfs
-        folders = [*command.path, *self._python_folder(command)]
-        limits = f'ulimit -c 0 && ulimit -f {max(1, command.limits.disk // 512)}; PATH="$1$PATH"; shift; exec "$@"'
+        limits = f'ulimit -f {max(1, command.limits.disk // 512)}; PATH="$1$PATH"; shift; exec "$@"'
         words = (f"{name}={value}" for name, value in sorted(environment.items()))
-        path = "".join(f"{folder}:" for folder in folders)
+        path = "".join(f"{folder}:" for folder in [*command.path, *self._python_folder(command)])
         return ("/bin/sh", "-c", limits, "wheelsmith", path, "/usr/bin/env", *words, *command.argv)
 
     def _python_folder(self, command: Command) -> tuple[str, ...]:

@@ -10,8 +10,11 @@ from functools import cache
 from wheelsmith.backend.survey import compilers_and_pythons
 from wheelsmith.workplace import Workplace
 
+# What commands find programs by: neither the user's own PATH, nor what /usr/local holds, reaches them.
+SYSTEM_PROGRAMS = "/usr/bin:/bin"
+
 
 @cache
 def this_machine() -> Workplace:
     """Survey this machine, once a process."""
-    return Workplace.from_json({"image": None, "cuda": None, **compilers_and_pythons()})
+    return Workplace.from_json({"image": None, "cuda": None, **compilers_and_pythons(SYSTEM_PROGRAMS)})

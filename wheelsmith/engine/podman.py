@@ -13,9 +13,6 @@ from packaging.version import InvalidVersion, Version
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.processes import last_words
 from wheelsmith.engine.protocol import Probe, Readiness
-from wheelsmith.engine.seccomp import podman_profile
-from wheelsmith.files import atomic_write
-from wheelsmith.record import canonical_digest
 
 _OLDEST = Version("4.0")
 _INSTALL = "apt-get install podman"
@@ -59,11 +56,6 @@ class Podman(ContainerEngine):
         options = ["--read-only-tmpfs=false", "--http-proxy=false"]
         if os.getuid():
             options += ["--userns", "keep-id"]
-        if profile := podman_profile():
-            kept = self._cache / f"seccomp-{canonical_digest(profile)[:16]}.json"
-            if not kept.exists():
-                atomic_write(kept, profile.encode())
-            options += ["--security-opt", f"seccomp={kept}"]
         return (*options, *resource_options())
 
     def remove_options(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class Watched:
     :param argv: what to run; it leads its own session, so that its group can be killed whole.
     :param folders: writable folders whose size counts against ``limits.disk``.
     :param stdin: a file descriptor, or subprocess.DEVNULL.
+    :param inherited: further file descriptors that it gets, under the same numbers.
     """
 
     argv: Sequence[str]
@@ -37,6 +38,7 @@ class Watched:
     folders: tuple[Path, ...]
     group: TreeLimits
     stdin: int = subprocess.DEVNULL
+    inherited: tuple[int, ...] = ()
     _printed: int = field(default=0, init=False)
 
     def run(self, on_line: Callable[[str], None], cancel: Event) -> Exit:
@@ -54,6 +56,7 @@ class Watched:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=self.inherited,
         )
         try:
             ending = self._follow(process, on_line, cancel, start)

@@ -1,44 +1,55 @@
-"""podman's own filter of system calls, less those that make namespaces and mounts.
-
-podman lets a container make user namespaces, so that containers nest. A build needs none, and in one it would be root
-over parts of the operating system's kernel that attacks go through; docker's own filter refuses the same calls.
-"""
+"""The filter of system calls as container engines read it."""
 
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-_PROFILES = (Path("/etc/containers/seccomp.json"), Path("/usr/share/containers/seccomp.json"))
-_REFUSED = frozenset(
-    [
-        *("clone", "clone3", "keyctl", "pivot_root", "setns", "unshare"),
-        *("fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree"),
-        *("umount", "umount2"),
-    ]
-)
-_CLONE_NEW = 0x7E020000  # every CLONE_NEW… flag of clone(2)
-_ENOSYS = 38  # what makes the C library fall back from clone3, whose flags no filter can see, to clone
+from wheelsmith.facts import CallRule, system_calls
+from wheelsmith.files import atomic_write
+from wheelsmith.record import canonical_digest
+
+# Without sub-architectures: engines shut 32-bit and x32 calls where none is named.
+_ARCHITECTURES = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")
 
 
-def podman_profile() -> str | None:
-    """Give the stricter profile as JSON, or None where podman brings none to start from."""
-    for path in _PROFILES:
-        try:
-            return json.dumps(stricter(json.loads(path.read_bytes())), sort_keys=True)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return None
+def profile_file(folder: Path) -> Path:
+    """Return the file that an engine reads the filter from, writing it where it is not there."""
+    profile = container_profile()
+    kept = folder / f"seccomp-{canonical_digest(profile)[:16]}.json"
+    if not kept.exists():
+        atomic_write(kept, profile.encode())
+    return kept
 
 
-def stricter(profile: dict[str, Any]) -> dict[str, Any]:
-    """Refuse the calls that make namespaces and mounts, and leave the rest as it is."""
-    rules = [{**rule, "names": [n for n in rule["names"] if n not in _REFUSED]} for rule in profile["syscalls"]]
-    plain_clone = {
-        "names": ["clone"],
-        "action": "SCMP_ACT_ALLOW",
-        "args": [{"index": 0, "value": _CLONE_NEW, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}],
+@cache
+def container_profile() -> str:
+    """Return the filter as the JSON that ``--security-opt seccomp=`` names, the same for docker and podman."""
+    known = system_calls()
+    profile = {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": known.unknown_errno,
+        "archMap": [{"architecture": name, "subArchitectures": []} for name in _ARCHITECTURES],
+        "syscalls": [entry for rule in known.rules for entry in _entries(rule)],
     }
-    no_clone3 = {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
-    return {**profile, "syscalls": [*(rule for rule in rules if rule["names"]), plain_clone, no_clone3]}
+    return json.dumps(profile, sort_keys=True)
+
+
+def _entries(rule: CallRule) -> list[dict[str, Any]]:
+    names = list(rule.names)
+    if rule.errno is None:
+        return [{"names": names, "action": "SCMP_ACT_ALLOW", "args": []}]
+    if not rule.only:
+        return [{"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": rule.errno, "args": []}]
+    # What matches none of these gets the default answer: a rule for the rest would shadow them.
+    return [
+        {"names": names, "action": "SCMP_ACT_ALLOW", "args": [_argument(*test) for test in case]}
+        for way in rule.only
+        for case in way.cases()
+    ]
+
+
+def _argument(index: int, mask: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}

@@ -1,5 +1,6 @@
 """What is true of torch and CUDA, read from data files that name their source and date."""
 
+from wheelsmith.facts.host_view import HostView, Sight, host_view
 from wheelsmith.facts.load import (
     CudaToolkit,
     Dependency,
@@ -19,22 +20,31 @@ from wheelsmith.facts.load import (
     torch_releases,
     why_incompatible,
 )
+from wheelsmith.facts.system_calls import ArgumentIs, CallFilter, CallRule, Way, system_calls
 
 __all__ = [
+    "ArgumentIs",
+    "CallFilter",
+    "CallRule",
     "CudaToolkit",
     "Dependency",
     "DriverFloor",
+    "HostView",
     "KnownProjects",
     "Namesake",
     "PinnedFile",
+    "Sight",
     "TorchRelease",
+    "Way",
     "bytecode_numbers",
     "cuda_prefix",
     "cuda_toolkits",
     "dependencies",
     "driver_floors",
+    "host_view",
     "known_projects",
     "namesakes",
+    "system_calls",
     "torch_prefix",
     "torch_releases",
     "why_incompatible",

@@ -5,6 +5,7 @@ from wheelsmith.store.lock import in_use, is_in_use
 from wheelsmith.store.objects import Action, Damaged, Objects, Output
 from wheelsmith.store.pruning import Bounds, Pruning, foresee, prune
 from wheelsmith.store.stock import Kind, Stock, take_stock
+from wheelsmith.store.verify import changed_objects, changed_wheels
 from wheelsmith.store.wheels import Store, StoredWheel
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "Stock",
     "Store",
     "StoredWheel",
+    "changed_objects",
+    "changed_wheels",
     "foresee",
     "in_use",
     "is_in_use",

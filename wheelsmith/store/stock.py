@@ -166,15 +166,22 @@ def _take_objects(objects: Path, inventory: _Inventory) -> None:
 
 
 def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
-    for path in _entries(prefix):
+    entries = _entries(prefix)
+    proofs = {path.name.removesuffix(".proof")[1:]: path for path in entries if path.name.endswith(".proof")}
+    known = proofs.keys() & {path.name for path in entries}
+    inventory.contents |= {f"proof {name}": Content(path=proofs[name], size=_bytes(proofs[name])) for name in known}
+    for path in entries:
         if path.name.startswith(".") and path.name.endswith(".lock"):
             continue  # somebody may be about to take it
+        if path in proofs.values() and path.name.removesuffix(".proof")[1:] in known:
+            continue  # it goes with what it proves
         # A prefix says what it is before its first dash; what is being fetched has a name by chance.
         if path.name.startswith(".") or "-" not in path.name:
             inventory.add(Kind.LEFTOVERS, path)
         else:
             environment = path.name.startswith("environment-")
-            inventory.add(Kind.ENVIRONMENTS if environment else Kind.TOOLCHAINS, path)
+            shares = [f"proof {path.name}"] if path.name in known else []
+            inventory.add(Kind.ENVIRONMENTS if environment else Kind.TOOLCHAINS, path, shares)
 
 
 def _take_surveys(images: Path, inventory: _Inventory) -> None:

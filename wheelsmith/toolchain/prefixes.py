@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -9,9 +10,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from wheelsmith.beneath import remove_tree
+from wheelsmith.beneath import make_read_only, remove_tree
 from wheelsmith.errors import ToolchainError
-from wheelsmith.events import Listener
+from wheelsmith.events import Listener, Notice
 from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
 from wheelsmith.files import mark_used, publish_tree, sha256_file
 from wheelsmith.model import LockedWheel, PrefixId
@@ -19,6 +20,7 @@ from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.environment import install_environment, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
 from wheelsmith.toolchain.unpack import unpack
 
 # Every CUDA 13 wheel lays its files out under this folder.
@@ -40,6 +42,7 @@ class Toolchains:
     def __init__(self, cache: Path, listen: Listener) -> None:
         self._root = cache / "prefix"
         self._listen = listen
+        self._proven: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
         """Give the prefix if it is here already."""
@@ -84,21 +87,47 @@ class Toolchains:
     def _path(self, prefix: PrefixId) -> Path:
         return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
 
+    def changed(self) -> dict[str, str | None]:
+        """Compare every byte of every folder with what it was; return the folders by name, and what differs."""
+        names = (path.name for path in sorted(self._root.glob("[!.]*-*")) if path.is_dir())
+        return {name: _why(why_changed, self._root / name) for name in names}
+
     def _once(self, final: Path, make: Callable[[Path], None]) -> Path:
-        if final.is_dir():
-            mark_used(final)
-            return final
-        try:
-            self._root.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._root / f".{final.name}.lock"):
-                if not final.is_dir():
-                    self._make(final, make)
-        except OSError as error:
-            raise ToolchainError(
-                f"{final.name} cannot be written: {error.strerror or error} ({error.filename or self._root})",
-                remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
-            ) from error
+        if not (final in self._proven and final.is_dir()):
+            try:
+                self._prove_or_make(final, make)
+            except OSError as error:
+                raise ToolchainError(
+                    f"{final.name} cannot be written: {error.strerror or error} ({error.filename or self._root})",
+                    remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+                ) from error
+            self._proven.add(final)
+        mark_used(final)
         return final
+
+    def _prove_or_make(self, final: Path, make: Callable[[Path], None]) -> None:
+        if final.is_dir() and _why(why_unproven, final) is None:
+            return
+        self._root.mkdir(parents=True, exist_ok=True)
+        with FileLock(self._root / f".{final.name}.lock"):
+            if not final.is_dir():
+                self._make(final, make)
+            elif reason := _why(why_unproven, final):
+                self._mend(final, make, reason)
+
+    def _mend(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
+        """Make a folder again that is not what it was.
+
+        Running builds may have the old one mounted: it is put aside whole, for a prune to remove.
+        """
+        changed = f"{final.name} is not as it was made: {reason}"
+        self._listen(Notice(level="warning", text=f"{changed}; it is made again"))
+        try:
+            self._make(final, make)
+        except ToolchainError as error:
+            raise ToolchainError(
+                f"{changed}; and it cannot be made again: {error.message}", remedy=error.remedy
+            ) from error
 
     def _make(self, final: Path, make: Callable[[Path], None]) -> None:
         # The lock is ours, so a folder that a killed process left is nobody's.
@@ -107,6 +136,10 @@ class Toolchains:
         folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.part-", dir=self._root))
         try:
             make(folder)
+            make_read_only(folder)
+            prove(folder, final)
+            if final.is_dir():
+                final.rename(self._root / f".{final.name}.changed-{secrets.token_hex(4)}")
             publish_tree(folder, final)
         finally:
             remove_tree(folder)
@@ -158,6 +191,14 @@ class Toolchains:
             location = locate(pin, settings, client)
             wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
             unpack(pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None)
+
+
+def _why(ask: Callable[[Path], str | None], folder: Path) -> str | None:
+    """Ask what of a folder differs; what cannot be read differs."""
+    try:
+        return ask(folder)
+    except OSError as error:
+        return f"{error.filename or folder} cannot be read: {error.strerror or error}"
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -1,0 +1,155 @@
+"""What a build can see and call: every way out that the kernel has is tried, as root and as an ordinary user."""
+
+import ctypes
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+import wants
+from attacks import PRELUDE
+from reach import CALLS, REACHES
+from test_hostile import CANARY
+
+from wheelsmith.engine import Command, Ending, Limits, Mount
+from wheelsmith.facts import system_calls
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("reach")]
+IPC_KEY = 0x77680000 + os.getpid() % 0xFFFF
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """A host with names that a build must not find, and what an attacker is told of it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    memory = libc.shmget(IPC_KEY, 4096, 0o1666)
+    shared = Path("/dev/shm", CANARY)
+    shared.write_text("of the host")
+    shared.chmod(0o666)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)", CANARY])
+    with socket.socket(socket.AF_UNIX) as ear:
+        ear.bind("\0" + CANARY)
+        ear.listen()
+        yield {
+            "secret": "",
+            "calls": system_calls().numbers[platform.machine()],
+            "pid": process.pid,
+            "canary": CANARY,
+            "abstract": CANARY,
+            "ipc_key": IPC_KEY,
+            "folder": str(tmp_path_factory.getbasetemp()),
+        }
+    process.kill()
+    process.wait()
+    shared.unlink()
+    libc.shmctl(memory, 0, None)
+
+
+def command(code, told, work, image=None):
+    toolchain = work.parent / "toolchain"
+    toolchain.mkdir(exist_ok=True)
+    return Command(
+        name=f"wheelsmith-reach-{os.getpid()}",
+        argv=("python3", "-c", PRELUDE + CALLS + code + "\nprint('END')"),
+        mounts=(Mount(source=work, target="/work", writable=True), Mount(source=toolchain, target="/opt/torch")),
+        env={"TARGETS": json.dumps({**told, "place": str(work)})},
+        workdir="/work",
+        limits=Limits(memory=512 * 2**20, seconds=60.0, pids=64),
+        image=image,
+    )
+
+
+def holds(exit_ending, code, lines):
+    assert exit_ending is Ending.EXITED, lines
+    assert code == 0, lines[-5:]
+    assert [line for line in lines if line.startswith("ESCAPED")] == []
+    assert [line for line in lines if line.startswith("held")] != []
+    assert lines[-1] == "END"
+
+
+def of(engine):
+    return [reach for reach in REACHES if engine in reach.engines]
+
+
+@pytest.mark.parametrize("reach", REACHES, ids=lambda reach: reach.name)
+def test_it_is_out_of_reach(confining, told, tmp_path, reach):
+    engine, image = confining
+    if engine.name not in reach.engines:
+        pytest.skip(f"{engine.name} does not hold it, and the docs say so")
+    work = tmp_path / "work"
+    work.mkdir()
+    lines = []
+    exit_ = engine.run(command(reach.code, told, work, image), lines.append, threading.Event())
+    holds(exit_.ending, exit_.code, lines)
+
+
+@pytest.fixture
+def ordinary():
+    """A Python that an ordinary user can run, with what makes a process that user's; wheelsmith can be imported."""
+    wants.program("bwrap")
+    wants.root("a sandbox as another user")
+    # What root installed for itself others cannot see; one of the system's has the same ABI if the minor is the same.
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    minor = f"python3.{sys.version_info[1]}"
+    for program in (sys.executable, f"/usr/bin/{minor}"):
+        try:
+            subprocess.run([program, "-c", ""], check=True, cwd="/", env={}, **user)
+        except OSError:
+            continue
+        return program, user
+    wants.absent(f"an ordinary user cannot run {minor}")
+
+
+@pytest.mark.parametrize("reach", of("bwrap"), ids=lambda reach: reach.name)
+def test_it_is_out_of_an_ordinary_users_reach(ordinary, told, reach):
+    """Where the tests run as an ordinary user themselves, the test above has shown it."""
+    python, user = ordinary
+    home = Path(tempfile.mkdtemp(prefix="ordinary-"))
+    try:
+        work = home / "home" / "work"
+        work.mkdir(parents=True)
+        home.chmod(0o755)
+        for path in (work, work.parent):
+            os.chown(path, NOBODY, NOBODY)
+        order = command(reach.code, told, work)
+        plain = {
+            "argv": order.argv,
+            "mounts": [[str(m.source), m.target, m.writable] for m in order.mounts],
+            "env": order.env,
+        }
+        answer = subprocess.run(
+            [python, "-c", AS_ORDINARY],
+            input=json.dumps(plain),
+            env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": str(home / "home")},
+            cwd="/",
+            capture_output=True,
+            text=True,
+            **user,
+        )
+        assert answer.returncode == 0, answer.stderr
+        *lines, last = answer.stdout.splitlines()
+        ending, code = json.loads(last)
+        holds(Ending(ending), code, lines)
+    finally:
+        shutil.rmtree(home)
+
+
+AS_ORDINARY = """
+import json, sys, threading
+from pathlib import Path
+from wheelsmith.engine import Command, Limits, Mount, engines
+order = json.load(sys.stdin)
+mounts = tuple(Mount(source=Path(source), target=target, writable=yes) for source, target, yes in order["mounts"])
+what = dict(argv=tuple(order["argv"]), mounts=mounts, env=order["env"])
+command = Command(name="reach", workdir="/work", limits=Limits(seconds=60.0), **what)
+exit_ = engines(Path("/nonexistent"))["bwrap"].run(command, lambda line: print(line, flush=True), threading.Event())
+print(json.dumps([exit_.ending, exit_.code]))
+"""

@@ -1,0 +1,234 @@
+"""Toolchains are what they were when they were made, or are made again, or are named as what is wrong."""
+
+import os
+import shutil
+import threading
+
+import pytest
+from command_line import run_command
+
+from wheelsmith.errors import ToolchainError
+from wheelsmith.events import Notice
+from wheelsmith.store import Kind, take_stock
+from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.proof import proof_path, why_changed, why_unproven
+
+NAME = "torch-2.11.0-x86_64-0123456789abcdef"
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def folder(cache):
+    make(cache)
+    return cache / "prefix" / NAME
+
+
+def make(cache, *, heard=None, maker=None):
+    """Use the prefix, as a run does that has just begun."""
+    made = []
+
+    def usual(folder):
+        made.append(folder)
+        (folder / "include" / "ATen").mkdir(parents=True)
+        (folder / "include" / "ATen" / "a.h").write_text("#define A 1\n")
+        (folder / "include" / "b.h").write_text("#define B 1\n")
+        (folder / "lib64").symlink_to("include")
+        (folder / os.fsdecode(b"odd-\xff")).symlink_to("nowhere")
+
+    listen = (lambda _: None) if heard is None else heard.append
+    toolchains = Toolchains(cache, listen)
+    path = toolchains._once(cache / "prefix" / NAME, maker or usual)
+    assert toolchains._once(path, lambda _: pytest.fail("made twice")) == path
+    return len(made)
+
+
+def header(folder):
+    return folder / "include" / "ATen" / "a.h"
+
+
+def writable(path):
+    path.parent.chmod(0o755)
+    if path.exists() and not path.is_symlink():
+        path.chmod(0o644)
+
+
+def sealed(folder):
+    for path in (*folder.rglob("*"), folder):
+        if not path.is_symlink():
+            path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def alter(folder):
+    """Other bytes, of the same size, with the times that the file had."""
+    was = header(folder).stat()
+    writable(header(folder))
+    header(folder).write_text("#define A 2\n")
+    os.utime(header(folder), ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def append(folder):
+    writable(header(folder))
+    header(folder).write_text("#define A 1\n//\n")
+
+
+def add(folder):
+    writable(folder / "include" / "new.h")
+    (folder / "include" / "new.h").write_text("")
+
+
+def remove(folder):
+    writable(header(folder))
+    header(folder).unlink()
+
+
+def remove_folder(folder):
+    writable(folder / "include")
+    writable(folder / "include" / "ATen" / "a.h")
+    shutil.rmtree(folder / "include" / "ATen")
+
+
+def link(folder):
+    writable(header(folder))
+    header(folder).unlink()
+    header(folder).symlink_to("/etc/hostname")
+
+
+def another_link(folder):
+    folder.chmod(0o755)
+    (folder / "lib64").unlink()
+    (folder / "lib64").symlink_to("/usr/lib")
+
+
+def swap(folder):
+    """Two files change places: names and sizes stay."""
+    writable(folder / "include" / "b.h")
+    text = header(folder).read_text()
+    writable(header(folder))
+    header(folder).write_text((folder / "include" / "b.h").read_text())
+    (folder / "include" / "b.h").write_text(text)
+
+
+def open_up(folder):
+    (folder / "include").chmod(0o777)
+
+
+def forget(folder):
+    proof_path(folder).unlink()
+
+
+def garble(folder):
+    proof_path(folder).write_text("{}")
+
+
+CHANGES = {
+    alter: "the content of include/ATen/a.h is another",
+    append: "include/ATen/a.h has another size",
+    add: "include/new.h was added",
+    remove: "include/ATen/a.h is gone",
+    remove_folder: "include/ATen is gone",
+    link: "include/ATen/a.h has other permissions or is of another kind",
+    another_link: "lib64 has another size",
+    swap: "the content of include/ATen/a.h is another",
+    open_up: "include has other permissions or is of another kind",
+    forget: "nothing says what it held when it was made",
+    garble: "nothing says what it held when it was made",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_what_changed_is_named_and_made_again(cache, folder, change):
+    assert why_unproven(folder) is None
+    assert why_changed(folder) is None
+    change(folder)
+    if change is not open_up:
+        sealed(folder)
+    assert why_changed(folder) == CHANGES[change]
+    heard = []
+    assert make(cache, heard=heard) == 1
+    assert heard == [Notice(level="warning", text=f"{NAME} is not as it was made: {CHANGES[change]}; it is made again")]
+    assert header(folder).read_text() == "#define A 1\n"
+    assert make(cache, heard=heard) == 0
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_what_changed_and_cannot_be_made_again_is_named(cache, folder, change):
+    change(folder)
+    if change is not open_up:
+        sealed(folder)
+
+    def offline(_):
+        raise ToolchainError("the index could not be reached", remedy="check the network")
+
+    with pytest.raises(ToolchainError) as caught:
+        make(cache, maker=offline)
+    assert caught.value.message.startswith(f"{NAME} is not as it was made: {CHANGES[change]}; and it cannot be made")
+    assert caught.value.message.endswith("again: the index could not be reached")
+    assert caught.value.remedy == "check the network"
+
+
+def test_a_copy_of_the_cache_is_as_good(cache, folder, tmp_path):
+    """Its times and owners are others, so its bytes are compared, once."""
+    other = tmp_path / "other"
+    shutil.copytree(cache, other, symlinks=True)
+    before = proof_path(other / "prefix" / NAME).read_bytes()
+    assert make(other) == 0
+    assert proof_path(other / "prefix" / NAME).read_bytes() != before
+    assert why_unproven(other / "prefix" / NAME) is None
+
+
+def test_a_builder_cannot_write_what_is_made(folder):
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            assert path.stat().st_mode & 0o222 == 0, path
+
+
+def test_what_is_put_aside_goes_with_a_prune_and_the_proof_with_its_folder(cache, folder):
+    append(folder)
+    make(cache)
+    stock = take_stock(cache)
+    assert [item.path.name.rpartition("-")[0] for item in stock.of(Kind.LEFTOVERS).items] == [f".{NAME}.changed"]
+    (toolchain,) = stock.of(Kind.TOOLCHAINS).items
+    assert [stock.contents[key].path for key in toolchain.shares] == [proof_path(folder)]
+    shutil.rmtree(folder)
+    assert proof_path(folder) in [item.path for item in take_stock(cache).of(Kind.LEFTOVERS).items]
+
+
+def test_many_at_once_mend_once(cache, folder):
+    append(folder)
+    made, threads = [], []
+    for _ in range(6):
+        threads.append(threading.Thread(target=lambda: made.append(make(cache))))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == [0, 0, 0, 0, 0, 1]
+
+
+def test_verify_compares_every_byte(cache, folder, monkeypatch, capsys):
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(cache))
+    blob = cache / "objects" / "blobs" / "ab" / "ab12"
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"not zlib")
+    wheel = cache / "store" / "wheels" / "cd34" / "k-1-py3-none-any.whl"
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(b"")
+    alter(folder)
+    sealed(folder)
+    answer = run_command(monkeypatch, capsys, "cache", "verify")
+    assert answer.code == 4
+    assert answer.out.splitlines() == [
+        f"✗ {NAME}: the content of include/ATen/a.h is another",
+        "✗ store/wheels/cd34/k-1-py3-none-any.whl: its content has another hash",
+        "✗ objects/blobs/ab/ab12: its content has another hash",
+        "1 toolchains, 1 wheels, 1 objects: 3 not as made",
+    ]
+    blob.unlink()
+    wheel.unlink()
+    make(cache)
+    answer = run_command(monkeypatch, capsys, "cache", "verify")
+    assert (answer.code, answer.out) == (0, "1 toolchains, 0 wheels, 0 objects: none not as made\n")

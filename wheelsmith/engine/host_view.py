@@ -1,0 +1,78 @@
+"""What bubblewrap is told to show of this machine: compilers and Pythons, and nothing that a plan does not name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from wheelsmith.facts import Sight, host_view
+
+_USR = Path("/usr")
+_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPython:
+    """Where a Python of this machine is: ``prefix``/bin/python``version``, without links in ``prefix``."""
+
+    prefix: str
+    version: str
+
+
+@cache
+def host_mounts(pythons: tuple[InstalledPython, ...]) -> tuple[str, ...]:
+    """Return bubblewrap's options for what is seen of this machine; it is looked at once a process."""
+    known = host_view()
+    words = [word for sight in known.shown for word in ("--ro-bind-try", sight.path, sight.path)]
+    for name in _MERGED:
+        path = Path("/", name)
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            words += ["--ro-bind", str(path), str(path)]
+    words += ["--proc", "/proc"]
+    hidden = _targets(known.hidden, Path("/"), [*(sight.path for sight in known.shown), "/proc"])
+    words += [word for path in hidden for word in _hide(path)]
+    for python in pythons:
+        # After what hides /usr/local, for a Python may be there.
+        words += _show(python, hidden)
+        found = _targets(known.python_hidden, Path(python.prefix), [python.prefix])
+        own = [path for path in found if path not in hidden]
+        hidden += own
+        words += [word for path in own for word in _hide(path)]
+    # Where wheelsmith is root, the build's user owns /proc/sys outside too, and needs no capability to write there:
+    # kernel.core_pattern names a program that the host runs as root.
+    folders = [path for path in hidden if Path(path).is_dir()]
+    return (*words, *(word for path in [*folders, "/proc"] for word in ("--remount-ro", path)))
+
+
+def _show(python: InstalledPython, hidden: list[str]) -> list[str]:
+    prefix = Path(python.prefix)
+    if prefix.is_relative_to(_USR) and not any(prefix.is_relative_to(path) for path in hidden):
+        return []
+    patterns = [sight.path.format(version=python.version) for sight in host_view().python]
+    if (prefix / "conda-meta").is_dir():
+        # The libraries of conda's Python are files among those of every other package.
+        patterns.append("lib")
+    found = (str(path) for pattern in patterns for path in sorted(prefix.glob(pattern)))
+    words = [word for path in found for word in ("--ro-bind", path, path)]
+    for name in ("python3", "python"):
+        words += ["--symlink", f"python{python.version}", f"{python.prefix}/bin/{name}"]
+    return words
+
+
+def _targets(sights: Iterable[Sight], folder: Path, shown: list[str]) -> list[str]:
+    """Give what there is of it in shown folders, by the path that every link to it ends at."""
+    patterns = (sight.path.removeprefix("/") for sight in sights)
+    found = (path.resolve() for pattern in patterns for path in sorted(folder.glob(pattern)))
+    seen = (path for path in found if path.exists() and any(path.is_relative_to(each) for each in shown))
+    return list(dict.fromkeys(map(str, seen)))
+
+
+def _hide(path: str) -> tuple[str, ...]:
+    if Path(path).is_dir():
+        return ("--tmpfs", path)
+    # Without devices on the mount nobody can open it, and for Python it is no file.
+    return ("--ro-bind", "/dev/null", path)
