@@ -19,7 +19,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from wheelsmith.engine import ContainerEngine, Docker, last_words, visible
-from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, client_environment, image_reference
+from wheelsmith.engine.client_environment import client_environment
+from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, image_reference
 from wheelsmith.errors import EngineError
 from wheelsmith.files import sha256_file
 from wheelsmith.record import Record, canonical_digest

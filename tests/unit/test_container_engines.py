@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from wheelsmith.engine import Mount, Readiness, choose, engines
-from wheelsmith.engine.containers import _mount, client_environment, image_reference
+from wheelsmith.engine.client_environment import client_environment
+from wheelsmith.engine.containers import _mount, image_reference
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.errors import EngineError
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Event, Timer
 
 from wheelsmith.engine.cgroup import Group, group_of_container
+from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness
@@ -47,10 +48,6 @@ _START_SECONDS = 120.0
 _END_SECONDS = 20.0
 _SURVEY = "/opt/wheelsmith-survey.py"
 _KILLED = 128 + 9
-# What a client needs of the environment; the rest, tokens above all, must not reach even the client, which some
-# configurations tell to hand its environment on.
-_CLIENT_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE")
-_CLIENT_PREFIXES = ("XDG_", "DOCKER_", "CONTAINER", "DBUS_SESSION_")
 # A docker client's configuration may set these in every container, with credentials in them.
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
 
@@ -314,15 +311,6 @@ class ContainerEngine(ABC):
     def build_options(self) -> tuple[str, ...]:
         """Give the options of ``build`` that this machine needs."""
         return ()
-
-
-def client_environment() -> dict[str, str]:
-    """Give the environment that the client runs in."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in _CLIENT_ENVIRONMENT or name.startswith(_CLIENT_PREFIXES)
-    }
 
 
 def _first_process(limits: Limits) -> str:
