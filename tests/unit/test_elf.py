@@ -214,4 +214,20 @@ def test_damaged_files_are_read_or_refused(changes, sections):
 
 @given(st.binary(max_size=300))
 def test_noise_is_refused(noise):
-    refused(b"\x7fELF" + noise, "broken ELF file")
+    refused(b"\x7fELF" + noise, "is (a broken|an) ELF file")
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "match"),
+    [
+        (4, 1, "k.so is an ELF file for another machine: it is not for a 64-bit"),
+        (5, 2, "k.so is an ELF file for another machine: it is not for a 64-bit"),
+        (18, 3, "k.so is an ELF file for another machine: .* number 3, neither"),
+        (4, 7, "k.so is a broken ELF file: it is not for a 64-bit"),
+    ],
+)
+def test_a_file_for_another_machine_is_not_called_broken(at, value, match):
+    data = bytearray(w.write_elf(RICH))
+    data[at] = value
+    with pytest.raises(WheelError, match=match):
+        read_extension("k.so", io.BytesIO(data))

@@ -24,6 +24,10 @@ class ElfError(ValueError):
     """The file is not what a loader would take."""
 
 
+class OtherMachineError(ElfError):
+    """The file is for a machine of which nothing is known here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A program header."""
@@ -133,11 +137,12 @@ def _check_ident(ident: bytes, machine: int) -> None:
     if ident[:4] != b"\x7fELF":
         raise ElfError("it is no ELF file")
     if ident[4] != _CLASS_64 or ident[5] != _LITTLE or ident[6] != _CURRENT:
-        raise ElfError("it is not for a 64-bit little-endian machine")
+        kind = OtherMachineError if {*ident[4:6]} <= {1, 2} and ident[6] == _CURRENT else ElfError
+        raise kind("it is not for a 64-bit little-endian machine")
     if ident[7] not in _ABIS:
         raise ElfError(f"it is for an operating system with the number {ident[7]}, not for Linux")
     # glibc, open_verify of elf/dl-load.c: a version of the ABI, or padding that is not zero, is refused.
     if any(ident[8:]):
         raise ElfError("its header has a version of the ABI that no loader on Linux takes, or padding that is not zero")
     if machine not in MACHINES:
-        raise ElfError(f"it is for a machine with the number {machine}, neither x86_64 nor aarch64")
+        raise OtherMachineError(f"it is for a machine with the number {machine}, neither x86_64 nor aarch64")
