@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of
+from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of, promises
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import platform_exports
@@ -18,12 +18,14 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
-    needed = {name: _earned(wheel, name) for name in wheel.extensions}
+    # What is linked statically asks nothing of any libc, glibc or musl.
+    needs = {name: _needs(wheel, name) for name, file in wheel.extensions.items() if file.needed or file.interpreter}
+    oldest = {name: earned(*need) for name, need in needs.items()}
     wrong = [
-        f"the tag says {tag}, the symbols of {name} need {oldest}"
-        for name, oldest in needed.items()
+        f"the tag says {tag}, the symbols of {name} need {oldest[name]}"
+        for name, need in needs.items()
         for tag in claimed
-        if not is_no_older(tag, oldest)
+        if not is_no_older(tag, oldest[name]) and not promises(tag, *need)
     ]
     wrong += [
         f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
@@ -31,13 +33,12 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         for tag in claimed
         for library, taken in _blacklisted(extension, tag)
     ]
-    yield finding(
-        "platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {', '.join(sorted(set(needed.values())))}"
-    )
+    said = ", ".join(sorted(set(oldest.values()))) or "none"
+    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
 
 
-def _earned(wheel: Inspection, name: str) -> str:
-    """Return the oldest platform tag that one file could have."""
+def _needs(wheel: Inspection, name: str) -> tuple[set[str], str, str]:
+    """Return the versions of symbols that one file needs of the platform, its architecture, and the tag's family."""
     extension = wheel.extensions[name]
     own = wheel.providers.own
     versions = {
@@ -47,7 +48,7 @@ def _earned(wheel: Inspection, name: str) -> str:
     }
     versions |= _implied(wheel, name, extension)
     musl = any(library.startswith(_MUSL) for library in extension.needed)
-    return earned(versions, extension.arch, "musllinux" if musl else "manylinux")
+    return versions, extension.arch, "musllinux" if musl else "manylinux"
 
 
 def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
