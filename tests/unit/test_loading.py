@@ -134,6 +134,28 @@ def test_torchs_own_libraries(library, tmp_path):
     assert "torch's, which the wheel does not require" in wrong["libraries"]
 
 
+def test_of_a_torch_that_is_not_known_nothing_is_said(tmp_path):
+    strange = w.undefined("_ZN3c1012of_old_timesEv", "_ZN2at4_ops3old4callERKNS_6TensorE")
+    elf = torch_extension("x86_64", *strange)
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch==2.4.0",), version="1.0") == {}
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.4.0",), version="1.0")
+    assert "does not export _ZN3c1012of_old_timesEv" in wrong["symbols"]
+    nobodys = torch_extension("x86_64", *strange, *w.undefined("cudaMalloc"))
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", nobodys), requires=("torch==2.4.0",), version="1.0")
+    assert wrong.keys() == {"symbols"}
+    assert "needs cudaMalloc, which nothing" in wrong["symbols"]
+
+
+def test_a_library_that_some_releases_of_torch_lack_is_told_of_once(tmp_path):
+    # Torch 2.6 to 2.9 for aarch64 have libgomp under another name, with a part of its hash in it.
+    elf = torch_extension(
+        "aarch64", *w.undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"), needed=("libc10.so", "libgomp.so.1")
+    )
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.6",), version="1.0")
+    assert wrong == {"libraries": "kernel/_k.abi3.so needs libgomp.so.1: not in torch 2.6, 2.7, 2.8, 2.9"}
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.10",), version="1.0") == {}
+
+
 def test_a_torch_for_cpu_has_no_cuda(tmp_path):
     elf = torch_extension(
         "x86_64", *w.undefined("_ZN3c104cuda20getCurrentCUDAStreamEa"), needed=("libtorch.so", "libc10.so")
