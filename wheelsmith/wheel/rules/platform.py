@@ -90,5 +90,7 @@ RULE = Rule(
     proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
     "policies that auditwheel publishes; a symbol without a version counts as the version in which its library has it",
     leaves_open="which instructions of the processor are used",
+    in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "
+    "`__libc_single_threaded` of glibc 2.32",
     examine=_examine,
 )

@@ -142,5 +142,7 @@ RULE = Rule(
     "are not known; where Python code loads libraries for all to see (RTLD_GLOBAL) by names that it puts together, "
     "CUDA's and the wheel's own are believed to be among them, and where machine code of another file calls dlopen, "
     "the wheel's own",
+    in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, and needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
+    "which torch 2.7 and later do not export",
     examine=_examine,
 )
