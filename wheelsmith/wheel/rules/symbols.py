@@ -46,8 +46,10 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
         for need in extension.needed_versions
         if not need.weak and not providers.has_version(scope, name, need)
     ]
-    left = [r for r in absent if scope.unknown and not _is_known(r)]
-    absent = [r for r in absent if r not in left]
+    left = [r for r in absent if scope.unknown and not _is_known(r, scope, arch)]
+    # A library that some of the torch releases lack is told of by the rule about libraries.
+    lacked = {lib for lib in extension.needed if lib in torch_names(arch) and providers.without_torch(arch, lib)}
+    absent = [r for r in absent if r not in left and (r.library not in lacked or providers.torch is None)]
     wrong += [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
     if left:
@@ -76,12 +78,12 @@ def _loaded_for_all(wheel: Inspection, name: str) -> Scope | None:
     return whole
 
 
-def _is_known(reference: Reference) -> bool:
+def _is_known(reference: Reference, scope: Scope, arch: str) -> bool:
     """Say whether a symbol is torch's or CUDA's, which no library of anybody else has."""
     if reference.weak:
         return False
     if _TORCHS.match(reference.name):
-        return True
+        return not scope.unknown & torch_names(arch)
     tables = filter(None, map(cuda_exports, CUDA_MAJORS))
     return any(reference.name in symbols for table in tables for symbols in table.symbols.values())
 
@@ -135,9 +137,12 @@ RULE = Rule(
     proves="every symbol, with its version, is exported by a library that the file needs, directly or not: the wheel's "
     "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol "
     "may be absent, unless it is torch's or has a version",
-    leaves_open="what the symbols do. CUDA's are those of its newest release of the same major number; those of a "
-    "platform's library without versions are today's; musl's are not known; where Python code loads libraries for "
-    "all to see (RTLD_GLOBAL) by names that it puts together, CUDA's and the wheel's own are believed to be among "
-    "them, and where machine code of another file calls dlopen, the wheel's own",
+    leaves_open="what the symbols do, and those of a torch older or newer than any that is known. CUDA's are those of "
+    "its newest release of the same major number; those of a platform's library without versions are today's; musl's "
+    "are not known; where Python code loads libraries for all to see (RTLD_GLOBAL) by names that it puts together, "
+    "CUDA's and the wheel's own are believed to be among them, and where machine code of another file calls dlopen, "
+    "the wheel's own",
+    in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, and needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
+    "which torch 2.7 and later do not export",
     examine=_examine,
 )
