@@ -65,7 +65,10 @@ def test_what_only_speaks_of_gpu_code_is_none(piece):
 
 
 def test_source_code_with_ptx_in_it_is_none():
-    assert not read(b"PTX = '''\n" + make.ptx() + b"'''\n").present
+    text = b"PTX = '''\n" + make.ptx() + b"'''\n"
+    for name in ("k.py", "k.CU", "k.md", "k-1.dist-info/METADATA"):
+        assert not read_gpu_code(io.BytesIO(text), len(text), Allowance(len(text)), name).present
+    assert read(text).ptx
 
 
 def test_containers_follow_one_another():

@@ -65,6 +65,7 @@ def test_streams_behind_one_another_are_one_file():
 @pytest.mark.parametrize(
     "data",
     [gzip.compress(b"text" * 99)[:-9], b"\x1f\x8b\x08" + bytes(99), b"BZh9" + bytes(99), b"PK\3\4", _HEADER * 9, b"P"],
+    ids=["cut gzip", "no gzip", "no bzip2", "half a header", "headers alone", "half a magic"],
 )
 def test_what_is_broken_ends_there(data):
     assert all(isinstance(found, bytes) for found in _within(data).values())

@@ -40,7 +40,10 @@ def findings(
         {"metadata": METADATA + "\nA description.\n\nName: not a header\n"},
         {"metadata": METADATA + "Summary: Kérnel ✓\n\nDéscription\n"},
         {"metadata": METADATA + "License: several\n        lines\n"},
-        {"metadata": METADATA + "License-File: LICENSE\nImport-Name: kernel\n"},
+        {
+            "metadata": METADATA + "License-File: LICENSE\nImport-Name: kernel\n",
+            "files": {f"{INFO}/LICENSE": "", "kernel/__init__.py": ""},
+        },
         {"metadata": METADATA + "Requires-Python: >=3.9,!=3.9.7\n"},
         {"metadata": METADATA.replace("Version: 1\n", "Version: 1.0.0\n")},
         {"metadata": METADATA.replace("Version: 1\n", "Version: v1\n")},
