@@ -236,8 +236,6 @@ class Providers:
         known = platform_exports(extension.arch).symbols
         strangers = (lib for lib in names if lib not in known and lib not in torchs and not cuda_releases(lib))
         scope.unknown.update(strangers)
-        if self.torch == ():  # it requires a torch, and none that is known: torch==2.4.0
-            scope.unknown.update(torchs)
         return scope
 
     def _add_torch(self, scope: Scope, arch: str, libraries: list[str]) -> None:

@@ -46,10 +46,14 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
         for need in extension.needed_versions
         if not need.weak and not providers.has_version(scope, name, need)
     ]
-    left = [r for r in absent if scope.unknown and not _is_known(r, scope, arch)]
+    left = [r for r in absent if scope.unknown and not _is_known(r)]
     # A library that some of the torch releases lack is told of by the rule about libraries.
     lacked = {lib for lib in extension.needed if lib in torch_names(arch) and providers.without_torch(arch, lib)}
     absent = [r for r in absent if r not in left and (r.library not in lacked or providers.torch is None)]
+    if providers.torch == ():
+        strange = [r for r in absent if _is_torchs(r, arch)]
+        absent = [r for r in absent if r not in strange]
+        wrong += _not_known(name, [r.name for r in strange if not r.weak])
     wrong += [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
     if left:
@@ -78,14 +82,26 @@ def _loaded_for_all(wheel: Inspection, name: str) -> Scope | None:
     return whole
 
 
-def _is_known(reference: Reference, scope: Scope, arch: str) -> bool:
+def _is_known(reference: Reference) -> bool:
     """Say whether a symbol is torch's or CUDA's, which no library of anybody else has."""
     if reference.weak:
         return False
     if _TORCHS.match(reference.name):
-        return not scope.unknown & torch_names(arch)
+        return True
     tables = filter(None, map(cuda_exports, CUDA_MAJORS))
     return any(reference.name in symbols for table in tables for symbols in table.symbols.values())
+
+
+def _is_torchs(reference: Reference, arch: str) -> bool:
+    table = symbol_table(arch) if reference.version is None else None
+    return bool(_TORCHS.match(reference.name) or (table and table.exported_by(reference.name)))
+
+
+def _not_known(name: str, symbols: list[str]) -> Iterator[str]:
+    """Say that nothing is known of the torch that is required, as of torch==2.4.0."""
+    if symbols:
+        more = f" and {len(symbols) - 1} more symbols" if len(symbols) > 1 else ""
+        yield f"{name} needs {symbols[0]}{more} of torch, and no release that the wheel requires is known here"
 
 
 def _lacks(scope: Scope, need: NeededVersion) -> str:
@@ -137,7 +153,7 @@ RULE = Rule(
     proves="every symbol, with its version, is exported by a library that the file needs, directly or not: the wheel's "
     "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol "
     "may be absent, unless it is torch's or has a version",
-    leaves_open="what the symbols do, and those of a torch older or newer than any that is known. CUDA's are those of "
+    leaves_open="what the symbols do. CUDA's are those of "
     "its newest release of the same major number; those of a platform's library without versions are today's; musl's "
     "are not known; where Python code loads libraries for all to see (RTLD_GLOBAL) by names that it puts together, "
     "CUDA's and the wheel's own are believed to be among them, and where machine code of another file calls dlopen, "
