@@ -65,11 +65,11 @@ def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path], all
                 elf[name] = folder() / str(number)
                 _unpack(_seen_by(whole, hasher), elf[name])
         elif first.startswith(_ELF) or other_maker(first) or name.lower().endswith(_GPU_FILES):
-            gpu_files[name] = _gpu_code(_seen_by(whole, hasher), archive.files[name], allowance)
+            gpu_files[name] = _gpu_code(_seen_by(whole, hasher), archive.members[name], allowance)
         else:
             deque(_seen_by(whole, hasher, marks, packed.look_into(name)), maxlen=0)
         if marks.found:  # perhaps not before its end; such files are rare, and read again
-            gpu_files[name] = _gpu_code(archive.chunks(name), archive.files[name], allowance)
+            gpu_files[name] = _gpu_code(archive.chunks(name), archive.members[name], allowance)
         digests[name] = hasher.digest()
     for name in packed.files:
         gpu_files |= _packed_gpu_code(packed, archive, name, folder, allowance)
