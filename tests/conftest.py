@@ -1,4 +1,5 @@
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
@@ -8,6 +9,8 @@ import pytest
 import tiers
 from hypothesis import HealthCheck, settings
 
+from wheelsmith.beneath import remove_tree
+
 # A busy machine is no reason to fail: every test has a time-out of its own.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
@@ -15,6 +18,20 @@ settings.load_profile("busy")
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="run what can wait for a release, too")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest takes a folder that all runs of a user share
+def pytest_configure(config):
+    if not config.option.basetemp and not hasattr(config, "workerinput"):
+        config.option.basetemp = tempfile.mkdtemp(prefix="wheelsmith-tests-")
+        config.add_cleanup(lambda: _remove(config))
+
+
+def _remove(config):
+    """Remove what the tests left, unless somebody will want to look at it; pytest itself fails of the deepest trees."""
+    session = config.pluginmanager.get_plugin("session")
+    if session is None or not session.testsfailed:
+        remove_tree(Path(config.option.basetemp))
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at groups in this hook, too

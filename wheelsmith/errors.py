@@ -109,6 +109,10 @@ class PackageIndexError(WheelsmithError):
     """An index cannot be read or written, or would be made to lie."""
 
 
+class OutputError(WheelsmithError):
+    """What a build left cannot be taken."""
+
+
 class StoreError(WheelsmithError):
     """The cache or the output folder cannot be read or written."""
 

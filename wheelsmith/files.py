@@ -6,13 +6,13 @@ import contextlib
 import hashlib
 import os
 import shutil
-import stat
-import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from wheelsmith.beneath import make_read_only, remove_tree
 
 _CHUNK = 1 << 20
 
@@ -25,14 +25,24 @@ def sha256_file(path: Path) -> str:
 
 def atomic_write(path: Path, data: bytes) -> None:
     """Write ``data`` so that ``path`` is either as it was or whole."""
-    with _replacing(path) as file:
+    with _replacing(path.parent, path.name, lambda: path) as file:
         file.write(data)
 
 
 def atomic_copy(source: Path, path: Path) -> None:
     """Copy a file so that ``path`` is either as it was or whole."""
-    with _replacing(path) as file, source.open("rb") as origin:
+    with _replacing(path.parent, path.name, lambda: path) as file, source.open("rb") as origin:
         shutil.copyfileobj(origin, file, _CHUNK)
+
+
+def atomic_pour(chunks: Iterable[bytes], folder: Path, place: Callable[[], Path]) -> None:
+    """Write a file whose name is known only once its content is: it appears whole, or not at all.
+
+    :param folder: on the same file system, where it lies until then.
+    :param place: gives its path, once all chunks were taken.
+    """
+    with _replacing(folder, "new", place) as file:
+        file.writelines(chunks)
 
 
 def mark_used(path: Path) -> None:
@@ -42,17 +52,19 @@ def mark_used(path: Path) -> None:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file beside ``path`` that is flushed to disk and renamed into place when the block ends well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    temporary = Path(name)
+def _replacing(folder: Path, name: str, place: Callable[[], Path]) -> Iterator[IO[bytes]]:
+    """Give a file in ``folder`` that is flushed to disk and renamed to its place when the block ends well."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, temporary_name = tempfile.mkstemp(prefix=f".{name[:40]}.", dir=folder)
+    temporary = Path(temporary_name)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)
+        path = place()
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -76,24 +88,3 @@ def publish_tree(temporary: Path, final: Path) -> bool:
         return False
     final.chmod(0o555)
     return True
-
-
-def make_read_only(root: Path) -> None:
-    """Take write permission from every file and folder under ``root``, which keep their exec bits."""
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = Path(folder, name)
-            if not path.is_symlink():
-                path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o555)
-        Path(folder).chmod(0o555)
-
-
-def remove_tree(root: Path) -> None:
-    """Remove a folder, read-only ones included; what is already gone is no mistake.
-
-    chmod and rm do it because a build may leave folders nested deeper than Python's own rmtree can follow.
-    """
-    if not root.is_dir():
-        return
-    for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-        subprocess.run([*command, "--", str(root)], capture_output=True, check=False)

@@ -1,5 +1,7 @@
 """Where things lie inside a sandbox. Fixed, so that the same plan gives the same bytes in any folder."""
 
+# Where a wheel is finished; nobody keeps programs there, wheelsmith's own among them.
+FINISH = "/wheelsmith-finish"
 WORK = "/work"
 SOURCE = "/work/src"
 BUILD = "/work/build"

@@ -183,6 +183,7 @@ class WheelSpec(Record):
     :param torch: the release whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
         None when nothing is compiled.
     :param stable_abi: the torch release from which on the wheel works, when it uses torch's stable ABI.
+    :param declared: patterns of files that it is meant to install, though they look like another project's.
     """
 
     distribution: str
@@ -197,6 +198,7 @@ class WheelSpec(Record):
     cuda: str | None
     arch: str
     stable_abi: str | None
+    declared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +241,9 @@ class BuildPlan(Record):
         # or the same compilers without any image, make the same wheel. A project may use all that it finds.
         if self.project is None:
             del data["image"]
+        # What is declared changes no byte, but a wheel that was checked with it is not proven without it.
+        if not self.wheel.declared:
+            del data["wheel"]["declared"]
         # A branch that moved without changing a file is no reason to build again.
         data["source"] = {"tree": self.source.tree}
         return canonical_digest(data)

@@ -20,7 +20,7 @@ from wheelsmith.recipe import (
     parse_build_toml,
     parse_project,
 )
-from wheelsmith.source import SourceTree, fetch_source
+from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.units import parse_size
 from wheelsmith.workplace import Workplace
@@ -108,7 +108,8 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     everything = expand(matrix)
     answers = select(everything, only=request.only, skip=request.skip)
     base = request.matrix.resolve().parent
-    source = fetch_source(matrix.kernel, base=base)
+    out = (request.out or base / matrix.output.path).absolute()
+    source = fetch_source(matrix.kernel, base=base, outputs=Outputs(out=out, cache=request.cache))
     spec = _read_spec(source, matrix, request.matrix.name)
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
@@ -132,7 +133,7 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
         apart=planner.apart,
-        out=(request.out or base / matrix.output.path).absolute(),
+        out=out,
     )
 
 
@@ -193,11 +194,19 @@ class _Planner:
             reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
             return Excluded(cell=cell, reason=f"{reason}: use --engine podman or docker")
         named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
+        source, declared = self.kernel, self.matrix.kernel.declare
         workplace = self._workplace(image or self.matrix.engine.image)
         if isinstance(self.spec, KernelSpec):
-            return plan_kernel(cell, spec=self.spec, source=self.kernel, workplace=workplace, **named)
-        resolve = self.toolchains.lock
-        return plan_project(cell, spec=self.spec, source=self.kernel, workplace=workplace, resolve=resolve, **named)
+            return plan_kernel(cell, spec=self.spec, source=source, workplace=workplace, declared=declared, **named)
+        return plan_project(
+            cell,
+            spec=self.spec,
+            source=source,
+            workplace=workplace,
+            resolve=self.toolchains.lock,
+            declared=declared,
+            **named,
+        )
 
     def _workplace(self, image: str | None) -> Workplace:
         if image not in self.workplaces:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import tempfile
 import time
 from collections import Counter
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 
-from wheelsmith.engine import Limits
+from wheelsmith.beneath import remove_tree
+from wheelsmith.engine import Limits, engine_for_own_programs, granted_cores, granted_memory
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
 from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
-from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
@@ -100,17 +99,19 @@ def make_workshop(prepared: Prepared, request: Request, folder: Path, listen: Li
     builds = len({plan.build_digest for plan in prepared.plans})
     cores = request.cores_per_cell or max(1, _cores(request) // max(1, builds))
     # No engine gives more cores than there are, and docker refuses to be asked.
-    cpus = float(min(cores, os.cpu_count() or 1))
-    asked = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds, "cpus": cpus}
+    cpus = float(min(cores, granted_cores()))
+    memory = request.memory or granted_memory() * 4 // 5
+    asked = {"memory": choice.memory or memory, "disk": choice.disk, "seconds": choice.seconds, "cpus": cpus}
     return Workshop(
         source=prepared.source,
         engine=prepared.engine,
+        own_engine=engine_for_own_programs(prepared.engine),
         toolchains=Prefetched(Toolchains(request.cache, listen)),
         store=Store(request.cache / "store"),
         objects=Objects(request.cache / "objects"),
         costs=Costs(request.cache / "costs.sqlite"),
         limits=Limits(**{name: value for name, value in asked.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
-        memory=request.memory or _free_memory(),
+        memory=memory,
         cores=cores,
         folder=folder,
         logs=prepared.out / "logs",
@@ -122,7 +123,7 @@ def make_workshop(prepared: Prepared, request: Request, folder: Path, listen: Li
 
 
 def _cores(request: Request) -> int:
-    return request.jobs or os.cpu_count() or 1
+    return request.jobs or granted_cores()
 
 
 def _make_folder(out: Path) -> None:
@@ -224,14 +225,6 @@ def cached_digests(prepared: Prepared, request: Request) -> frozenset[str]:
     """Give the build digests of the plans whose wheel is in the store."""
     kept = _kept(prepared.plans, Store(request.cache / "store"))
     return frozenset(result.plan_digest for result in kept.values())
-
-
-def _free_memory() -> int:
-    """Give the bytes that builds may use together: four fifths of what is free."""
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024 * 4 // 5
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def _keep_small(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:

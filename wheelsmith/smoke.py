@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event as Flag
 
 from wheelsmith import layout
+from wheelsmith.beneath import WorkFolder
 from wheelsmith.engine import Command, Engine, Exit, Limits, Mount
 from wheelsmith.errors import ToolchainError
 from wheelsmith.facts import torch_releases
@@ -37,10 +39,11 @@ def smoke_test(
     on_line: Callable[[str], None],
     cancel: Flag,
 ) -> Exit:
-    """Run ``command`` with the wheel and torch importable, no network, and an empty folder to write to."""
-    site = work / "site"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)  # checked member by member when the wheel was repaired
+    """Run ``command`` with the wheel and torch importable, no network, and an empty folder to write to.
+
+    :param work: that folder, which is not there yet.
+    """
+    _unpack(wheel, work)
     python = _python(plan, engine)
     torch = toolchains.environment(_torch(plan, python, toolchains), python, plan.cell.arch)
     return engine.run(
@@ -60,6 +63,15 @@ def smoke_test(
         on_line,
         cancel,
     )
+
+
+def _unpack(wheel: Path, work: Path) -> None:
+    """Write the wheel's files, which were checked one by one when it was repaired, under ``site``."""
+    with WorkFolder.make(work) as folder, zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                with archive.open(member) as content, folder.create(f"site/{member.filename}") as file:
+                    shutil.copyfileobj(content, file)
 
 
 def _image(plan: BuildPlan) -> str | None:

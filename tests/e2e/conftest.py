@@ -72,6 +72,17 @@ def confining(request, tmp_path):
     return engine, engine.workplace("debian").image
 
 
+@pytest.fixture(params=containers.params("bwrap", "podman", "docker"))
+def releasing(request, tmp_path):
+    """A folder to release a hostile project from, by one engine."""
+    name = request.param
+    if name == "bwrap":
+        containers.wanted("bwrap")
+    else:
+        request.getfixturevalue(f"{name}_image")
+    return Factory.at(tmp_path / "factory"), name
+
+
 @pytest.fixture(scope="session")
 def whole_torch(tmp_path_factory):
     """The packages of an environment with torch 2.13; nothing is added to them."""

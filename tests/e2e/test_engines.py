@@ -151,6 +151,73 @@ def test_the_sandbox_holds(attack, confining, tmp_path):
 
 
 def test_a_fork_bomb_is_bounded(confining, tmp_path):
-    code = "import os, time\nfor n in range(500): os.fork() or (time.sleep(30), os._exit(0))\nprint('all')"
+    code = (
+        "import os, time\nfor n in range(500): os.fork() or (time.sleep(30), os._exit(0))\ntime.sleep(4)\nprint('all')"
+    )
     exit_, lines = python(confining[0], tmp_path / "work", code, seconds=5.0)
     assert "all" not in lines or exit_.ending is Ending.TIMEOUT
+
+
+@pytest.fixture(params=["bwrap", "local"])
+def uncounted(request, tmp_path, monkeypatch):
+    """An engine where control groups may not be made, as for most people who are not root."""
+    if request.param == "bwrap":
+        containers.wanted("bwrap")
+    monkeypatch.setattr(f"wheelsmith.engine.{request.param}.make_group", lambda limits: None)
+    return engines(tmp_path / "cache")[request.param]
+
+
+HOLD = """
+import ctypes, mmap, os, time
+def hold(size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+    held = mmap.mmap(-1, size, flags)
+    held.write(b'x' * size)
+    return held
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "hold(2 * 10**9); time.sleep(30)",
+        "kept = [hold(10**8) for _ in range(30)]; time.sleep(30)",
+        "for _ in range(10): os.fork() or (hold(10**8), time.sleep(30))\ntime.sleep(30)",
+        "for _ in range(10): os.fork() or (os.setsid(), hold(10**8), time.sleep(30))\ntime.sleep(30)",
+        "hold(10**9, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS); time.sleep(30)",
+        "ctypes.CDLL(None).prctl(4, 0); kept = [hold(10**8) for _ in range(10)]; time.sleep(30)",
+    ],
+    ids=["at once", "bit by bit", "by many", "by sessions", "shared", "undumpable"],
+)
+def test_memory_is_bounded_where_nobody_counts(uncounted, code, tmp_path):
+    exit_, lines = python(uncounted, tmp_path / "work", HOLD + code, memory=400 * MIB)
+    assert exit_.ending is Ending.OUT_OF_MEMORY or "memory" in lines[-1].lower(), (exit_, lines)
+    assert exit_.peak_memory is None or exit_.peak_memory < 2000 * MIB
+
+
+def test_pages_that_a_tree_shares_count_once(uncounted, tmp_path):
+    code = HOLD + "kept = hold(10**8)\nfor _ in range(9): os.fork() or (time.sleep(1), os._exit(0))\ntime.sleep(1)"
+    exit_, lines = python(uncounted, tmp_path / "work", code, memory=400 * MIB)
+    assert exit_.ok, lines
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "/run", "/dev"])
+def test_what_is_kept_in_memory_is_bounded(folder, tmp_path, monkeypatch):
+    containers.wanted("bwrap")
+    monkeypatch.setattr("wheelsmith.engine.bwrap.make_group", lambda limits: None)
+    code = f"f = open('{folder}/big', 'wb')\nfor _ in range(1000): f.write(b'x' * 10**6)"
+    exit_, lines = python(engines(tmp_path)["bwrap"], tmp_path / "work", code, memory=400 * MIB)
+    assert not exit_.ok
+    assert "No space left" in lines[-1] or "Read-only" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "import os, time\nfor _ in range(200): os.fork() or (time.sleep(30), os._exit(0))\ntime.sleep(30)",
+        "import threading, time\nfor _ in range(200): threading.Thread(target=time.sleep, args=(30,)).start()",
+    ],
+    ids=["processes", "threads"],
+)
+def test_processes_are_bounded_where_nobody_counts(uncounted, bomb, tmp_path):
+    exit_, _ = python(uncounted, tmp_path / "work", bomb)
+    assert exit_.ending is Ending.TOO_MANY_PROCESSES

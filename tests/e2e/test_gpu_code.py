@@ -31,11 +31,11 @@ def toolkits(cuobjdump, file):
     return {f"{major}.{minor}" for major, minor in TOOLKIT.findall(listing)}
 
 
-def read(path):
+def read(path, mistakes=()):
     size = path.stat().st_size
     with path.open("rb") as file:
         code = read_gpu_code(file, size, Allowance(size))
-    assert code.mistakes == ()
+    assert code.mistakes == mistakes
     return code
 
 
@@ -143,7 +143,8 @@ def test_what_has_yet_to_be_linked_is_told_apart(linked, cuda, cuobjdump, tmp_pa
         subprocess.run([cuda / "bin" / "nvcc", "-dlink", *flags, objects[0], "-o", objects[1]], check=True)
     library = tmp_path / "k.so"
     subprocess.run(["g++", "-shared", *objects, "-o", library], check=True)
-    code = read(library)
+    useless = "it registers fatbins, and all that they hold has yet to be linked: no GPU runs that"
+    code = read(library, () if linked else (useless,))
     assert code.relocatable == {"8.0", "9.0a"}
     assert code.machine_code == ({"8.0", "9.0a"} if linked else set())
     assert code.assemblers == {"13.0"}

@@ -13,7 +13,6 @@ import containers
 import processes
 import pytest
 from attacks import BACKEND, BACKENDS, PRELUDE, SCRIPTS
-from factory import Factory
 from kernels import matrix, tiny_kernel, write
 from wheels import make_wheel
 
@@ -216,17 +215,6 @@ def _words(pid):
         return Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except OSError:
         return []
-
-
-@pytest.fixture(params=containers.params("bwrap", "podman", "docker"))
-def releasing(request, tmp_path):
-    """A folder to release a hostile project from, by one engine."""
-    name = request.param
-    if name == "bwrap":
-        containers.wanted("bwrap")
-    else:
-        request.getfixturevalue(f"{name}_image")
-    return Factory.at(tmp_path / "factory"), name
 
 
 @pytest.mark.network

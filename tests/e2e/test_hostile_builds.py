@@ -10,6 +10,7 @@ import io
 import json
 import os
 import platform
+import resource
 import shutil
 import socket
 import subprocess
@@ -30,11 +31,12 @@ from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
 from one_build import build_one
 from wheels import make_wheel
 
+from wheelsmith.beneath import remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
 from wheelsmith.events import CellFinished, CellLine, CellProgress
-from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.pipeline import Prefetched, Workshop
+from wheelsmith.pipeline.finishing import Finisher
 from wheelsmith.prepare import Request, prepare
 from wheelsmith.run import make_workshop, scratch
 from wheelsmith.toolchain import Toolchains
@@ -596,6 +598,73 @@ for name in ("src", "build"):
     result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + code)
     assert result.failure is None
     assert tree(outside) == before
+
+
+# Pieces that weigh next to nothing packed, and are planned: a kernel's own file grows.
+_LARGE = """
+name = next(name for name in files if name.endswith("__init__.py"))
+del files[name]
+with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+    for other, data in files.items():
+        archive.writestr(zipfile.ZipInfo(other), data)
+    with archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member:
+        for _ in range(900):
+            member.write(b"#" * 10**6)
+"""
+
+
+def test_what_a_build_left_is_read_within_its_limits(bench, outside, tmp_path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + _LARGE)
+    assert result.status is Status.FAILED
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 100_000  # KiB
+    assert stored(tmp_path) == []
+
+
+def test_a_reader_that_hangs_is_killed_in_time(bench, outside, marker, monkeypatch):
+    command = Finisher.command
+
+    def hanging(finisher, limits, memory):
+        argv = ("/bin/sh", "-c", "sleep 60 & sleep 60", marker)
+        return dataclasses.replace(command(finisher, dataclasses.replace(limits, seconds=0.5), memory), argv=argv)
+
+    monkeypatch.setattr(Finisher, "command", hanging)
+    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()")
+    assert result.failure
+    assert result.failure.stage == "repair"
+    assert result.failure.message == "the reading of what it left ran longer than 0.5 s"
+    assert processes.left(lambda: processes.with_words(marker)) == []
+
+
+def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path, monkeypatch):
+    """The program that reads may be the build's victim: what it leaves is looked at like what a build leaves."""
+    command = Finisher.command
+    honest = hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()"
+    for trick in (
+        f"ln -sf {outside}/host.whl packed/pure-1-py3-none-any.whl",
+        f"rm -r packed; ln -s {outside} packed",
+        "rm -r packed; mkfifo packed",
+        "rm packed/*; mkfifo packed/pure-1-py3-none-any.whl",
+        "ln packed/pure-1-py3-none-any.whl another",
+        "sleep 0.1; find packed -name '*.whl' -exec sh -c 'echo more >> $1' - {} ';'",
+        "echo '{}' > finished.json",
+        "echo '[[[[' > finished.json",
+        "rm finished.json; ln -s /etc/hostname finished.json",
+        "head -c 6000000 /dev/zero > finished.json",
+    ):
+
+        def tricky(finisher, limits, memory, trick=trick):
+            plain = command(finisher, limits, memory)
+            script = f'"$@"; cd /wheelsmith-finish; {trick}; exit 0'
+            return dataclasses.replace(plain, argv=("/bin/sh", "-c", script, "sh", *plain.argv))
+
+        monkeypatch.setattr(Finisher, "command", tricky)
+        before = tree(outside)
+        result = bench.build(honest)
+        assert result.failure, trick
+        assert result.failure.stage in {"check", "store"}
+        assert tree(outside) == before
+        assert stored(tmp_path) == []
 
 
 def test_escape_sequences_in_the_log(bench):

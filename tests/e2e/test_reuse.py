@@ -219,7 +219,7 @@ def test_an_object_that_is_a_link_is_refused(factory, tmp_path):
     matrix(tmp_path, "k")
     steps(factory, code=1)
     (cell,) = factory.results().values()
-    assert cell["failure"]["message"] == "the compiler left no regular file tiny.cpp.o"
+    assert cell["failure"]["message"] == "what the build left as tiny.cpp.o is not one regular file"
 
 
 @pytest.mark.release("several whole builds; the parts have unit tests")

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -25,7 +26,19 @@ from wheelsmith.errors import CacheInUse, StoreError, ToolchainError
 from wheelsmith.events import ignore
 from wheelsmith.files import publish_tree, sha256_file
 from wheelsmith.model import WheelFile
-from wheelsmith.store import Bounds, Damaged, Kind, Objects, Store, foresee, in_use, is_in_use, prune, take_stock
+from wheelsmith.store import (
+    Bounds,
+    Damaged,
+    Kind,
+    Objects,
+    Output,
+    Store,
+    foresee,
+    in_use,
+    is_in_use,
+    prune,
+    take_stock,
+)
 from wheelsmith.store.pruning import _Removal
 from wheelsmith.toolchain import Toolchains
 
@@ -61,6 +74,12 @@ def use(path: Path, when: float) -> None:
     os.utime(path, (when, when))
 
 
+def read_back(objects: Objects, output: Output) -> bytes:
+    file = io.BytesIO()
+    objects.copy(output, file)
+    return file.getvalue()
+
+
 def plan(cache: Path, name: str) -> Path:
     return cache / "store" / "plans" / f"{name}.json"
 
@@ -85,7 +104,7 @@ def dangling(cache: Path) -> list[str]:
         found = Objects(cache / "objects").find(path.stem)
         try:
             for output in found.outputs.values():
-                Objects(cache / "objects").read(output)
+                Objects(cache / "objects").copy(output, io.BytesIO())
         except (AttributeError, Damaged):
             wrong.append(str(path))
     return wrong
@@ -106,8 +125,8 @@ def cache(tmp_path):
     for name, data in (("old", "a"), ("new", "a"), ("lone", "b")):
         put_wheel(cache, name, content(data))
     objects = Objects(cache / "objects")
-    objects.put("aa1", {"x.o": content("x"), "y.o": content("y")}, ())
-    objects.put("bb2", {"x.o": content("x")}, ("a line",))
+    objects.put("aa1", {"x.o": [content("x")], "y.o": [content("y")]}, ())
+    objects.put("bb2", {"x.o": [content("x")]}, ("a line",))
     for number, name in enumerate(("cuda-13.0-x86_64-ab", "torch-2.11.0-x86_64-cd", "environment-3.12-x86_64-ef")):
         use(make_prefix(cache, name), 1000 + number)
     for name in ("podman-0-1.json", "seccomp-2.json"):
@@ -490,13 +509,13 @@ def test_a_damaged_name_is_as_good_as_none(text, cache):
 def test_a_damaged_blob_is_as_good_as_none_until_it_is_made_again(harm, cache):
     objects = Objects(cache / "objects")
     output = objects.find("aa1").outputs["x.o"]
-    assert objects.read(output) == content("x")
+    assert read_back(objects, output) == content("x")
     blob = cache / "objects/blobs" / output.sha256[:2] / output.sha256
     blob.write_bytes(harm(blob.read_bytes()))
     with pytest.raises(Damaged):
-        objects.read(output)
-    objects.put("cc3", {"x.o": content("x")}, ())
-    assert objects.read(output) == content("x")
+        read_back(objects, output)
+    objects.put("cc3", {"x.o": [content("x")]}, ())
+    assert read_back(objects, output) == content("x")
 
 
 @pytest.fixture
@@ -513,7 +532,7 @@ def full_disk(tmp_path):
 
 def test_a_full_disk_keeps_what_it_has_and_can_be_pruned(full_disk, tmp_path):
     put_wheel(full_disk, "old", content("a", 50_000))
-    Objects(full_disk / "objects").put("aa1", {"x.o": content("x", 50_000)}, ())
+    Objects(full_disk / "objects").put("aa1", {"x.o": [content("x", 50_000)]}, ())
     shutil.copy(full_disk.parent / "origin.whl", tmp_path / "origin.whl")
     (full_disk.parent / "origin.whl").unlink()
     before = everything(full_disk)
@@ -523,7 +542,7 @@ def test_a_full_disk_keeps_what_it_has_and_can_be_pruned(full_disk, tmp_path):
         Store(full_disk / "store").put("big", tmp_path / "big.whl", wheel)
     assert "WHEELSMITH_CACHE" in caught.value.remedy
     with pytest.raises(OSError, match="No space left on device"):
-        Objects(full_disk / "objects").put("bb2", {"y.o": content("y", 200_000)}, ())
+        Objects(full_disk / "objects").put("bb2", {"y.o": [content("y", 200_000)]}, ())
     with pytest.raises(ToolchainError, match="No space left on device"):
         Toolchains(full_disk, ignore)._once(
             full_disk / "prefix/cuda-1", lambda folder: (folder / "x").write_bytes(content("z", 200_000))
@@ -548,7 +567,7 @@ def test_a_write_that_is_cut_off_leaves_nothing(cache):
         with pytest.raises(StoreError, match="File too large"):
             Store(cache / "store").put("big", origin, wheel)
         with pytest.raises(OSError, match="File too large"):
-            Objects(cache / "objects").put("cc3", {"z.o": content("z", 200_000)}, ())
+            Objects(cache / "objects").put("cc3", {"z.o": [content("z", 200_000)]}, ())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert everything(cache) == before

@@ -13,6 +13,7 @@ import family_beside
 import family_elf
 import family_gpu
 import family_names
+import family_operators
 import family_requirements
 import family_symbols
 import pytest
@@ -28,6 +29,7 @@ FAMILIES = (
     family_elf,
     family_gpu,
     family_names,
+    family_operators,
     family_requirements,
     family_symbols,
 )
@@ -42,28 +44,12 @@ _INNER = (
     "struct.error",
     "codec can't",
 )
-# What is not judged rightly yet. Whoever mends one takes it from here: the tests insist.
-OPEN = frozenset(
-    {
-        "belief: registers Library by a name",
-        "belief: registers a constant",
-        "belief: registers beside a class",
-        "belief: registers by another name",
-        "belief: registers own by a comment",
-        "belief: registers prefix as lambda",
-        "belief: registers prefix that is another's",
-    }
-)
 _LONGEST = 2000  # characters of a finding's message
 
 
 def _cases(register: dict[str, Forgery]) -> list[object]:
     pairs = ((forgery, arch) for forgery in register.values() for arch in forgery.arches)
-    still = pytest.mark.xfail(strict=True, reason="not judged rightly yet")
-    return [
-        pytest.param(forgery, arch, id=ascii(f"{forgery.name} {arch}"), marks=[still] if forgery.name in OPEN else [])
-        for forgery, arch in pairs
-    ]
+    return [pytest.param(forgery, arch, id=ascii(f"{forgery.name} {arch}")) for forgery, arch in pairs]
 
 
 def _wrong(path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Extension modules whose tables lie: read outside the sandbox, so they must neither crash nor hold up wheelsmith."""
+"""Extension modules whose tables lie: whoever reads them must neither crash nor be held up."""
 
 import contextlib
 import io

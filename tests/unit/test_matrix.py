@@ -142,6 +142,10 @@ engine: {memory: 8}
         ("kernel: {path: k, hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "exactly one of hub and path"),
         ("kernel: {hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "needs a revision"),
         ("kernel: {hub: ../b, revision: v1}\naxes: {torch: [2.13], cuda: [cpu]}", "is not a Hub repo"),
+        ("kernel: {path: k, declare: ['**/*']}\naxes: {torch: [2.13], cuda: [cpu]}", "1:29: '**/*' names no file"),
+        ("kernel: {path: k, declare: ['']}\naxes: {torch: [2.13], cuda: [cpu]}", "names no file"),
+        ("kernel: {path: k, declare: [a.pth, a.pth]}\naxes: {torch: [2.13], cuda: [cpu]}", "a.pth stands twice"),
+        ("kernel: {path: k, declare: a.pth}\naxes: {torch: [2.13], cuda: [cpu]}", "declare must be a list"),
         (SMALL + "version: 1+cu130", "local part"),
         (SMALL + "version: one", "is not a version"),
         (SMALL + "gpu-archs: [sm_90]", "is not a compute capability"),
@@ -156,6 +160,12 @@ engine: {memory: 8}
 )
 def test_mistakes(text, message):
     assert any(message in line for line in mistakes(text)), mistakes(text)
+
+
+def test_files_that_are_meant():
+    matrix = parse_matrix("kernel: {path: k, declare: [k.pth, bin/*]}\naxes: {torch: [2.13], cuda: [cpu]}")
+    assert matrix.kernel.declare == ("k.pth", "bin/*")
+    assert parse_matrix(SMALL).kernel.declare == ()
 
 
 def test_select_with_braces_and_suggestions():

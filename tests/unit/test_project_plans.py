@@ -25,7 +25,7 @@ def workplace(image=None):
     return Workplace(image=found, machine="x86_64", python="3.11", toolsets=(GXX,), pythons=pythons, cuda=None)
 
 
-def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None, arch="x86_64"):
+def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None, arch="x86_64", **more):
     asked = []
 
     def resolve(*question):
@@ -41,6 +41,7 @@ def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None
         version=None,
         workplace=place or workplace(),
         resolve=resolve,
+        **more,
     )
     return made, asked
 
@@ -87,6 +88,16 @@ def test_a_plan():
     assert told["WHEELSMITH_COMPUTE"] == "cu130"
     assert "9.0" in told["TORCH_CUDA_ARCH_LIST"].split(";")
     assert plan(cuda=None)[0].project.variables.keys() == {"CC", "CXX", "LDFLAGS", "WHEELSMITH_COMPUTE"}
+
+
+def test_files_that_are_meant_are_in_the_plan():
+    (plain, _), (made, _) = plan(), plan(declared=("k.pth",))
+    assert BuildPlan.from_json(made.to_json()).wheel.declared == ("k.pth",)
+    # A wheel that was checked with them is not taken for one that was checked without.
+    assert made.build_digest != plain.build_digest
+    before = plain.to_json()
+    del before["wheel"]["declared"]  # as older releases wrote it
+    assert BuildPlan.from_json(before).build_digest == plain.build_digest
 
 
 def test_a_project_may_use_all_of_an_image():

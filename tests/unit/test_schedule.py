@@ -132,6 +132,54 @@ def test_cancelling_reaches_what_runs():
     assert statuses.count(Status.CANCELLED) == 3
 
 
+@pytest.mark.parametrize("when", ["at once", "after another"])
+def test_a_task_that_cannot_say_what_it_needs_fails_alone(when):
+    def unsure(build, memory):
+        def estimate():
+            raise ZeroDivisionError("no cores")
+
+        return (Task(name=f"{build.name}:next", group=build.name, run=lambda memory: (), estimate=estimate),)
+
+    builds = [Script(0, unsure), Script(1, fine), Script(2, fine)]
+    if when == "at once":
+        builds[0].tasks = lambda: unsure(builds[0], 0)
+    assert sorted(run(builds)) == [Status.BUILT, Status.BUILT, Status.FAILED]
+
+
+def test_a_mistake_of_ours_ends_the_run_and_does_not_hang_it():
+    class Mistaken(Script):
+        def result(self, error):
+            raise KeyError("a mistake of ours")
+
+    with pytest.raises(KeyError, match="a mistake of ours"):
+        run([Mistaken(0, broken), Script(1, fine)], fail_fast=True)
+
+
+def test_nothing_runs_any_more_when_a_listener_failed():
+    started = threading.Event()
+    running = []
+
+    def slow(build, memory):
+        running.append(build.number)
+        started.set()
+        build.stopped.wait(10)
+        running.remove(build.number)
+
+    def first(build, memory):
+        assert started.wait(10)
+
+    def listener(result):
+        raise BrokenPipeError
+
+    builds = [Script(0, first), *(Script(n, slow) for n in range(1, 9))]
+    machine = Machine(cores=2, memory=100)
+    before = threading.active_count()
+    with pytest.raises(BrokenPipeError):
+        run_builds(builds, (), machine=machine, on_result=listener, fail_fast=False, cancel=threading.Event())
+    assert running == []
+    assert threading.active_count() == before
+
+
 def test_what_follows_is_part_of_the_build():
     order = []
 

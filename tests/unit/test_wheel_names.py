@@ -1,11 +1,14 @@
 """What a wheel says of itself, what it installs and what it requires, in small wheels with nothing compiled."""
 
+from dataclasses import replace
+
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.utils import parse_wheel_filename
 from zips import tag_lines, wheel_entries, write_zip
 
 from wheelsmith.errors import WheelError
+from wheelsmith.model import WheelSpec
 from wheelsmith.wheel import check_wheel
 from wheelsmith.wheel.environments import environments, named_pythons
 from wheelsmith.wheel.headers import read_headers
@@ -164,6 +167,27 @@ def test_what_is_meant_is_declared(tmp_path):
     assert set(findings(tmp_path, files=files)) == {"installs"}
     assert findings(tmp_path, files=files, declared=("*.pth", "bin/pip", "torch/*")) == {}
     assert "kernel.pth" in findings(tmp_path, files=files, declared=("bin/pip", "torch/*"))["installs"]
+
+
+def test_what_the_plan_declares_is_meant(tmp_path):
+    spec = WheelSpec(
+        distribution="kernel",
+        version="1",
+        python_tag="py3",
+        abi_tag="none",
+        platform="any",
+        metadata=None,
+        module="kernel",
+        gpu_archs=(),
+        torch=None,
+        cuda=None,
+        arch="any",
+        stable_abi=None,
+    )
+    entries = wheel_entries({"kernel.pth": b"import os"}, name="kernel", version="1")
+    path = write_zip(tmp_path / "kernel-1-py3-none-any.whl", entries)
+    assert {f.rule for f in check_wheel(path, spec).findings if not f.ok} == {"installs"}
+    assert check_wheel(path, replace(spec, declared=("kernel.pth",))).ok
 
 
 def test_its_own_names_are_a_projects_own(tmp_path):

@@ -8,6 +8,7 @@ import sys
 import click
 
 from wheelsmith import __version__
+from wheelsmith.cli.streams import SteadyStreams
 from wheelsmith.errors import ExitCode, WheelsmithError
 
 # Command → the line that --help shows for it, so that help imports no command.
@@ -63,23 +64,26 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    with SteadyStreams() as streams:
+        code = _run(streams)
+    sys.exit(int(code or 0))
+
+
+def _run(streams: SteadyStreams) -> int | None:
     try:
-        code = cli.main(prog_name="wheelsmith", standalone_mode=False)
+        code: int | None = cli.main(prog_name="wheelsmith", standalone_mode=False)
+        streams.check()
     except WheelsmithError as error:
         from wheelsmith.report.errors import show_error
 
         show_error(error)
-        code = error.exit_code
+        return error.exit_code
     except click.exceptions.Exit as stop:
-        code = stop.exit_code
+        return stop.exit_code
     except click.ClickException as error:
         error.show()
-        code = ExitCode.USAGE
+        return ExitCode.USAGE
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("interrupted\n")
-        code = ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away, as head does; that is no mistake.
-        sys.stderr.close()
-        code = ExitCode.OK
-    sys.exit(int(code or 0))
+        return ExitCode.INTERRUPTED
+    return code

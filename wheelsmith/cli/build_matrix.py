@@ -27,7 +27,7 @@ from wheelsmith.run import build
 @matrix_option
 @selection_options
 @engine_option
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all.")
+@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
 @click.option("--cores-per-cell", type=click.IntRange(1, 1024), help="Cores for a cell with a build system of its own.")
 @click.option("--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")

@@ -1,8 +1,9 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
-from wheelsmith.engine.choose import Choice, choose, engines
+from wheelsmith.engine.choose import Choice, choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
+from wheelsmith.engine.granted import granted_cores, granted_memory
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import last_words, visible
@@ -31,7 +32,10 @@ __all__ = [
     "Probe",
     "Readiness",
     "choose",
+    "engine_for_own_programs",
     "engines",
+    "granted_cores",
+    "granted_memory",
     "last_words",
     "this_machine",
     "visible",

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.engine.cgroup import Group, make_group, remove_dead_groups
+from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
 from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.machine import this_machine
+from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import Watched, last_words
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
@@ -21,6 +22,7 @@ from wheelsmith.workplace import Workplace
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
 _OLDEST = (0, 8)
+_RUN_SIZE = 16 * 2**20  # bytes
 
 
 class Bubblewrap:
@@ -71,7 +73,7 @@ class Bubblewrap:
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end."""
         leave_session_keyring()
-        group = make_group(command.limits)
+        group = make_group(command.limits) or ProcessTree(limits=command.limits)
         try:
             return Watched(
                 argv=group.wrap(self._argv(command)),
@@ -87,8 +89,7 @@ class Bubblewrap:
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and give its exit code."""
         leave_session_keyring()
-        group = Group(folders=(), limits=command.limits)
-        return subprocess.run(group.wrap(self._argv(command)), check=False, cwd="/").returncode
+        return subprocess.run(limited(command.limits, self._argv(command)), check=False, cwd="/").returncode
 
     def _argv(self, command: Command) -> tuple[str, ...]:
         program = shutil.which("bwrap")
@@ -98,6 +99,7 @@ class Bubblewrap:
             program,
             *_NAMESPACES,
             *_host_view(_prefixes(command)),
+            *_in_memory(command.limits.counted_memory),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir),
@@ -149,8 +151,17 @@ def _host_view(prefixes: tuple[str, ...]) -> tuple[str, ...]:
             view += ["--ro-bind", prefix, prefix]
     # Where wheelsmith is root, the build's user owns /proc/sys outside too, and needs no capability to write there:
     # kernel.core_pattern names a program that the host runs as root.
-    view += ["--proc", "/proc", "--remount-ro", "/proc"]
-    return (*view, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run")  # noqa: S108  # inside
+    return (*view, "--proc", "/proc", "--remount-ro", "/proc")
+
+
+def _in_memory(most: int | None) -> tuple[str, ...]:
+    """Return the folders that are kept in memory: no process holds what lies there, so each has a size of its own.
+
+    :param most: bytes; None leaves it to the kernel, which takes half of what there is.
+    """
+    size = ("--size", str(most)) if most else ()
+    folders = (*size, "--tmpfs", "/tmp", "--size", str(_RUN_SIZE), "--tmpfs", "/run")  # noqa: S108  # inside
+    return ("--dev", "/dev", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", *folders)  # noqa: S108  # inside
 
 
 def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  # noqa: FBT001  # two bind options

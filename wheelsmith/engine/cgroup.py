@@ -1,24 +1,30 @@
-"""Memory and process limits for a process tree, through control groups of either version.
-
-Where groups may not be made, the tree gets per-process limits instead; ``Group.kind`` says which it is.
-"""
+"""Memory and process limits for a process tree, through control groups of either version."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
+import shlex
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wheelsmith.engine.hierarchy import GroupPath, group_path
 from wheelsmith.engine.protocol import Limits
 
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "wheelsmith-"
 # Controllers of version 1 that count what a tree uses; some systems mount the second together with another.
 _COUNTED = ("memory", "cpuacct", "cpu,cpuacct")
+# What limits a group, and what stands there where nothing does.
+_LIMITS = (
+    *("memory.limit_in_bytes", "memory.max", "memory.high"),
+    *("pids.max", "cpu.cfs_quota_us", "cpu.max", "cpuset.cpus"),
+)
+_UNLIMITED = ("max", "-1", "")
+_NO_LIMIT = 2**60  # bytes; version 1 writes an absent limit as the largest number of whole pages
 _serial = itertools.count()
 
 
@@ -26,34 +32,29 @@ _serial = itertools.count()
 class Group:
     """A limit on one process tree.
 
-    :param folders: the group's folder under each controller; empty when groups may not be made.
+    :param folders: the group's folder under each controller; none where nobody counts.
     :param limits: also given as resource limits of each process, for what groups do not cover.
     """
 
     folders: tuple[Path, ...]
     limits: Limits
 
-    @property
-    def kind(self) -> str:
-        """Name the mechanism, for doctor."""
-        return "cgroup" if self.folders else "rlimit"
-
     def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Give a command that joins the group, takes its resource limits and becomes ``argv``."""
-        script = ["ulimit -c 0", f"ulimit -f {max(1, self.limits.disk // 512)}"]
-        if self.limits.memory and not self.folders:
-            # Address space is more than memory used, so this is the coarser limit of the two.
-            script.append(f"ulimit -v {max(1, self.limits.memory // 1024)}")
-        script += [f"echo $$ > {folder}/cgroup.procs" for folder in self.folders]
-        script.append('exec "$@"')
-        return ("/bin/sh", "-c", " && ".join(script), "wheelsmith", *argv)
+        """Return a command that joins the group, takes its resource limits and becomes ``argv``."""
+        join = (f"echo $$ > {shlex.quote(str(folder / 'cgroup.procs'))}" for folder in self.folders)
+        return limited(self.limits, argv, *join)
+
+    def watch(self, pid: int) -> bool:
+        """Return whether the tree may go on; the kernel sees to it that it keeps within its limits."""
+        del pid
+        return True
 
     def out_of_memory(self) -> bool:
         """Say whether the kernel killed a process of the group for its memory."""
         return any(_oom_kills(folder) > 0 for folder in self.folders)
 
     def peak_memory(self) -> int | None:
-        """Give the most bytes the tree held at once, or None where nobody counted."""
+        """Return the most bytes the tree held at once, or None where nobody counted."""
         for folder in self.folders:
             for name in ("memory.peak", "memory.max_usage_in_bytes"):
                 with contextlib.suppress(OSError, ValueError):
@@ -61,7 +62,7 @@ class Group:
         return None
 
     def cpu_seconds(self) -> float | None:
-        """Give the time that cores spent on the tree, or None where nobody counted."""
+        """Return the time that cores spent on the tree, or None where nobody counted."""
         for folder in self.folders:
             with contextlib.suppress(OSError, ValueError):
                 return int((folder / "cpuacct.usage").read_text()) / 1e9
@@ -73,7 +74,7 @@ class Group:
     def kill(self) -> None:
         """Kill whatever of the tree is left."""
         for _ in range(50):
-            left = [pid for folder in self.folders for pid in _pids(folder)]
+            left = [pid for folder in self.folders for pid in members(folder)]
             if not left:
                 return
             for pid in left:
@@ -88,18 +89,36 @@ class Group:
                 folder.rmdir()
 
 
-def make_group(limits: Limits) -> Group:
-    """Make a group with these limits, or a stand-in where that is not permitted."""
+def limited(limits: Limits, argv: tuple[str, ...], *first: str) -> tuple[str, ...]:
+    """Return a command that takes the limits which hold for each process, and becomes ``argv``.
+
+    :param first: commands of the shell that must succeed before.
+    """
+    script = ["ulimit -c 0", f"ulimit -f {max(1, limits.disk // 512)}", *first, 'exec "$@"']
+    return ("/bin/sh", "-c", " && ".join(script), "wheelsmith", *argv)
+
+
+def make_group(limits: Limits) -> Group | None:
+    """Make a group with these limits; None where that is not permitted.
+
+    Every limit that holds for this process holds for the group.
+    """
     name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
-    try:
-        folders = _make_v1(name, limits) if (_ROOT / "memory").is_dir() else _make_v2(name, limits)
-    except OSError:
-        folders = ()
-    return Group(folders=folders, limits=limits)
+    memory = group_path("memory")
+    if memory is None:
+        return None
+    make = _make_v1 if memory.version == 1 else _make_v2
+    for parent in _homes(memory):
+        group = Group(folders=(parent / name,), limits=limits)
+        try:
+            return replace(group, folders=make(parent / name, limits))
+        except OSError:
+            group.remove()
+    return None
 
 
 def group_of_container(identity: str, pid: str, limits: Limits) -> Group:
-    """Give the groups that an engine made for a container, or none where they are not on this machine.
+    """Return the groups that an engine made for a container, or none where they are not on this machine.
 
     :param identity: the container's id, which its groups are named after: a daemon in a virtual machine tells
         process numbers that here belong to somebody else.
@@ -117,8 +136,9 @@ def group_of_container(identity: str, pid: str, limits: Limits) -> Group:
 
 def remove_dead_groups() -> None:
     """Kill and remove the groups of wheelsmith processes that are no more."""
-    for root in (*(_ROOT / name for name in _COUNTED), _ROOT / "pids", _ROOT):
-        for folder in root.glob(f"{_PREFIX}*"):
+    paths = (group_path(controller) for controller in ("memory", "cpuacct", "pids"))
+    for parent in {folder for path in paths if path for folder in path.folders}:
+        for folder in parent.glob(f"{_PREFIX}*"):
             pid = folder.name.removeprefix(_PREFIX).split("-")[0]
             if not Path("/proc", pid).exists():
                 group = Group(folders=(folder,), limits=Limits())
@@ -126,8 +146,34 @@ def remove_dead_groups() -> None:
                 group.remove()
 
 
-def _make_v1(name: str, limits: Limits) -> tuple[Path, ...]:
-    memory, pids = _ROOT / "memory" / name, _ROOT / "pids" / name
+def members(folder: Path) -> list[int]:
+    """Return the processes of a group that can be signalled from here.
+
+    One of another namespace reads as 0, which to ``kill`` means the caller's own group (cgroups(7)).
+    """
+    try:
+        return [pid for line in (folder / "cgroup.procs").read_text().split() if (pid := int(line)) > 0]
+    except OSError:
+        return []
+
+
+def _homes(place: GroupPath) -> tuple[Path, ...]:
+    """Return where a group may be made so that it lies within every limit of this process, the widest first."""
+    own = place.folders
+    limiting = next((count for count, folder in enumerate(own) if _is_limited(folder)), len(own) - 1)
+    return own[limiting::-1]
+
+
+def _is_limited(folder: Path) -> bool:
+    for name in _LIMITS:
+        with contextlib.suppress(OSError):
+            value = ((folder / name).read_text().split() or [""])[0]
+            if value not in _UNLIMITED and not (name == "memory.limit_in_bytes" and int(value) >= _NO_LIMIT):
+                return True
+    return False
+
+
+def _make_v1(memory: Path, limits: Limits) -> tuple[Path, ...]:
     memory.mkdir()
     if most := limits.counted_memory:
         (memory / "memory.limit_in_bytes").write_text(str(most))
@@ -135,20 +181,26 @@ def _make_v1(name: str, limits: Limits) -> tuple[Path, ...]:
             (memory / "memory.memsw.limit_in_bytes").write_text(str(most))
     folders = [memory]
     with contextlib.suppress(OSError):
-        cpu = _ROOT / "cpuacct" / name
-        cpu.mkdir()
-        folders.append(cpu)
-    if pids.parent.is_dir():
-        pids.mkdir()
-        (pids / "pids.max").write_text(str(limits.pids))
-        folders.append(pids)
+        folders += _beside("cpuacct", memory.name)
+    if pids := _beside("pids", memory.name):
+        (pids[0] / "pids.max").write_text(str(limits.pids))
+        folders += pids
     return tuple(folders)
 
 
-def _make_v2(name: str, limits: Limits) -> tuple[Path, ...]:
-    if "memory" not in (_ROOT / "cgroup.subtree_control").read_text():
+def _beside(controller: str, name: str) -> list[Path]:
+    """Make the group of another controller."""
+    place = group_path(controller)
+    if place is None or place.version != 1:
+        return []
+    folder = _homes(place)[0] / name
+    folder.mkdir()
+    return [folder]
+
+
+def _make_v2(folder: Path, limits: Limits) -> tuple[Path, ...]:
+    if "memory" not in (folder.parent / "cgroup.subtree_control").read_text().split():
         raise PermissionError("the memory controller is not delegated")
-    folder = _ROOT / name
     folder.mkdir()
     if most := limits.counted_memory:
         (folder / "memory.max").write_text(str(most))
@@ -166,10 +218,3 @@ def _oom_kills(folder: Path) -> int:
                 if line.split()[0] == key:
                     return int(line.split()[1])
     return 0
-
-
-def _pids(folder: Path) -> list[int]:
-    try:
-        return [int(line) for line in (folder / "cgroup.procs").read_text().split()]
-    except OSError:
-        return []

@@ -61,6 +61,17 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     )
 
 
+def engine_for_own_programs(engine: Engine) -> Engine:
+    """Return where wheelsmith's own programs read what a build left: an image need not have this Python.
+
+    :param engine: the one that builds.
+    """
+    if not engine.has_images:
+        return engine
+    own = Bubblewrap()
+    return own if own.probe().readiness is Readiness.READY else Local()
+
+
 def _refusal(engine: Engine, images: frozenset[str | None]) -> EngineError | None:
     """Give why the engine cannot be taken, or None when it can."""
     probe = engine.probe()

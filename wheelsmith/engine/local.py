@@ -12,6 +12,7 @@ from threading import Event
 
 from wheelsmith.engine.cgroup import make_group, remove_dead_groups
 from wheelsmith.engine.machine import this_machine
+from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
@@ -51,7 +52,7 @@ class Local:
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end, and kill what it leaves in its session."""
         _refuse_spaces(command)
-        group = make_group(command.limits)
+        group = make_group(command.limits) or ProcessTree(limits=command.limits)
         read, write = os.pipe()
         try:
             leash = ("/bin/sh", "-c", _LEASH, "wheelsmith")
@@ -81,6 +82,8 @@ class Local:
 
 def _refuse_spaces(command: Command) -> None:
     """Refuse folders that nvcc, which pastes its commands together for a shell, would take apart."""
+    if len(command.mounts) == 1:
+        return  # it sees no compilers
     for mount in command.mounts:
         if " " in str(mount.source):
             raise EngineError(

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.engine.cgroup import Group
-from wheelsmith.engine.protocol import Ending, Exit, Limits
+from wheelsmith.beneath import apparent_size
+from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
 
 _TICK = 0.1  # seconds between looks at the clock and at the cancel flag
 _DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:
 _DISK_SHARE = 20  # no more than a twentieth of the time goes into looking
-_BLOCK = 4096  # bytes
 _LONGEST_LINE = 4096  # bytes; a longer one is cut, not kept in memory
 
 
@@ -38,7 +35,7 @@ class Watched:
     cwd: str
     limits: Limits
     folders: tuple[Path, ...]
-    group: Group
+    group: TreeLimits
     stdin: int = subprocess.DEVNULL
     _printed: int = field(default=0, init=False)
 
@@ -92,7 +89,7 @@ class Watched:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
                 now = time.monotonic()
-                if stop := self._stop(now - start, cancel):
+                if stop := self._stop(process.pid, now - start, cancel):
                     return stop
                 if now > next_disk:
                     if _size(self.folders) > self.limits.disk:
@@ -115,9 +112,11 @@ class Watched:
                     # Something else still holds the pipe; the command itself is done.
                     return self._last_words(lines)
 
-    def _stop(self, seconds: float, cancel: Event) -> Ending | None:
+    def _stop(self, pid: int, seconds: float, cancel: Event) -> Ending | None:
         if cancel.is_set():
             return Ending.CANCELLED
+        if not self.group.watch(pid):
+            return Ending.OUT_OF_MEMORY if self.group.out_of_memory() else Ending.TOO_MANY_PROCESSES
         return Ending.TIMEOUT if seconds > self.limits.seconds else None
 
     def _last_words(self, lines: _Lines) -> Ending:
@@ -178,21 +177,4 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _size(folders: tuple[Path, ...]) -> int:
-    """Give the bytes on disk; whatever has a name counts as a block, because it takes one of the inodes.
-
-    The tree is made by the build: deeper than any recursion, or than a path can name, which nothing honest is.
-    """
-    total = 0
-    left = [str(folder) for folder in folders]
-    while left:
-        try:
-            with os.scandir(left.pop()) as entries:
-                for entry in entries:
-                    total += max(entry.stat(follow_symlinks=False).st_blocks * 512, _BLOCK)
-                    if entry.is_dir(follow_symlinks=False):
-                        left.append(entry.path)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return sys.maxsize
-            continue  # it went away while we looked
-    return total
+    return sum(apparent_size(folder) for folder in folders)

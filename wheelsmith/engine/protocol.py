@@ -18,8 +18,7 @@ class Limits(Record):
     """What one command may use.
 
     :param memory: bytes for the whole process tree; None leaves it open.
-    :param reserved: bytes that were set aside for it, which are less; they bind where the kernel counts a tree's
-        memory, and are only a plan where it cannot.
+    :param reserved: bytes that were set aside for it, which are less.
     :param cpus: cores' worth of time.
     :param pids: processes and threads at once.
     :param seconds: wall time.
@@ -37,7 +36,7 @@ class Limits(Record):
 
     @property
     def counted_memory(self) -> int | None:
-        """Give the bytes that the kernel is told to hold a tree to."""
+        """Return the bytes that a tree is held to."""
         return min((most for most in (self.memory, self.reserved) if most), default=None)
 
 
@@ -82,6 +81,7 @@ class Ending(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     TOO_MUCH_OUTPUT = "too-much-output"
     DISK_FULL = "disk-full"
+    TOO_MANY_PROCESSES = "too-many-processes"
     CANCELLED = "cancelled"
     KILLED = "killed"
 
@@ -105,6 +105,31 @@ class Exit:
     def ok(self) -> bool:
         """Say whether the command did what it should."""
         return self.ending is Ending.EXITED and self.code == 0
+
+
+class TreeLimits(Protocol):
+    """Holds one process tree to its limits, and says what it used."""
+
+    def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a command that takes the limits on and becomes ``argv``."""
+
+    def watch(self, pid: int) -> bool:
+        """Return whether the tree of a process may go on; asked many times a second."""
+
+    def out_of_memory(self) -> bool:
+        """Return whether it was ended, or should be, for its memory."""
+
+    def peak_memory(self) -> int | None:
+        """Return the most bytes it held at once, or None where nobody counted."""
+
+    def cpu_seconds(self) -> float | None:
+        """Return the time that cores spent on it, or None where nobody counted."""
+
+    def kill(self) -> None:
+        """Kill whatever of it is left."""
+
+    def remove(self) -> None:
+        """Remove what was made to hold it."""
 
 
 class Readiness(StrEnum):

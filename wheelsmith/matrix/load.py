@@ -173,7 +173,7 @@ def _near(word: str, choices: list[str]) -> str:
 
 def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
     return Matrix(
-        kernel=KernelRef(**model.kernel.model_dump()),
+        kernel=KernelRef(**{**model.kernel.model_dump(), "declare": tuple(model.kernel.declare)}),
         version=model.version,
         torch=tuple(model.axes.torch),
         cuda=tuple(model.axes.cuda),

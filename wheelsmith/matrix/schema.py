@@ -102,6 +102,12 @@ def _image(text: str) -> str:
     return text
 
 
+def _declared(text: str) -> str:
+    if len(text) > _LONGEST_PATTERN or not text.strip("*?/."):
+        raise ValueError(f"{text[:80]!r} names no file: write its path in the wheel, such as kernel.pth or bin/tool")
+    return text
+
+
 def _distinct(values: list[str]) -> list[str]:
     for number, value in enumerate(values):
         if value in values[:number]:
@@ -133,6 +139,7 @@ Patterns = Annotated[
     BeforeValidator(_listed),
     Field(min_length=1, json_schema_extra={"type": ["array", "string", "number"]}),
 ]
+Declared = Annotated[str, AfterValidator(_declared)]
 Image = Annotated[str, AfterValidator(_image)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 Arch = Literal["x86_64", "aarch64"]
@@ -157,6 +164,11 @@ class KernelModel(_Model):
     test: str | None = Field(None, description="A command that shows that an installed wheel works", min_length=1)
     distribution: Annotated[str, AfterValidator(_project)] | None = Field(
         None, description="The project's name on the index; default: the name in build.toml or pyproject.toml"
+    )
+    declare: Annotated[list[Declared], AfterValidator(_distinct), Field(max_length=50)] = Field(
+        [],
+        description="Files that the wheel is meant to install, though they are another project's or run whenever "
+        "Python starts: as the check's finding names them, * allowed",
     )
 
     @model_validator(mode="after")

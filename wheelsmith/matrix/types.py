@@ -22,6 +22,7 @@ class KernelRef(Record):
     :param revision: a branch, tag or commit of the Hub repo.
     :param test: a command that shows that an installed wheel works.
     :param distribution: the project's name on the index; None takes build.toml's.
+    :param declare: patterns of files that its wheel is meant to install, though they look like another project's.
     """
 
     hub: str | None = None
@@ -29,6 +30,7 @@ class KernelRef(Record):
     revision: str | None = None
     test: str | None = None
     distribution: str | None = None
+    declare: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,27 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
+from wheelsmith.beneath import WorkFolder
 from wheelsmith.engine import Command, Ending, Exit
 from wheelsmith.events import CellStarted, Notice
-from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
 from wheelsmith.pipeline.command import (
     build_command,
     compile_steps,
     lay_out,
     without_compiling,
-    write_plan,
 )
-from wheelsmith.pipeline.diary import Diary
-from wheelsmith.pipeline.failures import StageFailed, check_failed, command_failed, told
+from wheelsmith.pipeline.diary import Diary, Page
+from wheelsmith.pipeline.failures import command_failed, told
+from wheelsmith.pipeline.finishing import Finisher, only_wheel, says_checking
 from wheelsmith.pipeline.pieces import Piece
 from wheelsmith.pipeline.workshop import Workshop, log_name
 from wheelsmith.smoke import smoke_test, why_untested
 from wheelsmith.store import StoredWheel
 from wheelsmith.tasks import MIB, Again, Demand, Task
-from wheelsmith.wheel import check_wheel, repair, wheel_file
 
 _PACK_SECONDS = 3.0
 _PACK_MEMORY = 1024 * MIB
@@ -48,6 +46,10 @@ class CellBuild:
         self._diary = Diary(self.name, workshop.logs / log_name(plan), workshop.listen)
         # What the build can write to is apart from where its wheel is worked on: it may leave links behind.
         self._work = workshop.folder / self.name / "work"
+        self._pieces: tuple[Piece, ...] = ()
+        # What is built in one sandbox at the end; an engine that does not isolate gets the whole of it.
+        self._last = without_compiling(plan) if workshop.engine.isolates else plan
+        self._is_written_to = False
         self._stored: StoredWheel | None = None
         self._status = Status.BUILT
 
@@ -95,12 +97,11 @@ class CellBuild:
             self._status = Status.CACHED
             return self._test_task()
         self._diary.enter("fetch")
-        lay_out(plan, shop.source, self._work)
+        lay_out(self._last, shop.source, self._work)
         steps = compile_steps(plan)
         if not shop.engine.isolates or not steps:
             return (self._task("build", self._build_whole, cores=shop.cores, memory=_whole_memory(plan, shop)),)
-        write_plan(without_compiling(plan), self._work)
-        pieces = [
+        self._pieces = tuple(
             Piece(
                 step=step,
                 plan=plan,
@@ -111,9 +112,9 @@ class CellBuild:
                 tail=_PACK_SECONDS,
             )
             for step in steps
-        ]
-        tasks = tuple(task for piece in pieces for task in piece.tasks())
-        objects = tuple(piece.name for piece in pieces)
+        )
+        tasks = tuple(task for piece in self._pieces for task in piece.tasks())
+        objects = tuple(piece.name for piece in self._pieces)
         self._diary.enter("compile")
         return (*tasks, self._task("build", self._pack, needs=objects, cores=1, memory=_PACK_MEMORY))
 
@@ -138,39 +139,62 @@ class CellBuild:
 
     def _build_whole(self, memory: int) -> tuple[Task, ...]:
         """Build in one sandbox what has its own ways, or what nothing may be shared with."""
-        return self._finish(build_command(self.plan, self._workshop, self._work), memory)
+        return self._finish(build_command(self._last, self._workshop, self._work), memory)
 
     def _pack(self, memory: int) -> tuple[Task, ...]:
         """Link and pack the objects that are there."""
-        command = build_command(without_compiling(self.plan), self._workshop, self._work)
+        command = build_command(self._last, self._workshop, self._work)
         return self._finish(replace(command, limits=replace(command.limits, cpus=1.0)), memory)
 
     def _finish(self, command: Command, memory: int) -> tuple[Task, ...]:
         self._diary.enter("build")
+        self._make_fresh(memory)
         self._run(replace(command, limits=replace(command.limits, reserved=memory)), memory)
+        shop = self._workshop
+        finisher = Finisher(plan=self.plan, engine=shop.own_engine, folder=shop.folder / self.name / "finish")
+        with WorkFolder(self._work) as left:
+            name = only_wheel(left)
+            finisher.lay_out(name, left.chunks(f"dist/{name}", command.limits.disk))
         self._diary.enter("repair")
-        plan = self.plan
-        # A project's contents are its own; a kernel's were planned, file by file.
-        members = None if plan.project else frozenset(plan.recipe.contents)
-        bench = self._workshop.folder / self.name / "repair"
-        wheel = repair(_only_wheel(self._work / "dist"), plan.wheel, bench, members=members)
-        self._diary.enter("check")
-        report = check_wheel(wheel, plan.wheel)
-        if not report.ok:
-            raise check_failed(report)
+        self._run_finisher(finisher, memory)
+        wheel = finisher.answer()
         self._diary.enter("store")
-        self._stored = self._workshop.store.put(plan.build_digest, wheel, wheel_file(wheel))
+        path = finisher.collect(wheel, shop.folder / self.name)
+        self._stored = shop.store.put(self.plan.build_digest, path, wheel)
         return self._test_task()
+
+    def _run_finisher(self, finisher: Finisher, memory: int) -> None:
+        command = finisher.command(self._workshop.limits, memory)
+        with self._diary.command("repair and check") as page:
+
+            def read(line: str) -> None:
+                if says_checking(line):
+                    self._diary.enter("check")
+                else:
+                    page.read(line)
+
+            exit_ = finisher.engine.run(command, read, self._cancel)
+        self._judge(exit_, command, memory, "the reading of what it left", page)
+
+    def _make_fresh(self, memory: int) -> None:
+        """Lay out anew what a build was killed in: half of an object that it left must not be taken for a whole one."""
+        if self._is_written_to:
+            lay_out(self._last, self._workshop.source, self._work)
+            for piece in self._pieces:
+                piece.put_object(memory)
+        self._is_written_to = True
 
     def _run(self, command: Command, memory: int) -> None:
         with self._diary.command("link and pack" if self.plan.project is None else "build") as page:
             exit_ = self._workshop.engine.run(command, page.read, self._cancel)
+        self._judge(exit_, command, memory, "the build", page)
+
+    def _judge(self, exit_: Exit, command: Command, memory: int, what: str, page: Page) -> None:
+        """Raise where a command did not come to its end; one that had too little memory is tried with more."""
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self._workshop.most_memory(2 * memory)) > memory:
-            remove_tree(self._work / "dist")
-            (self._work / "dist").mkdir()
             raise Again(memory=more)
         if not exit_.ok:
-            raise command_failed("build", "the build", exit_, command.limits, page.tail)
+            raise command_failed(self._diary.stage, what, exit_, command.limits, page.tail)
 
     def _test_task(self) -> tuple[Task, ...]:
         if not self._workshop.test:
@@ -187,14 +211,12 @@ class CellBuild:
         if reason := why_untested(plan, shop.engine, toolchains):
             shop.listen(Notice(level="warning", text=f"{self.name} is not tested: {reason}"))
             return ()
-        work = shop.folder / f"test-{self.name}"
-        work.mkdir()
         with self._diary.command("test") as page:
             exit_: Exit = smoke_test(
                 plan,
                 stored.path,
                 shop.test,
-                work,
+                shop.folder / f"test-{self.name}",
                 engine=shop.engine,
                 toolchains=toolchains,
                 limits=shop.limits,
@@ -209,13 +231,3 @@ class CellBuild:
 def _whole_memory(plan: BuildPlan, workshop: Workshop) -> int:
     compilers = max(1, min(workshop.cores, len(compile_steps(plan)) if plan.project is None else workshop.cores))
     return compilers * _COMPILER_MEMORY if plan.toolset else _PACK_MEMORY
-
-
-def _only_wheel(dist: Path) -> Path:
-    if dist.is_symlink() or not dist.is_dir():
-        raise StageFailed(Failure(stage="build", message="the build replaced its dist folder by something else"))
-    found = [p for p in dist.iterdir() if p.suffix == ".whl"]
-    if len(found) != 1 or found[0].is_symlink() or not found[0].is_file():
-        message = f"the build left {len(found)} wheels in its dist folder, not one regular file"
-        raise StageFailed(Failure(stage="build", message=message))
-    return found[0]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith import layout
+from wheelsmith.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.workshop import Workshop
@@ -21,20 +22,20 @@ COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
 
 
 def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
-    """Write a cell's work folder: the source, what is generated, and the plan."""
-    for name in ("src", "build", "dist"):
-        (work / name).mkdir(parents=True)
-    copy_into(source, work / "src")
-    for name, text in plan.recipe.generated.items():
-        path = work / "src" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    write_plan(plan, work)
+    """Write a cell's work folder anew: the source, what is generated, and the plan where the backend reads it.
 
-
-def write_plan(plan: BuildPlan, work: Path) -> None:
-    """Write the plan where the backend reads it."""
-    (work / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
+    :raises SourceError: the source is not what was planned any more.
+    """
+    remove_tree(work)
+    with WorkFolder.make(work) as folder:
+        for name in ("src", "build", "dist"):
+            folder.make_folder(name)
+        copy_into(source, folder, "src")
+        for name, text in plan.recipe.generated.items():
+            with folder.create(f"src/{name}") as file:
+                file.write(text.encode())
+        with folder.create("plan.json") as file:
+            file.write(json.dumps(plan.to_json()).encode())
 
 
 def without_compiling(plan: BuildPlan) -> BuildPlan:

@@ -69,7 +69,7 @@ def check_failed(report: CheckReport) -> StageFailed:
 def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
     most = limits.counted_memory or 0
     gib = f"{most / 2**30:.3g} GiB"
-    key = "engine.memory in matrix.yaml" if most == limits.memory else "--memory"
+    key = "engine.memory in matrix.yaml (a cell) or --memory (the run)"
     return {
         Ending.EXITED: (f"{what} ended with exit code {exit_.code}", None),
         Ending.TIMEOUT: (
@@ -85,6 +85,7 @@ def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
             f"{what} wrote more than {limits.disk / 2**30:.3g} GiB, or the disk is full",
             "free some disk, or raise engine.disk in matrix.yaml",
         ),
+        Ending.TOO_MANY_PROCESSES: (f"{what} started more than {limits.pids} processes", None),
         Ending.CANCELLED: ("cancelled", None),
         Ending.KILLED: (f"{what} was killed (code {exit_.code})", None),
     }[exit_.ending]

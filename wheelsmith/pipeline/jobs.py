@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from wheelsmith import layout
+from wheelsmith.beneath import WorkFolder
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.workshop import Workshop
 from wheelsmith.recipe.phases import Phase, PhaseKind, needs_source
@@ -62,16 +63,17 @@ class Job:
         """Say whether it may read anything that it sees."""
         return self.kind is PhaseKind.WHOLE and self.sees_source
 
-    def lay_out(self, folder: Path) -> None:
+    def lay_out(self, folder: WorkFolder) -> None:
         """Write what it runs, and the folders that it writes to."""
         for name in {*self.reads, *(name for phase in self.phases for name in phase.writes)}:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            folder.make_folder(str(PurePosixPath(name).parent))
         if len(self.phases) > 1:
             commands = [
                 {"argv": phase.argv, "copies": {seen: made for seen, made in phase.reads.items() if seen != made}}
                 for phase in self.phases
             ]
-            (folder / _PHASES).write_text(json.dumps(commands), encoding="utf-8")
+            with folder.create(_PHASES) as file:
+                file.write(json.dumps(commands).encode())
 
 
 def jobs_of(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:

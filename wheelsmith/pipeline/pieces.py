@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wheelsmith import layout
+from wheelsmith.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Mount
 from wheelsmith.events import StepFinished
-from wheelsmith.files import remove_tree
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.command import piece_command, toolchain_mounts
 from wheelsmith.pipeline.diary import Diary, Page
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
-from wheelsmith.pipeline.shelf import Gone, Shelf, regular_file
+from wheelsmith.pipeline.shelf import Gone, Shelf
 from wheelsmith.pipeline.workshop import Workshop
 from wheelsmith.recipe import phases as trajectory
 from wheelsmith.recipe.phases import Phase, PhaseKind, Unsplittable
@@ -81,6 +81,14 @@ class Piece:
                 seconds=0.1,
             ),
         )
+
+    def put_object(self, memory: int) -> None:
+        """Write the object where it is linked once more: the folder was laid out anew.
+
+        :param memory: bytes that may be used to make it again, if it is gone.
+        """
+        with WorkFolder(self.work) as work:
+            self._copy(self.step.output, work, self.step.output, memory)
 
     # --- which phases ---------------------------------------------------------------------------------------
 
@@ -184,27 +192,30 @@ class Piece:
     def _do(self, job: Job, known: str | None, memory: int) -> None:
         folder = self._folder(job)
         try:
-            job.lay_out(folder)
-            for seen, name in job.reads.items():
-                # A copy: whatever runs in the sandbox must not reach the file that others read.
-                (folder / seen).write_bytes(self._content(name, memory))
-            with self.diary.command(f"{self.source}: {job.name}") as page:
-                exit_ = self._run_in_sandbox(job, folder, memory, page)
-            made = {name: regular_file(folder / name) for name in job.writes}
-            self._shelf.put(known, made, page.head)
+            with WorkFolder(folder) as work:
+                job.lay_out(work)
+                for seen, name in job.reads.items():
+                    # A copy: whatever runs in the sandbox must not reach the file that others read.
+                    self._copy(name, work, seen, memory)
+                with self.diary.command(f"{self.source}: {job.name}") as page:
+                    exit_ = self._run_in_sandbox(job, folder, memory, page)
+                made = {name: work.chunks(name, self.workshop.limits.disk) for name in job.writes}
+                self._shelf.put(known, made, page.head)
         finally:
             remove_tree(folder)
         self._keep_object(job)
         self._done(job, exit_)
 
-    def _content(self, name: str, memory: int) -> bytes:
-        """Give what a file holds, making it again when it is gone."""
+    def _copy(self, name: str, work: WorkFolder, seen: str, memory: int) -> None:
+        """Write a file where a command reads it, making it again when it is gone."""
         try:
-            return self._shelf.content(name)
+            with work.create(seen) as file:
+                self._shelf.copy(name, file)
         except Gone:
             maker = self._makers[name]
             self._do(maker, self._key(maker), memory)
-            return self._shelf.content(name)
+            with work.create(seen) as file:
+                self._shelf.copy(name, file)
 
     def _run_in_sandbox(self, job: Job, folder: Path, memory: int, page: Page) -> Exit:
         command = self._command(job, job.argv, folder, memory)
@@ -232,15 +243,15 @@ class Piece:
     def _folder(self, job: Job) -> Path:
         folder = self.work.parent / "phases" / canonical_digest(self._task_name(job))[:16]
         remove_tree(folder)
-        (folder / "build").mkdir(parents=True)
+        with WorkFolder.make(folder) as work:
+            work.make_folder("build")
         return folder
 
     def _keep_object(self, job: Job) -> None:
         """Put the object where it is linked."""
         if self.step.output in job.writes:
-            path = self.work / self.step.output
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self._shelf.content(self.step.output))
+            with WorkFolder(self.work) as work, work.create(self.step.output) as file:
+                self._shelf.copy(self.step.output, file)
 
     def _done(self, job: Job, exit_: Exit | None) -> None:
         for name in job.reads.values():

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import stat
+import hashlib
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from wheelsmith.errors import StoreError
-from wheelsmith.files import sha256_file
-from wheelsmith.model import Failure
-from wheelsmith.pipeline.failures import StageFailed
 from wheelsmith.store import Action, Damaged, Objects, Output
 
 
@@ -30,7 +29,7 @@ class _Made:
 class Shelf:
     """Files by the names that phases know them by.
 
-    :param folder: of this step's cell alone.
+    :param folder: of this step's cell alone, which no sandbox sees.
     :param objects: where what has a key is kept, or None to keep everything in the folder.
     """
 
@@ -48,17 +47,19 @@ class Shelf:
         made = self._made.get(name)
         return made.size if made else 0
 
-    def content(self, name: str) -> bytes:
-        """Give a file's content.
+    def copy(self, name: str, file: IO[bytes]) -> None:
+        """Write a file's content to an open file.
 
-        :raises Gone: it must be made again.
+        :raises Gone: it must be made again; some of it may have been written.
         """
         at = self._made[name].at
         try:
             if isinstance(at, Path):
-                return at.read_bytes()
+                with at.open("rb") as kept:
+                    shutil.copyfileobj(kept, file)
+                return
             assert self._objects is not None  # noqa: S101  # nothing else puts an Output here
-            return self._objects.read(at)
+            self._objects.copy(at, file)
         except (Damaged, FileNotFoundError) as error:
             raise Gone(name) from error
 
@@ -68,14 +69,15 @@ class Shelf:
             output = action.outputs[name]
             self._made[name] = _Made(sha256=output.sha256, size=output.size, at=output)
 
-    def put(self, key: str | None, made: dict[str, Path], lines: tuple[str, ...]) -> None:
-        """Take files that a sandbox left, which are given away by it.
+    def put(self, key: str | None, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> None:
+        """Take what a sandbox left: what is hashed is what is kept, whatever becomes of the file afterwards.
 
+        :param made: file name → content, in pieces.
         :param key: what they are kept under in the store, with what was printed; None keeps them in the folder.
         """
         if key is not None and self._objects is not None:
             try:
-                action = self._objects.put(key, {name: path.read_bytes() for name, path in made.items()}, lines)
+                action = self._objects.put(key, made, lines)
             except OSError as error:
                 raise StoreError(
                     f"the store of compiled pieces cannot be written: {error.strerror or error}",
@@ -83,28 +85,22 @@ class Shelf:
                 ) from error
             self.take(action, tuple(made))
             return
-        for name, path in made.items():
-            kept = self._folder / name
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            path.rename(kept)
-            self._made[name] = _Made(sha256=sha256_file(kept), size=kept.stat().st_size, at=kept)
+        for name, content in made.items():
+            self._made[name] = self._keep(name, content)
+
+    def _keep(self, name: str, content: Iterable[bytes]) -> _Made:
+        kept = self._folder / name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256()
+        with kept.open("wb") as file:
+            for chunk in content:
+                digest.update(chunk)
+                file.write(chunk)
+            size = file.tell()
+        return _Made(sha256=digest.hexdigest(), size=size, at=kept)
 
     def drop(self, name: str) -> None:
         """Remove a file of the folder; its digest stays known."""
         at = self._made[name].at
         if isinstance(at, Path):
             at.unlink(missing_ok=True)
-
-
-def regular_file(path: Path) -> Path:
-    """Give a file that a sandbox left, when it is a file indeed: a link would be followed out here.
-
-    :raises StageFailed: it is something else.
-    """
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        mode = 0
-    if not stat.S_ISREG(mode):
-        raise StageFailed(Failure(stage="compile", message=f"the compiler left no regular file {path.name}"))
-    return path

@@ -62,6 +62,7 @@ class Prefetched:
 class Workshop:
     """What every cell of a run is built with.
 
+    :param own_engine: where wheelsmith's own programs read what a build left.
     :param limits: of one cell.
     :param memory: bytes that the whole run may use.
     :param cores: cores that a cell may use whose steps are not wheelsmith's to share out.
@@ -74,6 +75,7 @@ class Workshop:
 
     source: SourceTree
     engine: Engine
+    own_engine: Engine
     toolchains: Prefetched
     store: Store
     objects: Objects

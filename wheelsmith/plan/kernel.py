@@ -57,6 +57,7 @@ class _Order:
     distribution: str
     version: str
     workplace: Workplace
+    declared: tuple[str, ...]
 
 
 def plan_kernel(
@@ -67,12 +68,14 @@ def plan_kernel(
     distribution: str | None,
     version: str | None,
     workplace: Workplace,
+    declared: tuple[str, ...] = (),
 ) -> BuildPlan | Excluded:
     """Plan one cell.
 
     :param distribution: the project's name; None takes the kernel's.
     :param version: the wheel's public version; None takes build.toml's.
     :param workplace: what there is to build it with.
+    :param declared: patterns of files that the wheel is meant to install, though they look like another project's.
     :raises BuildTomlError: the kernel itself is wrong, whatever the cell.
     """
     order = _Order(
@@ -82,6 +85,7 @@ def plan_kernel(
         distribution=distribution or spec.name,
         version=_public_version(spec, version),
         workplace=workplace,
+        declared=declared,
     )
     try:
         check_kernel(cell, spec)
@@ -123,6 +127,7 @@ def _noarch_plan(order: _Order) -> BuildPlan:
         cuda=None,
         arch="any",
         stable_abi=None,
+        declared=order.declared,
     )
     return _plan(order, None, None, None, noarch_recipe(spec, order.source), wheel)
 
@@ -258,6 +263,7 @@ def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -
         cuda=cell.cuda,
         arch=cell.arch,
         stable_abi=floor,
+        declared=order.declared,
     )
 
 

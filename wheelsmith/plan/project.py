@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from wheelsmith import layout
 from wheelsmith.errors import MatrixError
@@ -29,12 +30,14 @@ def plan_project(
     version: str | None,
     workplace: Workplace,
     resolve: Resolve,
+    declared: tuple[str, ...] = (),
 ) -> BuildPlan | Excluded:
     """Plan one cell.
 
     :param distribution: the project's name; None takes pyproject.toml's.
     :param version: its public version; None takes pyproject.toml's.
     :param resolve: finds the wheels of the build environment.
+    :param declared: patterns of files that the wheel is meant to install, though they look like another project's.
     :raises MatrixError: nobody says what the project is called, or which Pythons it is built for.
     """
     name, public = distribution or spec.name, version or spec.version
@@ -50,9 +53,10 @@ def plan_project(
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
         )
     try:
-        return _plan(cell, cell.python, spec, source, (name, public), workplace, resolve)
+        made = _plan(cell, cell.python, spec, source, (name, public), workplace, resolve)
     except Impossible as impossible:
         return Excluded(cell=cell, reason=str(impossible))
+    return replace(made, wheel=replace(made.wheel, declared=declared))
 
 
 def _plan(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wheelsmith.tasks import Again, Task
 
@@ -140,7 +140,7 @@ class Board:
 
     def _push(self, task: Task) -> None:
         self._count += 1
-        task = task.estimated()
+        task = _estimated(task)
         heap = self._ready if task.demand.cores else self._ready_in_lanes
         heapq.heappush(heap, (-task.rank, self._count, task))
 
@@ -177,6 +177,20 @@ class Board:
             self._lanes -= sign
         self._cores -= sign * task.demand.cores
         self._memory -= sign * task.demand.memory
+
+
+def _estimated(task: Task) -> Task:
+    """Return a task with what it needs; one that cannot say so is run, and fails of it."""
+    try:
+        return task.estimated()
+    except Exception as error:  # noqa: BLE001  # a mistake in one estimate must not stop the others
+        mistake = error
+
+        def fail(memory: int) -> tuple[Task, ...]:
+            del memory
+            raise mistake
+
+        return replace(task, run=fail, estimate=None)
 
 
 def _without(heap: list[_Entry], group: str) -> list[_Entry]:

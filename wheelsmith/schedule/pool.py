@@ -47,26 +47,36 @@ def run_builds(
     :param builds: in the order in which they begin.
     :param shared: tasks that several builds wait for.
     :param on_result: is called in the calling thread, as answers come.
-    :param cancel: when set, what runs is killed and what waits is not started.
+    :param cancel: when set, what runs is killed and what waits is not started. So it is where ``on_result`` raises,
+        before its error is passed on.
     """
     pool = _Pool(builds={build.name: build for build in builds}, machine=machine, fail_fast=fail_fast)
     pool.board.add(shared)
     threads = [threading.Thread(target=pool.work, daemon=True) for _ in range(machine.cores + machine.lanes)]
     for thread in threads:
         thread.start()
-    left = len(builds)
-    while left:
+    try:
+        for _ in builds:
+            on_result(_next_result(pool, cancel))
+    finally:
+        # Nothing runs any more when this returns: who called removes the folders that builds work in.
+        pool.stop()
+        pool.close()
+        for thread in threads:
+            thread.join()
+
+
+def _next_result(pool: _Pool, cancel: threading.Event) -> BuildResult:
+    while True:
         try:
             result = pool.finished.get(timeout=_TICK)
         except queue.Empty:
             if cancel.is_set():
                 pool.stop()
             continue
-        left -= 1
-        on_result(result)
-    pool.close()
-    for thread in threads:
-        thread.join()
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +87,7 @@ class _Pool:
     machine: Machine
     fail_fast: bool
     board: Board = field(init=False)
-    finished: queue.SimpleQueue[BuildResult] = field(default_factory=queue.SimpleQueue)
+    finished: queue.SimpleQueue[BuildResult | BaseException] = field(default_factory=queue.SimpleQueue)
     _errors: dict[str, BaseException | None] = field(default_factory=dict)
     _closed: bool = False
     _change: threading.Condition = field(default_factory=threading.Condition)
@@ -95,13 +105,19 @@ class _Pool:
             self._change.notify_all()
 
     def close(self) -> None:
-        """Let the workers go home."""
+        """End the workers."""
         with self._change:
             self._closed = True
             self._change.notify_all()
 
     def work(self) -> None:
-        """Do tasks until there are none."""
+        """Do tasks until there are none; whoever waits for results learns if that cannot go on."""
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001  # it is raised where results are waited for
+            self.finished.put(error)
+
+    def _work(self) -> None:
         while (task := self._next()) is not None:
             try:
                 follow = task.run(task.demand.memory)

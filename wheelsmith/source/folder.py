@@ -8,42 +8,45 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wheelsmith.errors import SourceError
-from wheelsmith.source.tree import MOST_FILES, SourceFile, SourceTree, make_tree
+from wheelsmith.source.outputs import Outputs
+from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 
 # What tools leave behind; nothing of it is source.
 _LEFT_OUT = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
 # At the top of a kernel these are outputs: the Hub's build layout, and wheelsmith's own.
 _LEFT_OUT_AT_TOP = {"build", "dist"}
+# A worktree and a submodule have a file of this name, with a path of this machine in it.
+_GIT = ".git"
 # A matrix beside the kernel says what to build of it; another cell in it changes no wheel.
 _MATRIX = "matrix.yaml"
 
 
-def read_folder(root: Path) -> SourceTree:
+def read_folder(root: Path, outputs: Outputs) -> SourceTree:
     """Give the folder's files as a tree; links that stay inside become the files that they lead to.
 
+    :param outputs: of wheelsmith, which are left out.
     :raises SourceError: there is no such folder, or it holds what must not be used.
     """
     if not root.is_dir():
         raise SourceError(f"there is no folder {root}", remedy="mend kernel.path in matrix.yaml")
-    return make_tree(_files(root.resolve()), origin="path")
+    return make_tree(_files(root.resolve(), outputs), origin="path")
 
 
-def _files(root: Path) -> Iterator[SourceFile]:
-    count = 0
-    for folder, folders, names in os.walk(root):
-        here = Path(folder)
-        left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if here == root else set())
-        for name in folders:
-            if (here / name).is_symlink() and name not in left_out:
-                raise SourceError(f"{(here / name).relative_to(root)} is a link to a folder; wheelsmith follows none")
-        folders[:] = sorted(name for name in folders if name not in left_out)
-        for name in sorted(names):
-            if here == root and name == _MATRIX:
-                continue
-            count += 1
-            if count > MOST_FILES:
-                raise SourceError(f"the kernel has more than {MOST_FILES} files")
-            yield SourceFile(path=(here / name).relative_to(root).as_posix(), real=_real(here / name, root))
+def _files(root: Path, outputs: Outputs) -> Iterator[FoundFile]:
+    def is_source(path: str, entry: os.DirEntry[str]) -> bool:
+        if path == _MATRIX or entry.name == _GIT or outputs.include(entry, Path(entry.path).parent):
+            return False
+        if not entry.is_dir():
+            return True
+        left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if path == entry.name else set())
+        return entry.name not in left_out and not outputs.are(Path(entry.path))
+
+    for path, entry in walk(root, is_source):
+        if entry.is_dir():
+            raise SourceError(f"{path} is a link to a folder; wheelsmith follows none")
+        real = _real(root / path, root)
+        # As git has it: what its owner may run.
+        yield FoundFile(path=path, real=real, executable=bool(real.stat().st_mode & stat.S_IXUSR))
 
 
 def _real(path: Path, root: Path) -> Path:

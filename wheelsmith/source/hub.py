@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith.errors import SourceError
-from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, SourceFile, SourceTree, check_path, make_tree
+from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -95,20 +95,17 @@ def _check_listing(api: HfApi, repo: str, commit: str | None, repo_type: str) ->
             raise SourceError(f"{repo} is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
 
 
-def _files(root: Path) -> list[SourceFile]:
-    """Give the snapshot's files; in the Hub cache they are links into the repo's own blobs."""
+def _files(root: Path) -> Iterator[FoundFile]:
+    """Give the snapshot's files; in the Hub cache they are links into the repo's own blobs.
+
+    None is executable: the Hub does not tell modes, and those of a cache differ from machine to machine.
+    """
     storage = root.parent.parent.resolve()
-    found = []
-    for path in root.rglob("*"):
-        if path.is_dir() and not path.is_symlink():
-            continue
-        real = path.resolve()
+    for path, _ in walk(root, lambda path, _: path != "build"):
+        real = (root / path).resolve()
         if not real.is_relative_to(storage) or not real.is_file():
-            raise SourceError(f"{path.relative_to(root)} leads out of the repo")
-        relative = path.relative_to(root).as_posix()
-        if not relative.startswith("build/"):
-            found.append(SourceFile(path=relative, real=real))
-    return found
+            raise SourceError(f"{path} leads out of the repo")
+        yield FoundFile(path=path, real=real)
 
 
 def _explained(repo: str, revision: str, fetch: Callable[[], Path]) -> Path:

@@ -1,14 +1,18 @@
-"""A tree of files that somebody else wrote: every name and size is checked before anything is read."""
+"""A tree of files that somebody else wrote: every name and size is checked before anything is read.
+
+What is used is what was hashed: a file is compared with its hash each time that it is read.
+"""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from wheelsmith.beneath import WorkFolder, open_file
 from wheelsmith.errors import SourceError
-from wheelsmith.files import sha256_file
 from wheelsmith.model import SourceId
 from wheelsmith.record import canonical_digest
 
@@ -16,14 +20,27 @@ MOST_FILES = 20_000
 MOST_BYTES = 512 * 2**20
 _LONGEST_PATH = 240
 _READMES = ("README.md", "CARD.md")
+_CHUNK = 1 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFile:
+    """One file that has not been read yet: its path in the tree, and where its content lies."""
+
+    path: str
+    real: Path
+    executable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file: its path in the tree, and where its content lies."""
+    """One file: its path in the tree, where its content lies, and what that is (sha256 in hex, size in bytes)."""
 
     path: str
     real: Path
+    executable: bool
+    sha256: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +63,12 @@ class SourceTree:
     def read_text(self, path: str) -> str:
         """Give a file's text.
 
-        :raises SourceError: it is not there, or is not text.
+        :raises SourceError: it is not there, is not text, or is not what was hashed any more.
         """
         for file in self.files:
             if file.path == path:
                 try:
-                    return file.real.read_text(encoding="utf-8")
+                    return b"".join(_planned(file)).decode("utf-8")
                 except UnicodeDecodeError:
                     raise SourceError(f"{path} is not UTF-8 text") from None
         raise SourceError(
@@ -60,25 +77,52 @@ class SourceTree:
         )
 
 
+def walk(root: Path, wanted: Callable[[str, os.DirEntry[str]], bool]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield whatever is in a folder but the folders in it, each with its path in the tree.
+
+    :param wanted: says of a path whether it is source; a folder that is not is not gone into.
+    :raises SourceError: there is more than any kernel has, a name that is not safe, or a folder that cannot be read.
+    """
+    count, todo = 0, [""]
+    while todo:
+        here = todo.pop()
+        try:
+            with os.scandir(root / here) as entries:
+                for entry in entries:
+                    path = here + entry.name
+                    if not wanted(path, entry):
+                        continue
+                    check_path(path)
+                    count += 1
+                    if count > MOST_FILES:
+                        raise SourceError(f"the kernel has more than {MOST_FILES} files")
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append(f"{path}/")
+                    else:
+                        yield path, entry
+        except OSError as error:
+            raise SourceError(f"{here or root} cannot be read: {error.strerror or error}") from None
+
+
 def make_tree(
-    files: Iterable[SourceFile], *, origin: str, revision: str | None = None, commit: str | None = None
+    files: Iterable[FoundFile], *, origin: str, revision: str | None = None, commit: str | None = None
 ) -> SourceTree:
     """Check and hash files.
 
-    :raises SourceError: a name or a size that no kernel needs.
+    :raises SourceError: a name or a size that no kernel needs, or a file that cannot be read.
     """
-    ordered = tuple(sorted(files, key=lambda file: file.path))
+    ordered = sorted(files, key=lambda file: file.path)
     if len(ordered) > MOST_FILES:
         raise SourceError(f"the kernel has more than {MOST_FILES} files")
-    total = 0
+    left, read = MOST_BYTES, []
     for file in ordered:
         check_path(file.path)
-        total += file.real.stat().st_size
-        if total > MOST_BYTES:
-            raise SourceError(f"the kernel's source is larger than {MOST_BYTES >> 20} MiB")
-    tree = canonical_digest([[file.path, sha256_file(file.real)] for file in ordered])
-    source = SourceId(origin=origin, revision=revision, commit=commit, tree=tree)
-    return SourceTree(id=source, files=ordered)
+        read.append(_hashed(file, left))
+        left -= read[-1].size
+    # A mode that is not a plain file's stands in the digest; the others were never written there.
+    named = [[file.path, file.sha256, *(["executable"] if file.executable else [])] for file in read]
+    source = SourceId(origin=origin, revision=revision, commit=commit, tree=canonical_digest(named))
+    return SourceTree(id=source, files=tuple(read))
 
 
 def check_path(path: str) -> None:
@@ -93,9 +137,44 @@ def check_path(path: str) -> None:
         raise SourceError(f"the kernel has a file whose path is longer than {_LONGEST_PATH} bytes: {path[:60]!r}…")
 
 
-def copy_into(tree: SourceTree, target: Path) -> None:
-    """Copy every file under an empty folder, as plain files that the owner may change."""
+def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
+    """Copy every file, as plain files that the owner may change.
+
+    :param under: the folder in ``folder`` that they are copied to.
+    :raises SourceError: one of them is not what was hashed any more.
+    """
     for file in tree.files:
-        path = target / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file.real, path)
+        with folder.create(f"{under}/{file.path}", mode=0o777 if file.executable else 0o666) as copy:
+            copy.writelines(_planned(file))
+
+
+def _hashed(file: FoundFile, most: int) -> SourceFile:
+    digest, size = hashlib.sha256(), 0
+    for chunk in _chunks(file.path, file.real, most):
+        digest.update(chunk)
+        size += len(chunk)
+    if size > most:
+        raise SourceError(f"the kernel's source is larger than {MOST_BYTES >> 20} MiB")
+    return SourceFile(path=file.path, real=file.real, executable=file.executable, sha256=digest.hexdigest(), size=size)
+
+
+def _planned(file: SourceFile) -> Iterator[bytes]:
+    """Yield a file's content; whoever has taken the last piece has what was hashed."""
+    digest = hashlib.sha256()
+    for chunk in _chunks(file.path, file.real, file.size):
+        digest.update(chunk)
+        yield chunk
+    if digest.hexdigest() != file.sha256:
+        raise SourceError(f"{file.path} was changed after the build was planned", remedy="run the same command again")
+
+
+def _chunks(path: str, real: Path, most: int) -> Iterator[bytes]:
+    """Yield a file's content, or one byte more than it may have."""
+    left = most + 1
+    try:
+        with open_file(real) as content:
+            while left and (chunk := content.read(min(left, _CHUNK))):
+                left -= len(chunk)
+                yield chunk
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None

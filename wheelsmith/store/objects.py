@@ -10,15 +10,18 @@ import contextlib
 import hashlib
 import json
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from wheelsmith.files import atomic_write, mark_used
+from wheelsmith.files import atomic_pour, atomic_write, mark_used
 from wheelsmith.record import Record
 
 # Raised when the same key would name other content than before.
 FORMAT = 1
 _LEVEL = 1  # of zlib: what compilers write for one another is text that shrinks to a sixth at once
+_CHUNK = 1 << 20  # bytes
 
 
 class Damaged(Exception):  # it never leaves wheelsmith: the piece is made again
@@ -65,42 +68,68 @@ class Objects:
         mark_used(path)
         return action
 
-    def read(self, output: Output) -> bytes:
-        """Give the content of one output.
+    def copy(self, output: Output, file: IO[bytes]) -> None:
+        """Write the content of one output to an open file.
 
-        :raises Damaged: it is gone, or its bytes are not those that were kept.
+        :raises Damaged: it is gone, or its bytes are not those that were kept; some may have been written.
         """
         blob = self._blob(output.sha256)
+        digest = hashlib.sha256()
         try:
-            content = zlib.decompressobj().decompress(blob.read_bytes(), output.size + 1)
-            if hashlib.sha256(content).hexdigest() == output.sha256:
-                return content
+            for chunk in _unpacked(blob, output.size):
+                digest.update(chunk)
+                file.write(chunk)
         except zlib.error:
             pass
-        except OSError as error:
-            raise Damaged(output.sha256) from error
+        else:
+            if digest.hexdigest() == output.sha256:
+                return
         with contextlib.suppress(OSError):  # so that it can be written anew
             blob.unlink()
         raise Damaged(output.sha256)
 
-    def put(self, key: str, made: dict[str, bytes], lines: tuple[str, ...]) -> Action:
+    def put(self, key: str, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> Action:
         """Keep what a command made.
 
+        :param made: file name → content, in pieces, which is never held whole.
         :raises OSError: it cannot be written; nothing is left half there.
         """
-        outputs = {}
-        for name, content in made.items():
-            digest = hashlib.sha256(content).hexdigest()
-            outputs[name] = Output(sha256=digest, size=len(content))
-            blob = self._blob(digest)
-            if not blob.is_file():
-                atomic_write(blob, zlib.compress(content, _LEVEL))
+        outputs = {name: self._keep(content) for name, content in made.items()}
         action = Action(outputs=outputs, lines=lines)
         atomic_write(self._action(key), json.dumps(action.to_json()).encode())
         return action
+
+    def _keep(self, content: Iterable[bytes]) -> Output:
+        """Keep one file under the hash of just the bytes that are kept."""
+        digest, size = hashlib.sha256(), 0
+
+        def packed() -> Iterator[bytes]:
+            nonlocal size
+            packer = zlib.compressobj(_LEVEL)
+            for chunk in content:
+                digest.update(chunk)
+                size += len(chunk)
+                yield packer.compress(chunk)
+            yield packer.flush()
+
+        atomic_pour(packed(), self._root / "blobs", lambda: self._blob(digest.hexdigest()))
+        return Output(sha256=digest.hexdigest(), size=size)
 
     def _action(self, key: str) -> Path:
         return self._root / "actions" / key[:2] / f"{key}.json"
 
     def _blob(self, sha256: str) -> Path:
         return self._root / "blobs" / sha256[:2] / sha256
+
+
+def _unpacked(blob: Path, size: int) -> Iterator[bytes]:
+    """Yield what a blob holds, up to one byte more than it should."""
+    unpacker, left = zlib.decompressobj(), size + 1
+    try:
+        with blob.open("rb") as file:
+            while left and not unpacker.eof and (packed := unpacker.unconsumed_tail or file.read(_CHUNK)):
+                chunk = unpacker.decompress(packed, min(_CHUNK, left))
+                left -= len(chunk)
+                yield chunk
+    except OSError as error:
+        raise Damaged(blob.name) from error

@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from wheelsmith.beneath import remove_tree
 from wheelsmith.errors import StoreError
-from wheelsmith.files import remove_tree
 from wheelsmith.store.lock import alone_in
 from wheelsmith.store.stock import Kind, Stock, take_stock
 

@@ -16,6 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from wheelsmith.beneath import statuses
+
 _BLOCK = 512  # bytes; st_blocks counts these, whatever the file system's own are
 
 
@@ -224,7 +226,7 @@ def _weigh(path: Path) -> tuple[int, dict[str, int]]:
     """Give the bytes on the disk of a file or a whole folder, and apart those of files with several names."""
     own = 0
     linked = {}
-    for found in _walk(str(path)):
+    for found in statuses(path):
         if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
             linked[f"inode {found.st_dev}:{found.st_ino}"] = found.st_blocks * _BLOCK
         else:
@@ -242,15 +244,3 @@ def _bytes(path: Path) -> int:
         return path.lstat().st_blocks * _BLOCK
     except OSError:
         return 0
-
-
-def _walk(path: str) -> Iterator[os.stat_result]:
-    todo = [path]
-    while todo:
-        here = todo.pop()
-        with contextlib.suppress(OSError):
-            found = os.lstat(here)
-            yield found
-            if stat.S_ISDIR(found.st_mode):
-                with os.scandir(here) as entries:
-                    todo.extend(entry.path for entry in entries)

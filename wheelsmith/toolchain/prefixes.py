@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -10,10 +9,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from wheelsmith.beneath import remove_tree
 from wheelsmith.errors import ToolchainError
 from wheelsmith.events import Listener
 from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
-from wheelsmith.files import mark_used, publish_tree, remove_tree, sha256_file
+from wheelsmith.files import mark_used, publish_tree, sha256_file
 from wheelsmith.model import LockedWheel, PrefixId
 from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
@@ -130,7 +130,7 @@ class Toolchains:
             (folder / "lib" / "libcudart.so").symlink_to(library.name)
 
     def _use_runtime_of(self, toolkit: CudaToolkit, target: str, folder: Path) -> None:
-        shutil.rmtree(folder / "lib")
+        remove_tree(folder / "lib")
         self._fetch_all(toolkit.target_runtime[target], folder, _CUDA_ROOT)
 
     def _fetch_all(self, pin: PinnedFile, folder: Path, root: str) -> None:

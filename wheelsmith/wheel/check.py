@@ -16,10 +16,12 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
     """Check every rule that applies.
 
     :param expected: what the plan promised; without it, all that the wheel itself claims is still proven.
-    :param declared: patterns of files that it is meant to install, though they look like another project's.
+    :param declared: patterns of files that it is meant to install, though they look like another project's; those of
+        the plan are declared already.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
-    with Inspection(path, expected, declared) as wheel:
+    meant = (*declared, *(expected.declared if expected else ()))
+    with Inspection(path, expected, meant) as wheel:
         return CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
 
 

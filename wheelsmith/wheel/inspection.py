@@ -29,7 +29,7 @@ from wheelsmith.wheel.installed import EntryPoint, read_entry_points
 from wheelsmith.wheel.loading import CALLS, Load, read_loads
 from wheelsmith.wheel.local_version import LocalVersion, read_local_version
 from wheelsmith.wheel.providers import Providers
-from wheelsmith.wheel.python_code import PythonCode, read_python_code
+from wheelsmith.wheel.python_code import PythonCode, PythonFiles, read_python_code
 from wheelsmith.wheel.requirements import (
     Requirements,
     TorchRequirement,
@@ -184,6 +184,10 @@ class Inspection:
     def python_code(self, *words: bytes) -> PythonCode:
         """Read every Python file that has one of these words."""
         return read_python_code(self.archive, words)
+
+    def python_files(self) -> PythonFiles:
+        """Return the Python files, to be read one at a time."""
+        return PythonFiles(self.archive)
 
     @cached_property
     def loads(self) -> frozenset[Load]:

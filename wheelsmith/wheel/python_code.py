@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from wheelsmith.errors import WheelError
 from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.headers import LONGEST_TEXT
 
@@ -48,3 +50,37 @@ def read_python_code(archive: Archive, words: Sequence[bytes]) -> PythonCode:
             left -= code
             sources[name] = data
     return PythonCode(sources=sources, unread=tuple(sorted(unread)))
+
+
+class PythonFiles:
+    """The Python files of a wheel, read one at a time, within what a parser may cost altogether."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._texts: dict[str, bytes] = {}
+        self._left = _MOST_CODE
+        self.names = tuple(name for name in archive.files if name.endswith(".py"))
+
+    def mentioning(self, words: Iterable[bytes]) -> frozenset[str]:
+        """Return the files that have one of these words, and those that are too long to be looked at."""
+        found = re.compile(b"|".join(map(re.escape, words)))
+        return frozenset(name for name in self.names if self._is_long(name) or found.search(self._archive.read(name)))
+
+    def text(self, name: str) -> bytes | None:
+        """Return what one of them holds; None where there is none.
+
+        :raises WheelError: there is more code in it, or in all that were asked for, than is parsed.
+        """
+        if name not in self._archive.files:
+            return None
+        if name not in self._texts:
+            data = b"" if self._is_long(name) else self._archive.read(name)
+            code = len(data.translate(None, _LETTERS))
+            if self._is_long(name) or code > min(self._left, _MOST_CODE_OF_ONE):
+                raise WheelError(f"{name} has more code than is parsed")
+            self._left -= code
+            self._texts[name] = data
+        return self._texts[name]
+
+    def _is_long(self, name: str) -> bool:
+        return self._archive.files[name].size > LONGEST_TEXT

@@ -45,7 +45,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
             wrong.setdefault(why, file.told)
     told = [f"{why} ({path})" for why, path in wrong.items()]
     if told:
-        told.append("whoever means it declares it: --declare PATH")
+        told.append("whoever means it declares it: --declare PATH, or kernel.declare in matrix.yaml")
     yield finding("installs", told, _summary(files, wheel.info))
 
 
@@ -153,7 +153,7 @@ RULE = Rule(
     proves="nothing that it installs, or says that it installs, is another well-known project's, the standard "
     "library's or the system's: import names, their caches, programs, a second `.dist-info`; for any platform, not in "
     "another case either; and nothing runs whenever Python starts (`.pth`, `sitecustomize`), but "
-    "what `--declare` names",
+    "what `--declare` names, or `kernel.declare` in matrix.yaml",
     leaves_open="names of projects that `facts/projects.json` does not have; a wheel may install an import name that "
     "is not its own, as PyYAML installs `yaml`",
     in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs whenever Python starts (it is meant, and is "

@@ -1,0 +1,232 @@
+"""Who touches files by a path: nobody where a build could have written any part of it."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent / "wheelsmith"
+METHODS = """
+    chmod exists glob hardlink_to is_dir is_file is_symlink iterdir lchmod lstat mkdir open read_bytes read_text
+    readlink rename resolve rglob rmdir samefile stat symlink_to touch unlink walk write_bytes write_text
+"""
+FUNCTIONS = {
+    "os": """
+        access chdir chmod chown fwalk lchown link listdir listxattr lstat makedirs mkdir mkfifo mknod open readlink
+        remove removedirs rename renames replace rmdir scandir setxattr stat statvfs symlink truncate unlink utime walk
+    """,
+    "shutil": "copy copy2 copyfile copymode copystat copytree move rmtree unpack_archive",
+    "tempfile": "NamedTemporaryFile TemporaryDirectory TemporaryFile mkdtemp mkstemp",
+    "zipfile": "ZipFile",
+    "sqlite3": "connect",
+    "ast": "",  # its walk is another
+}
+# wheelsmith's own, which take paths.
+OWN = "atomic_copy atomic_pour atomic_write mark_used open_wheel publish_tree sha256_file FileLock open"
+PROGRAMS = "chmod chown cp find ln mkdir mv rm rmdir tar touch"
+
+CACHE = "in the cache, which no sandbox sees; written by wheelsmith alone"
+BESIDE = "beside the work folder, which no sandbox sees"
+OUT = "in the output folder, which no sandbox sees"
+SOURCE = "the user's own folder; what is read of it is compared with what was planned"
+USER = "a file that the user names, or has"
+GROUPS = "control groups, which no sandbox sees"
+MACHINE = "the operating system's"
+PACKAGE = "of wheelsmith's own package"
+WHEEL = "a wheel where no build can reach it: named by the user, in the store, or copied out of a work folder"
+INDEX = "an index, which no sandbox sees"
+
+# Where a build's folders are near, each function that touches a path says whose it is.
+NEAR = {
+    "pipeline/cell.py": {
+        "CellBuild.result": OUT,
+    },
+    "pipeline/finishing.py": {"Finisher.collect": BESIDE, "_packages": PACKAGE},
+    "pipeline/diary.py": {"Diary.command": "a file without a name", "Diary._write": OUT},
+    "pipeline/shelf.py": {
+        "Shelf.copy": BESIDE,
+        "Shelf._keep": BESIDE,
+        "Shelf.drop": BESIDE,
+    },
+    "engine/bwrap.py": {"_host_view": MACHINE},
+    "engine/containers.py": {
+        "ContainerEngine.workplace": CACHE,
+        "_survey_digest": PACKAGE,
+        "_mount": "of what is mounted, of which no build can write any part",
+    },
+    "engine/local.py": dict.fromkeys(("_environment", "_on_host"), "of what is mounted: nothing is opened"),
+    "engine/owner.py": {"_here": MACHINE, "_start": MACHINE},
+    "engine/podman.py": {"Podman.client": MACHINE, "Podman.run_options": CACHE},
+    "engine/seccomp.py": {"podman_profile": MACHINE},
+    "engine/cgroup.py": {
+        "Group.peak_memory": GROUPS,
+        "Group.cpu_seconds": GROUPS,
+        "Group.remove": GROUPS,
+        "group_of_container": GROUPS,
+        "remove_dead_groups": GROUPS,
+        "_make_v1": GROUPS,
+        "_make_v2": GROUPS,
+        "_beside": GROUPS,
+        "_is_limited": GROUPS,
+        "_oom_kills": GROUPS,
+        "members": GROUPS,
+    },
+    "engine/granted.py": {"_available": MACHINE, "_left": GROUPS, "_quotas": GROUPS, "_reclaimable": GROUPS},
+    "engine/hierarchy.py": {"_upwards": GROUPS, "group_path": MACHINE},
+    "engine/process_tree.py": {"processes_below": MACHINE, "_sum_of": MACHINE},
+    "run.py": {
+        "_make_folder": OUT,
+        "scratch": "the folder that work folders are made in",
+        "_remove_if_dead": "of the lock beside the work folders",
+    },
+    "prepare.py": {"prepare": USER, "_read_spec": "of a source tree, which compares it with its hash"},
+    "smoke.py": {"_unpack": WHEEL},
+    "source/folder.py": {"read_folder": SOURCE, "_files.is_source": SOURCE, "_files": SOURCE, "_real": SOURCE},
+    "source/hub.py": {"_files": "in the Hub client's cache, which no sandbox sees"},
+    "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
+    "source/tree.py": {"SourceTree.readme": "a tree's own, not a path's", "walk": USER},
+    "store/stock.py": {
+        "take_stock": CACHE,
+        "_Inventory.add": CACHE,
+        "_is_live": CACHE,
+        "_read": CACHE,
+        "_entries": CACHE,
+        "_bytes": CACHE,
+    },
+    "store/pruning.py": {"_Removal.take_away": CACHE, "_Removal.finish": CACHE},
+    "wheel/finish.py": dict.fromkeys(("main", "finish"), "in the folder that it is given, within the build's limits"),
+    "wheel/repair.py": {"repair": "in the folder that the wheel was copied to", "pack": "in the same, names checked"},
+    "wheel/auditwheel.py": {"repair": "in the same"},
+}
+FAR = {
+    "files.py": "whatever its callers name, who are in these tables",
+    "backend/hooks.py": "runs inside of the sandbox",
+    "backend/phases.py": "runs inside of the sandbox",
+    "backend/survey.py": "runs inside of an image, or asks this machine",
+    "cli/build_matrix.py": OUT,
+    "cli/doctor.py": MACHINE,
+    "cli/serve.py": USER,
+    "facts/load.py": PACKAGE,
+    "images.py": "of wheelsmith's own package, or temporary files that an image's build is told of",
+    "index/bucket.py": WHEEL,
+    "index/hub.py": WHEEL,
+    "index/hub_release.py": WHEEL,
+    "index/human.py": PACKAGE,
+    "index/local.py": INDEX,
+    "index/metadata.py": WHEEL,
+    "index/probe/hosts.py": PACKAGE,
+    "index/probe/wheels.py": WHEEL,
+    "index/serve.py": INDEX,
+    "index/storage.py": WHEEL,
+    "matrix/load.py": USER,
+    "pick/look_python.py": MACHINE,
+    "pick/machine.py": MACHINE,
+    "pick/source.py": INDEX,
+    "publish.py": OUT,
+    "release.py": WHEEL,
+    "report/page.py": OUT,
+    "store/costs.py": CACHE,
+    "store/lock.py": CACHE,
+    "store/objects.py": CACHE,
+    "store/wheels.py": CACHE,
+    "toolchain/build_tools.py": "of installed packages, and of a prefix that is being made",
+    "toolchain/environment.py": CACHE,
+    "toolchain/locate.py": USER,
+    "toolchain/prefixes.py": CACHE,
+    "toolchain/remote.py": CACHE,
+    "toolchain/unpack.py": CACHE,
+    "wheel/archive/reader.py": WHEEL,
+    "wheel/facts.py": WHEEL,
+    "wheel/inspection.py": WHEEL,
+    "wheel/manylinux.py": PACKAGE,
+    "wheel/operators/code.py": "of Python code that is walked, not of a path",
+    "wheel/operators/values.py": "of texts, not of a path",
+    "wheel/packed_gpu_code.py": "in a temporary folder of the check",
+    "wheel/survey.py": WHEEL,
+    "wheel/symbols/libraries.py": PACKAGE,
+    "wheel/symbols/torch.py": PACKAGE,
+    "wheel/variant.py": WHEEL,
+}
+
+
+def calls_in(node: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:
+    """Yield what touches a path, as far as it can be seen, and the function that it is in."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        inside = f"{inside}.{node.name}".removeprefix(".")
+    elif isinstance(node, ast.Call) and (name := touching(node)):
+        yield inside, name
+    elif isinstance(node, ast.ImportFrom) and node.module in {"os", "shutil", "glob"}:
+        yield inside, f"from {node.module}"
+    elif isinstance(node, ast.List | ast.Tuple) and (program := first_word(node)) in PROGRAMS.split():
+        yield inside, program
+    for child in ast.iter_child_nodes(node):
+        yield from calls_in(child, inside)
+
+
+def first_word(words: ast.List | ast.Tuple) -> str:
+    first = words.elts[0] if words.elts else None
+    return str(first.value) if isinstance(first, ast.Constant) else ""
+
+
+def touching(call: ast.Call) -> str | None:
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id if function.id in OWN.split() else None
+    if not isinstance(function, ast.Attribute):
+        return None
+    module = function.value.id if isinstance(function.value, ast.Name) else ""
+    names = FUNCTIONS.get(module, METHODS).split()
+    # Of a path, replace has one argument; of a text it has two, and of a date they have names.
+    if module not in FUNCTIONS and function.attr == "replace" and len(call.args) == 1 and not call.keywords:
+        return "replace"
+    return function.attr if function.attr in names else None
+
+
+def paths_in(text: str) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for function, name in calls_in(ast.parse(text)):
+        found[function].append(name)
+    return dict(found)
+
+
+def test_everything_that_touches_a_path_says_whose_it_is():
+    found = {str(path.relative_to(ROOT)): paths_in(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+    found = {module: calls for module, calls in found.items() if calls and not module.startswith("beneath/")}
+    near = {module: {name: calls[name] for name in calls} for module, calls in found.items() if module not in FAR}
+    unsaid = {
+        f"{module}: {function}": calls
+        for module, functions in near.items()
+        for function, calls in functions.items()
+        if function not in NEAR.get(module, {})
+    }
+    assert unsaid == {}, "use wheelsmith.beneath where a build could have written; else say here whose path it is"
+    said = {(module, function) for module, functions in NEAR.items() for function in functions}
+    assert said - {(module, function) for module in near for function in near[module]} == set()
+    assert set(FAR) - set(found) == set()
+
+
+def test_what_builds_and_what_confines_is_told_function_by_function():
+    """A module there cannot be excused as a whole."""
+    rooms = ("pipeline/", "engine/", "source/", "run.py", "smoke.py", "cli/shell.py")
+    assert [module for module in FAR if module.startswith(rooms)] == []
+
+
+def test_the_finder_finds():
+    """Each line is one way to touch a path."""
+    for line in (
+        "open('x')",
+        "Path('x').read_bytes()",
+        "work.joinpath('x').rename(y)",
+        "temporary.replace(y)",
+        "os.rename(a, b)",
+        "os.scandir(a)",
+        "shutil.rmtree(a)",
+        "from os import rename",
+        "run(['chmod', '-R', 'u+rwx', x])",
+        "for c in (('rm', '-rf'),): run(c)",
+        "sha256_file(work / 'x')",
+        "zipfile.ZipFile(x)",
+    ):
+        assert paths_in(line) != {}, line
+    for line in ("text.replace('a', 'b')", "os.close(3)", "shutil.which('x')", "re.open", "replace(plan, x=1)"):
+        assert paths_in(line) == {}, line

@@ -1,0 +1,38 @@
+"""What the program that finishes a wheel is told, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wheelsmith.model import WheelFile, WheelSpec
+from wheelsmith.record import Record
+from wheelsmith.wheel.report import CheckReport
+
+ORDER, LEFT, FINISHED, PACKED = "order.json", "left", "finished.json", "packed"
+# Said when the second stage begins.
+CHECKING = "wheelsmith: check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Record):
+    """What to make of the wheel.
+
+    :param spec: what the plan promised.
+    :param members: every file that the wheel must hold besides its own records; None leaves it open.
+    """
+
+    spec: WheelSpec
+    members: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished(Record):
+    """What came of it: a wheel that was checked, or why there is none.
+
+    :param refusal: why it could not be repaired, with what mends that.
+    """
+
+    wheel: WheelFile | None = None
+    report: CheckReport | None = None
+    refusal: str | None = None
+    remedy: str | None = None
