@@ -39,11 +39,12 @@ we want to know.
 _FOOT = """\
 ## How this was done
 
-{processor}, {cores} cores, Linux {kernel}, Python {python}. Measured {date} at {commit}. The other tools:
+{processor}, {cores} cores, Linux {kernel}, Python {python}, beside other work. Measured {date} at {commit}, some of the
+largest up to a few dozen commits earlier. The other tools:
 {tools}, GNU binutils and unzip. Every figure: [real_wheels_results.json](../../bench/real_wheels_results.json).
 
 ```console
-$ bench/real_wheels FOLDER    # fetches 3.6 GB; exits with 1 where check and bench/real_wheels.json differ
+$ bench/real_wheels FOLDER    # fetches 4.2 GB; exits with 1 where check and bench/real_wheels.json differ
 $ bench/real_wheels report
 ```
 """

@@ -1,12 +1,15 @@
 """GPU code in whole wheels, right and wrong, as a check tells of it."""
 
 import re
+import tempfile
 
 import gpu_code as make
 import pytest
 from wheels import make_wheel
 
+from wheelsmith.errors import WheelError
 from wheelsmith.wheel.check import check_wheel
+from wheelsmith.wheel.inspection import Inspection
 
 GOOD = make.fatbin(make.code(make.cubin(90, "a"), 90, flags=make.ACCELERATED | 0x11))
 
@@ -57,3 +60,24 @@ def test_what_is_wrong_is_said(tmp_path, name, data, message):
     found = findings(tmp_path, "1", **{name: data})
     assert not found["machine-code"].ok
     assert re.search(message, found["machine-code"].message)
+
+
+def test_no_file_is_written_for_gpu_code_that_is_data(tmp_path, monkeypatch):
+    files = {f"k/{number}.cubin": make.cubin(80) for number in range(9)} | {"k/large": bytes(9 << 20) + make.cubin(90)}
+    wheel = make_wheel(tmp_path, "k", "1", files=files)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    with Inspection(wheel) as inspection:
+        found = inspection.gpu_code
+        assert not list(scratch.iterdir())
+    assert {name: code.machine_code for name, code in found.items()} == {
+        name: {"9.0" if name == "k/large" else "8.0"} for name in files
+    }
+
+
+def test_no_room_to_unpack_is_said(tmp_path, monkeypatch):
+    wheel = make_wheel(tmp_path, "k", "1", files={"k/large": bytes(9 << 20) + make.cubin(90)})
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with Inspection(wheel) as inspection, pytest.raises(WheelError, match=r"k/large cannot be unpacked .*No such file"):
+        _ = inspection.gpu_code

@@ -122,6 +122,21 @@ def test_what_is_wrong_with_a_cubin_is_said(cubin, wrong):
 
 
 @pytest.mark.parametrize(
+    "code", ["0f8574ffffff31ed41bc00100000", "753141be0070020041bd00100000", "4889ef7542e89a00000066817812"]
+)
+def test_code_that_looks_for_elf_files_is_no_cubin(code):
+    # Of cmake 3.31 (twice) and of ptxas 12.0: a comparison with the number, and two bytes of a later instruction.
+    assert not read(b"\x90" * 99 + b"\x81\x39\x7fELF" + bytes.fromhex(code) + b"\xbe\0" + b"\x90" * 99).present
+
+
+@pytest.mark.parametrize("at", [4, 5])
+def test_a_cubin_whose_first_bytes_were_changed_is_found(at):
+    cubin = bytearray(make.cubin(80))
+    cubin[at] = 0x66
+    assert "a cubin: " in mistakes(bytes(99) + bytes(cubin))
+
+
+@pytest.mark.parametrize(
     ("offset", "layout", "value"),
     [
         (4, "<B", 1),  # 32 bits

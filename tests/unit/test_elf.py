@@ -185,6 +185,22 @@ def test_segments_over_each_other():
     refused(bytes(data), "over each other")
 
 
+@pytest.mark.parametrize("gap", [0, 4096])
+def test_a_table_may_lie_in_two_segments_that_follow_each_other(gap):
+    names = [f"s{number}" for number in range(300)]
+    elf = w.extension(symbols=w.undefined(*names), sections=False)
+    data, symbols = bytearray(w.write_elf(elf)), w.places(elf)[".dynsym"]
+    assert symbols.start < 4096 < symbols.stop
+    # The header of the stack becomes a second segment, as patchelf splits what it rewrites.
+    first, size = w.places(elf)["phdr"].start, len(data) - 4096
+    data[first + 112 : first + 168] = struct.pack("<IIQQQQQQ", 1, 6, 4096, 4096 + gap, 4096 + gap, size, size, 4096)
+    struct.pack_into("<QQ", data, first + 32, 4096, 4096)
+    if gap:
+        refused(bytes(data), "broken ELF file")
+    else:
+        assert [reference.name for reference in read(bytes(data)).references] == names
+
+
 def test_a_dynamic_table_at_two_places():
     elf = w.replace(RICH, sections=False)
     refused(changed(elf, "phdr", 56 + 8, "<Q", 0), "one place in the file and at another in memory")
@@ -214,4 +230,20 @@ def test_damaged_files_are_read_or_refused(changes, sections):
 
 @given(st.binary(max_size=300))
 def test_noise_is_refused(noise):
-    refused(b"\x7fELF" + noise, "broken ELF file")
+    refused(b"\x7fELF" + noise, "is (a broken|an) ELF file")
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "match"),
+    [
+        (4, 1, "k.so is an ELF file for another machine: it is not for a 64-bit"),
+        (5, 2, "k.so is an ELF file for another machine: it is not for a 64-bit"),
+        (18, 3, "k.so is an ELF file for another machine: .* number 3, neither"),
+        (4, 7, "k.so is a broken ELF file: it is not for a 64-bit"),
+    ],
+)
+def test_a_file_for_another_machine_is_not_called_broken(at, value, match):
+    data = bytearray(w.write_elf(RICH))
+    data[at] = value
+    with pytest.raises(WheelError, match=match):
+        read_extension("k.so", io.BytesIO(data))

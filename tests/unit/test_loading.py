@@ -9,7 +9,7 @@ from wheels import make_wheel
 
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of
+from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of, promises
 from wheelsmith.wheel.own_libraries import OwnLibraries, folder_of, installed
 from wheelsmith.wheel.rules.suffix import mistakes as suffix_mistakes
 
@@ -158,6 +158,25 @@ def test_torchs_own_libraries(library, tmp_path):
     assert "torch's, which the wheel does not require" in wrong["libraries"]
 
 
+def test_what_a_torch_has_that_is_not_known_cannot_be_proven(tmp_path):
+    elf = torch_extension("x86_64", *w.undefined("_ZN3c1012of_old_timesEv", "_ZN2at4_ops3old4callERKNS_6TensorE"))
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch==2.4.0",), version="1.0")
+    said = f"kernel/_k.abi3.so needs {ERROR} and 2 more symbols of torch, and no release that the wheel requires is"
+    assert wrong == {"symbols": f"{said} known here"}
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.4.0",), version="1.0")
+    assert "does not export _ZN3c1012of_old_timesEv" in wrong["symbols"]
+
+
+def test_a_library_that_some_releases_of_torch_lack_is_told_of_once(tmp_path):
+    # Torch 2.6 to 2.9 for aarch64 have libgomp under another name, with a part of its hash in it.
+    elf = torch_extension(
+        "aarch64", *w.undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"), needed=("libc10.so", "libgomp.so.1")
+    )
+    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.6",), version="1.0")
+    assert wrong == {"libraries": "kernel/_k.abi3.so needs libgomp.so.1: not in torch 2.6, 2.7, 2.8, 2.9"}
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.10",), version="1.0") == {}
+
+
 def test_a_torch_for_cpu_has_no_cuda(tmp_path):
     elf = torch_extension(
         "x86_64", *w.undefined("_ZN3c104cuda20getCurrentCUDAStreamEa"), needed=("libtorch.so", "libc10.so")
@@ -219,6 +238,23 @@ def test_a_program_is_one_where_programs_lie(tmp_path):
         ("kernel/bin/tool", program),
     )
     assert complaints(tmp_path, *files) == {}
+
+
+def test_what_is_linked_statically_runs_on_any_libc(tmp_path):
+    tag = "py3-none-manylinux2014_x86_64.musllinux_1_1_x86_64"
+    static = ("kernel-1.0.data/scripts/tool", w.Elf(kind=w.ET_EXEC))
+    assert "platform-tag" not in complaints(tmp_path, static, requires=(), version="1.0", tag=tag)
+    dynamic = ("kernel/_k.so", w.Elf(needed=("libc.so.6",), symbols=w.undefined("malloc@GLIBC_2.2.5@libc.so.6")))
+    wrong = complaints(tmp_path, static, dynamic, requires=(), version="1.0", tag=tag)
+    assert "the symbols of kernel/_k.so need manylinux_2_5" in wrong["platform-tag"]
+
+
+@pytest.mark.parametrize(("glibc", "right"), [("2.25", True), ("2.24", False)])
+def test_a_tag_is_a_promise_though_no_policy_has_its_name(tmp_path, glibc, right):
+    elf = w.Elf(needed=("libc.so.6",), symbols=w.undefined("explicit_bzero@GLIBC_2.25@libc.so.6"))
+    tag = f"py3-none-manylinux_{glibc.replace('.', '_')}_x86_64"
+    wrong = complaints(tmp_path, ("kernel/_k.so", elf), requires=(), version="1.0", tag=tag)
+    assert ("platform-tag" not in wrong) is right
 
 
 @BOTH
@@ -327,6 +363,25 @@ def test_platform_tags():
     assert is_no_older("manylinux2014_x86_64", "manylinux_2_17_x86_64")
     assert not is_no_older("manylinux2014_x86_64", "manylinux_2_24_x86_64")
     assert not is_no_older("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
+
+
+@pytest.mark.parametrize(
+    ("tag", "versions", "kept"),
+    [
+        ("manylinux_2_25_x86_64", {"GLIBC_2.25", "GLIBCXX_3.4.21"}, True),
+        ("manylinux_2_30_x86_64", {"GLIBC_2.30", "GLIBC_2.2.5"}, True),
+        ("manylinux_2_25_x86_64", {"GLIBC_2.26"}, False),
+        ("manylinux_2_25_x86_64", {"GLIBC_2.25", "GLIBCXX_3.4.25"}, False),
+        ("manylinux_2_25_x86_64", {"GLIBC_PRIVATE"}, False),
+        ("manylinux_2_25_x86_64", {"GLIBC_2.24.7"}, False),
+        ("manylinux_2_25_aarch64", {"GLIBC_2.25"}, False),
+        ("manylinux2014_x86_64", {"GLIBC_2.18"}, False),
+        ("musllinux_1_1_x86_64", set(), False),
+        ("any", set(), False),
+    ],
+)
+def test_a_tag_between_two_policies_promises_the_glibc_that_it_names(tag, versions, kept):
+    assert promises(tag, versions, "x86_64") is kept
     assert not is_no_older("manylinux_2_28_x86_64", "linux_x86_64")
     assert is_no_older("linux_x86_64", "manylinux_2_34_x86_64")
     assert policy_of("manylinux_2_29_x86_64").name == "manylinux_2_28"

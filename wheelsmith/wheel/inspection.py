@@ -94,7 +94,7 @@ class Inspection:
     @property
     def binaries(self) -> tuple[str, ...]:
         """Every file that may hold machine code: ELF files, and whatever has GPU code in it or is named so."""
-        return tuple(self._survey.binaries)
+        return (*self._survey.elf, *self._survey.gpu_files)
 
     @property
     def unseen(self) -> dict[str, str]:
@@ -112,11 +112,11 @@ class Inspection:
     @property
     def elf_files(self) -> tuple[str, ...]:
         """Every ELF file but cubins, which no loader takes."""
-        return self._survey.elf
+        return tuple(self._survey.elf)
 
     def binary(self, name: str) -> BinaryIO:
-        """Open one of ``binaries``; whoever asks closes it."""
-        return self._survey.binaries[name].open("rb")
+        """Open one of ``elf_files``; whoever asks closes it."""
+        return self._survey.elf[name].open("rb")
 
     def text(self, name: str, most: int = LONGEST_TEXT) -> bytes:
         """Return the content of a small file.
@@ -209,12 +209,11 @@ class Inspection:
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
         """The GPU code of every file that holds any, or CUDA's runtime, by its path in the wheel."""
-        allowance = Allowance(self.path.stat().st_size)
-        found = {}
-        for name in self.binaries:
+        found = dict(self._survey.gpu_files)
+        for name in self.elf_files:
             with self.binary(name) as file:
-                found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), allowance, name)
-        return {name: code for name, code in found.items() if code.present or code.runtime}
+                found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), self._allowance, name)
+        return {name: code for name in self.binaries if (code := found[name]).present or code.runtime}
 
     @cached_property
     def local_version(self) -> LocalVersion:
@@ -256,7 +255,11 @@ class Inspection:
 
     @cached_property
     def _survey(self) -> Survey:
-        return survey(self.archive, self.record, self._folder)
+        return survey(self.archive, self.record, self._folder, self._allowance)
+
+    @cached_property
+    def _allowance(self) -> Allowance:
+        return Allowance(self.path.stat().st_size)
 
     def _folder(self) -> Path:
         if self._unpacked is None:

@@ -87,6 +87,25 @@ def is_no_older(claimed: str, other: str) -> bool:
     return same and (int(one[2]), int(one[3])) >= (int(two[2]), int(two[3]))
 
 
+def promises(platform: str, versions: Iterable[str], arch: str, family: str = "manylinux") -> bool:
+    """Say whether every machine that a platform tag names has these versions of symbols.
+
+    A tag between two policies, as manylinux_2_25, promises the glibc that it names and what the policy before it has:
+    https://peps.python.org/pep-0600/.
+    """
+    found, policy = _TAG.fullmatch(_modern(platform)), policy_of(platform)
+    if not found or not policy or (found[1], found[4]) != (family, arch):
+        return False
+    named = [int(found[2]), int(found[3])]
+    known = policies(family)[-1].versions[arch].get("GLIBC", frozenset())
+    had = {f"GLIBC_{number}" for number in known if number[0].isdigit() and _numbers(number)[:2] <= named}
+    return policy.allows(set(versions) - had, arch)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
 def _modern(platform: str) -> str:
     for old, new in _LEGACY.items():
         platform = platform.replace(old, new)

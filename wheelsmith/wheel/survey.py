@@ -1,23 +1,32 @@
-"""One pass over every file of a wheel: hash it, and keep apart what may hold machine code."""
+"""One pass over every file of a wheel: hash it, keep what a loader may take, and read what else holds GPU code."""
 
 from __future__ import annotations
 
+import io
 import itertools
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from wheelsmith.errors import WheelError
+from wheelsmith.wheel.archive.members import Member
 from wheelsmith.wheel.archive.packed import Watcher
 from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile
 from wheelsmith.wheel.elf import is_for_the_cpu
-from wheelsmith.wheel.gpu import GpuCodeMarks, other_maker
+from wheelsmith.wheel.gpu import Allowance, GpuCode, GpuCodeMarks, other_maker, read_gpu_code
 from wheelsmith.wheel.packed_gpu_code import PackedGpuCode
 
 _ELF = b"\x7fELF"
 _GPU_FILES = (".ptx", ".cubin", ".fatbin")
+
+
+# Bytes of a file that is read in memory: a wheel may hold thousands of cubins, each of a few dozen kB.
+_SMALL = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,47 +34,46 @@ class Survey:
     """What the pass gave.
 
     :param digests: file → its size and hash, of the kind that RECORD has.
-    :param binaries: file → where its content lies, of those that hold machine code; what is packed within a file
-        stands behind its name.
-    :param elf: which of them are ELF files for a CPU.
+    :param elf: file → where its content lies, of ELF files for a CPU: several rules read them.
+    :param gpu_files: other file → the GPU code in it, of those that may hold any; what is packed within a file stands
+        behind its name. Their content is not kept.
     :param unseen: file → why what is packed within it cannot be looked through.
     """
 
     digests: dict[str, Digest]
-    binaries: dict[str, Path]
-    elf: tuple[str, ...]
+    elf: dict[str, Path]
+    gpu_files: dict[str, GpuCode]
     unseen: dict[str, str]
 
 
-def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path]) -> Survey:
+def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path], allowance: Allowance) -> Survey:
     """Read every file once, in pieces.
 
     :param folder: gives where to unpack to; it is asked only when there is something.
+    :param allowance: for GPU code.
     :raises WheelError: a file is not what the archive says, or there is no room to unpack it.
     """
-    digests, binaries, elf = {}, {}, []
+    digests, elf, gpu_files = {}, {}, {}
     packed = PackedGpuCode(archive.path.stat().st_size)
     for number, name in enumerate(archive.files):
         hasher, marks = Hasher(record.algorithm(name)), GpuCodeMarks()
         pieces = archive.chunks(name)
         first = next(pieces, b"")
         whole = itertools.chain((first,), pieces)
-        if first.startswith(_ELF) or other_maker(first) or name.lower().endswith(_GPU_FILES):
-            binaries[name] = _unpack(_seen_by(whole, hasher), folder() / str(number), name)
+        if is_for_the_cpu(first):
+            with _room_for(name):
+                elf[name] = folder() / str(number)
+                _unpack(_seen_by(whole, hasher), elf[name])
+        elif first.startswith(_ELF) or other_maker(first) or name.lower().endswith(_GPU_FILES):
+            gpu_files[name] = _gpu_code(_seen_by(whole, hasher), archive.members[name], allowance)
         else:
             deque(_seen_by(whole, hasher, marks, packed.look_into(name)), maxlen=0)
         if marks.found:  # perhaps not before its end; such files are rare, and read again
-            binaries[name] = _unpack(archive.chunks(name), folder() / str(number), name)
-        if is_for_the_cpu(first):
-            elf.append(name)
+            gpu_files[name] = _gpu_code(archive.chunks(name), archive.members[name], allowance)
         digests[name] = hasher.digest()
     for name in packed.files:
-        targets = (folder() / f"packed-{number}" for number in itertools.count(len(binaries)))
-        try:
-            binaries.update(packed.unpack(archive, name, targets))
-        except OSError as error:
-            raise _no_room(name, folder(), error) from None
-    return Survey(digests=digests, binaries=binaries, elf=tuple(elf), unseen=packed.unseen)
+        gpu_files |= _packed_gpu_code(packed, archive, name, folder, allowance)
+    return Survey(digests=digests, elf=elf, gpu_files=gpu_files, unseen=packed.unseen)
 
 
 def _seen_by(pieces: Iterable[bytes], *watchers: Watcher) -> Iterator[bytes]:
@@ -75,17 +83,43 @@ def _seen_by(pieces: Iterable[bytes], *watchers: Watcher) -> Iterator[bytes]:
         yield piece
 
 
-def _unpack(pieces: Iterable[bytes], target: Path, name: str) -> Path:
+def _gpu_code(pieces: Iterable[bytes], member: Member, allowance: Allowance) -> GpuCode:
+    with _room_for(member.name), _scratch(member.size) as file:
+        file.writelines(pieces)
+        file.flush()
+        return read_gpu_code(file, member.size, allowance, member.name)
+
+
+def _packed_gpu_code(
+    packed: PackedGpuCode, archive: Archive, name: str, folder: Callable[[], Path], allowance: Allowance
+) -> dict[str, GpuCode]:
+    found = {}
+    with _room_for(name):
+        targets = (folder() / f"packed-{number}" for number in itertools.count())
+        for inner, path in packed.unpack(archive, name, targets).items():
+            with path.open("rb") as file:
+                found[inner] = read_gpu_code(file, path.stat().st_size, allowance, inner)
+            path.unlink()
+    return found
+
+
+def _scratch(size: int) -> BinaryIO:
+    # A temporary file has all that is asked of it, and its type is wider.
+    return io.BytesIO() if size <= _SMALL else cast("BinaryIO", tempfile.TemporaryFile())
+
+
+def _unpack(pieces: Iterable[bytes], target: Path) -> None:
+    with target.open("wb") as file:
+        file.writelines(pieces)
+
+
+@contextmanager
+def _room_for(name: str) -> Iterator[None]:
+    """Say what can be done where there is no room for a file."""
     try:
-        with target.open("wb") as file:
-            file.writelines(pieces)
+        yield
     except OSError as error:
-        raise _no_room(name, target.parent, error) from None
-    return target
-
-
-def _no_room(name: str, folder: Path, error: OSError) -> WheelError:
-    return WheelError(
-        f"{name} cannot be unpacked to {folder}: {error.strerror or error}",
-        remedy="name a folder with more room in TMPDIR",
-    )
+        raise WheelError(
+            f"{name} cannot be unpacked to be read: {error.strerror or error}",
+            remedy="name a folder with more room in TMPDIR",
+        ) from None

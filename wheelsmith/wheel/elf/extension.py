@@ -25,7 +25,7 @@ from wheelsmith.wheel.elf.dynamic import (
     FLAG_TEXTREL,
     Dynamic,
 )
-from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image
+from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image, OtherMachineError
 from wheelsmith.wheel.elf.lookup import Lookup
 from wheelsmith.wheel.elf.properties import needed_cpu
 from wheelsmith.wheel.elf.relocations import check_relocations
@@ -118,6 +118,8 @@ def read_extension(name: str, file: BinaryIO) -> Extension:
     size = file.seek(0, os.SEEK_END)
     try:
         return _read(Image(file, size))
+    except OtherMachineError as error:
+        raise WheelError(f"{name} is an ELF file for another machine: {error}") from None
     except (ElfError, struct.error) as error:
         raise WheelError(f"{name} is a broken ELF file: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -24,6 +25,10 @@ class ElfError(ValueError):
     """The file is not what a loader would take."""
 
 
+class OtherMachineError(ElfError):
+    """The file is for a machine of which nothing is known here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A program header."""
@@ -35,6 +40,15 @@ class Segment:
     file_size: int
     memory_size: int
     align: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """Bytes that follow each other in the file and in memory: a segment, or several, as patchelf leaves them."""
+
+    address: int
+    offset: int
+    size: int
 
 
 class Image:
@@ -76,6 +90,7 @@ class Image:
         )
         self.loaded = tuple(segment for segment in self.segments if segment.kind == PT_LOAD)
         self._check_loaded()
+        self._runs = tuple(_runs(self.loaded))
 
     def at(self, offset: int, size: int) -> bytes:
         """Return bytes by their place in the file.
@@ -95,10 +110,10 @@ class Image:
 
         :raises ElfError: the file has nothing there, or not that much.
         """
-        for segment in self.loaded:
-            within = address - segment.address
-            if within >= 0 and within + size <= segment.file_size:
-                return segment.offset + within
+        for run in self._runs:
+            within = address - run.address
+            if within >= 0 and within + size <= run.size:
+                return run.offset + within
         raise ElfError(f"nothing of the file is mapped at {address:#x}")
 
     def mapped(self, address: int, size: int) -> bytes:
@@ -110,10 +125,10 @@ class Image:
 
     def room(self, address: int) -> int:
         """Return how many bytes of the file are mapped from an address on, in one piece."""
-        for segment in self.loaded:
-            within = address - segment.address
-            if 0 <= within < segment.file_size:
-                return segment.file_size - within
+        for run in self._runs:
+            within = address - run.address
+            if 0 <= within < run.size:
+                return run.size - within
         return 0
 
     def _check_loaded(self) -> None:
@@ -129,15 +144,33 @@ class Image:
             end = -(-(segment.address + segment.memory_size) // _PAGE) * _PAGE
 
 
+def _runs(loaded: Iterable[Segment]) -> Iterator[_Run]:
+    last: _Run | None = None
+    for segment in loaded:
+        found = _Run(address=segment.address, offset=segment.offset, size=segment.file_size)
+        if last and (last.address + last.size, last.offset + last.size) == (found.address, found.offset):
+            found = _Run(address=last.address, offset=last.offset, size=last.size + found.size)
+        elif last:
+            yield last
+        # What is zeroed behind a segment ends what can be read in one piece.
+        last = found
+        if segment.memory_size != segment.file_size:
+            yield found
+            last = None
+    if last:
+        yield last
+
+
 def _check_ident(ident: bytes, machine: int) -> None:
     if ident[:4] != b"\x7fELF":
         raise ElfError("it is no ELF file")
     if ident[4] != _CLASS_64 or ident[5] != _LITTLE or ident[6] != _CURRENT:
-        raise ElfError("it is not for a 64-bit little-endian machine")
+        kind = OtherMachineError if {*ident[4:6]} <= {1, 2} and ident[6] == _CURRENT else ElfError
+        raise kind("it is not for a 64-bit little-endian machine")
     if ident[7] not in _ABIS:
         raise ElfError(f"it is for an operating system with the number {ident[7]}, not for Linux")
     # glibc, open_verify of elf/dl-load.c: a version of the ABI, or padding that is not zero, is refused.
     if any(ident[8:]):
         raise ElfError("its header has a version of the ABI that no loader on Linux takes, or padding that is not zero")
     if machine not in MACHINES:
-        raise ElfError(f"it is for a machine with the number {machine}, neither x86_64 nor aarch64")
+        raise OtherMachineError(f"it is for a machine with the number {machine}, neither x86_64 nor aarch64")

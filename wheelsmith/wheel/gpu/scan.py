@@ -19,11 +19,12 @@ _CHUNK = 4 << 20  # bytes
 _OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothing is cut in two
 _HEAD = 64 << 10  # bytes, in which PTX begins: a licence may stand before it
 _ELF = b"\x7fELF"
-_EM_CUDA = b"\xbe\0"  # at byte 18 of an ELF header
 _EM_AMDGPU = b"\xe0\0"
 # https://clang.llvm.org/docs/ClangOffloadBundler.html, https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html
 _BUNDLE, _SPIRV = b"__CLANG_OFFLOAD_BUNDLE__", b"\x03\x02\x23\x07"
-_CUBIN = re.compile(rb"\x7fELF[\s\S]{14}\xbe\0")
+# Code that looks for ELF files has the first four bytes as a number, and instructions after them. Of the class, the
+# order of bytes and the version of ELF, which come next, even a cubin that was tampered with has one right.
+_CUBIN = re.compile(rb"\x7fELF(?:\x02[\s\S]{2}|[\s\S]\x01[\s\S]|[\s\S]{2}\x01)[\s\S]{11}\xbe\0")
 _LONGEST_MARK = 256  # bytes; PTX may have more white space between its directives, and then is no PTX of a compiler's
 _VERSION = b".version"
 # What cudaGetErrorString says of cudaErrorInsufficientDriver: only the runtime itself holds it.
@@ -140,7 +141,7 @@ def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
             (at, REGISTRATION) for at in _places(chunk, REGISTRATION) if chunk[at + 4 : at + 8] in REGISTRATION_VERSIONS
         ]
         marks += [(at, _RUNTIME) for at in _places(chunk, _RUNTIME)]
-        marks += [(at, _ELF) for at in _places(chunk, _ELF) if chunk[at + 18 : at + 20] == _EM_CUDA]
+        marks += [(at, _ELF) for at in _places(chunk, _ELF) if _CUBIN.match(chunk, at)]
         marks += [(at, _VERSION) for at in _places(chunk, _VERSION) if QUOTED_HEAD.match(chunk, at)]
         yield from ((start + at, what) for at, what in sorted(marks))
 

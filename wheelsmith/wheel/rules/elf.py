@@ -91,5 +91,6 @@ RULE = Rule(
     "executable stack, no TEXTREL, no path in DT_NEEDED, no packed relocations that an older loader passes over; no "
     "note asks for a newer CPU than every machine of the tag is",
     leaves_open="what the machine code does, and which CPU it needs without saying so",
+    in_the_wild="nvidia-nvtx 13.0.85: `libnvtx3interop.so.1` has DT_AUXILIARY `visibility=hidden`",
     examine=_examine,
 )

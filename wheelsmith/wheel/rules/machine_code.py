@@ -34,5 +34,7 @@ RULE = Rule(
     leaves_open="that the instructions are the right ones; an `f` where no tool's command line is recorded; LTO IR and "
     "tile IR, which are not documented (nvcc scrambles the former), are taken by their label; PTX in a string of a "
     "program or of data counts for its target, and is not read to its end",
+    in_the_wild="nvidia-cutlass-dsl-libs-base 4.8.1: a cubin for sm_107 that names CUDA 13.3, whose ptxas does not "
+    "know sm_107 (an assembler of NVIDIA's own made it)",
     examine=_examine,
 )

@@ -115,5 +115,6 @@ RULE = Rule(
     proves="METADATA keeps the core metadata specification, and its headers end for every reader at the same line; "
     "it does not stand for another project, and names no module, licence file or extra that it lacks",
     leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
+    in_the_wild="ply 3.11: `Metadata-Version: 2.0`, which was never accepted, and `Description-Content-Type: UNKNOWN`",
     examine=_examine,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of
+from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of, promises
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import platform_exports
@@ -18,12 +18,13 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
-    needed = {name: _earned(wheel, name) for name, one in wheel.extensions.items() if not _stands_alone(one)}
+    needs = {name: _needs(wheel, name) for name, one in wheel.extensions.items() if not _stands_alone(one)}
+    oldest = {name: earned(*need) for name, need in needs.items()}
     wrong = [
-        f"the tag says {tag}, the symbols of {name} need {oldest}"
-        for name, oldest in needed.items()
+        f"the tag says {tag}, the symbols of {name} need {oldest[name]}"
+        for name, need in needs.items()
         for tag in claimed
-        if not is_no_older(tag, oldest)
+        if not is_no_older(tag, oldest[name]) and not promises(tag, *need)
     ]
     wrong += [
         f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
@@ -31,11 +32,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         for tag in claimed
         for library, taken in _blacklisted(extension, tag)
     ]
-    yield finding(
-        "platform-tag",
-        wrong,
-        f"{', '.join(claimed)}: the symbols need {', '.join(sorted(set(needed.values()))) or 'no platform'}",
-    )
+    said = ", ".join(sorted(set(oldest.values()))) or "no platform"
+    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
 
 
 def _stands_alone(extension: Extension) -> bool:
@@ -44,8 +42,8 @@ def _stands_alone(extension: Extension) -> bool:
     return not (extension.needed or extension.needed_versions or extension.interpreter or any(references))
 
 
-def _earned(wheel: Inspection, name: str) -> str:
-    """Return the oldest platform tag that one file could have."""
+def _needs(wheel: Inspection, name: str) -> tuple[set[str], str, str]:
+    """Return the versions of symbols that one file needs of the platform, its architecture, and the tag's family."""
     extension = wheel.extensions[name]
     own = wheel.providers.own
     versions = {
@@ -55,7 +53,7 @@ def _earned(wheel: Inspection, name: str) -> str:
     }
     versions |= _implied(wheel, name, extension)
     musl = any(library.startswith(_MUSL) for library in extension.needed)
-    return earned(versions, extension.arch, "musllinux" if musl else "manylinux")
+    return versions, extension.arch, "musllinux" if musl else "manylinux"
 
 
 def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
@@ -97,5 +95,7 @@ RULE = Rule(
     proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
     "policies that auditwheel publishes; a symbol without a version counts as the version in which its library has it",
     leaves_open="which instructions of the processor are used",
+    in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "
+    "`__libc_single_threaded` of glibc 2.32",
     examine=_examine,
 )

@@ -71,6 +71,7 @@ ABI3 = Rule(
     name="abi3",
     proves="every CPython symbol is in the stable ABI of the tag's Python, and a weak one in that of a later Python",
     leaves_open="whether the symbols are used as the stable ABI has them",
+    in_the_wild="protobuf 6.33.6: `PyUnicode_AsUTF8AndSize` in a cp39-abi3 wheel, in the stable ABI from 3.10 on",
     examine=_abi3,
 )
 RELEASE = Rule(

@@ -19,5 +19,6 @@ RULE = Rule(
     name="record",
     proves="every file is what RECORD says, by a hash no weaker than sha256, and RECORD lists every file but its "
     "signatures",
+    in_the_wild="decord 0.6.0: `top_level.txt` has another length and hash than RECORD says",
     examine=_examine,
 )

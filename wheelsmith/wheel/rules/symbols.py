@@ -48,7 +48,13 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
         if not need.weak and not providers.has_version(scope, name, need)
     ]
     left = [r for r in absent if scope.unknown and not _is_known(r)]
-    absent = [r for r in absent if r not in left]
+    # A library that some of the torch releases lack is told of by the rule about libraries.
+    lacked = {lib for lib in extension.needed if lib in torch_names(arch) and providers.without_torch(arch, lib)}
+    absent = [r for r in absent if r not in left and (r.library not in lacked or providers.torch is None)]
+    if providers.torch == ():
+        strange = [r for r in absent if _is_torchs(r, arch)]
+        absent = [r for r in absent if r not in strange]
+        wrong += _not_known(name, [r.name for r in strange if not r.weak])
     wrong += [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
     # OpenMP's, say: what is not torch's own may be in a library that torch brings along.
@@ -89,6 +95,18 @@ def _is_known(reference: Reference) -> bool:
         return True
     tables = filter(None, map(cuda_exports, CUDA_MAJORS))
     return any(reference.name in symbols for table in tables for symbols in table.symbols.values())
+
+
+def _is_torchs(reference: Reference, arch: str) -> bool:
+    table = symbol_table(arch) if reference.version is None else None
+    return bool(_TORCHS.match(reference.name) or (table and table.exported_by(reference.name)))
+
+
+def _not_known(name: str, symbols: list[str]) -> Iterator[str]:
+    """Say that nothing is known of the torch that is required, as of torch==2.4.0."""
+    if symbols:
+        more = f" and {len(symbols) - 1} more symbols" if len(symbols) > 1 else ""
+        yield f"{name} needs {symbols[0]}{more} of torch, and no release that the wheel requires is known here"
 
 
 def _lacks(scope: Scope, need: NeededVersion) -> str:
@@ -140,9 +158,12 @@ RULE = Rule(
     proves="every symbol, with its version, is exported by a library that the file needs, directly or not: the wheel's "
     "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol "
     "may be absent, unless it is torch's or has a version",
-    leaves_open="what the symbols do. CUDA's are those of its newest release of the same major number; those of a "
-    "platform's library without versions are today's; musl's are not known; where Python code loads libraries for "
-    "all to see (RTLD_GLOBAL) by names that it puts together, CUDA's and the wheel's own are believed to be among "
-    "them, and where machine code of another file calls dlopen, the wheel's own",
+    leaves_open="what the symbols do. CUDA's are those of "
+    "its newest release of the same major number; those of a platform's library without versions are today's; musl's "
+    "are not known; where Python code loads libraries for all to see (RTLD_GLOBAL) by names that it puts together, "
+    "CUDA's and the wheel's own are believed to be among them, and where machine code of another file calls dlopen, "
+    "the wheel's own",
+    in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, and needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
+    "which torch 2.7 and later do not export",
     examine=_examine,
 )
