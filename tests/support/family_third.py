@@ -267,7 +267,7 @@ _lie(
     "platform", "tag manylinux_2_028", "pip knows manylinux_2_28", lambda w: w.tag(platform=f"manylinux_2_028_{w.arch}")
 )
 _lie(
-    "tags", "abi3.so for abi3t", "PEP 803: a free-threaded Python passes it over", _tagged("cp315", "abi3t", ".abi3.so")
+    "suffix", "abi3.so for abi3t", "PEP 803: a free-threaded Python passes it over", _tagged("cp315", "abi3t", ".abi3.so")
 )
 _legal("abi3t.so for abi3t", "PEP 803", _tagged("cp315", "abi3t", ".abi3t.so"))
 _legal("abi3t.so for both", "PEP 803", _tagged("cp315", "abi3.abi3t", ".abi3t.so"))

@@ -177,7 +177,7 @@ def _check_packed(image: Image, dynamic: Dynamic, targets: list[Segment], arrays
         return
     if address is None or length % _WORD or dynamic.get(DT_RELRENT) not in {None, _WORD}:
         raise ElfError("its packed relocations are cut off")
-    place = 0
+    place, within = 0, range(0)  # where the last one was written: most are beside each other
     for entry in memoryview(image.mapped(address, length)).cast("Q"):
         if not entry & 1:
             first, bits, place = entry, 1, entry + _WORD
@@ -187,13 +187,19 @@ def _check_packed(image: Image, dynamic: Dynamic, targets: list[Segment], arrays
             continue
         # The first and the last of what the bits stand for; segments have no holes.
         lowest, last = first + _WORD * ((bits & -bits).bit_length() - 1), first + _WORD * (bits.bit_length() - 1)
-        _check_span(lowest, last, targets)
+        if lowest not in within or last not in within:
+            within = _span(lowest, last, targets)
         for array in arrays:
             if lowest < array.stop and last >= array.start:
                 yield from (first + _WORD * n for n in range(63) if bits >> n & 1 and first + _WORD * n in array)
 
 
-def _check_span(lowest: int, last: int, targets: list[Segment]) -> None:
-    for place in (lowest, last):
-        if not any(s.address <= place <= s.address + s.memory_size - _WORD for s in targets):
+def _span(lowest: int, last: int, targets: list[Segment]) -> range:
+    """Return where words may be written that hold two places."""
+    found = range(0)
+    for place in (last, lowest):
+        spans = (range(s.address, s.address + s.memory_size - _WORD + 1) for s in targets)
+        found = next((span for span in spans if place in span), range(0))
+        if not found:
             raise ElfError("a relocation writes to where nothing may be written")
+    return found

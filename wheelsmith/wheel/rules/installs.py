@@ -18,8 +18,7 @@ from wheelsmith.wheel.rules.rule import Rule
 _LONGEST = 2**18  # bytes of top_level.txt
 # What Python runs or reads whenever it starts (site, PEP 829), whoever imports what.
 _AT_START = (".pth", ".start")
-# `_virtualenv.pth` of virtualenv and uv imports the last.
-_CUSTOMIZE = ("sitecustomize", "usercustomize", "_virtualenv")
+_CUSTOMIZE = ("sitecustomize", "usercustomize")
 _INFOS = (".dist-info", ".egg-info", ".egg-link", ".egg")
 _MOST_TOLD = 6
 # What makes a program of a file, beside its name; on Windows all of them do.
