@@ -267,10 +267,21 @@ _lie(
     "platform", "tag manylinux_2_028", "pip knows manylinux_2_28", lambda w: w.tag(platform=f"manylinux_2_028_{w.arch}")
 )
 _lie(
-    "suffix", "abi3.so for abi3t", "PEP 803: a free-threaded Python passes it over", _tagged("cp315", "abi3t", ".abi3.so")
+    "suffix",
+    "abi3.so for abi3t",
+    "PEP 803: a free-threaded Python passes it over",
+    _tagged("cp315", "abi3t", ".abi3.so"),
 )
 _legal("abi3t.so for abi3t", "PEP 803", _tagged("cp315", "abi3t", ".abi3t.so"))
 _legal("abi3t.so for both", "PEP 803", _tagged("cp315", "abi3.abi3t", ".abi3t.so"))
+
+
+@legal("the free-threaded Python takes the other one", name="abi3.so beside abi3t.so", family="third")
+def _both(wheel: Wheel) -> None:
+    wheel.files["forged/_ops.abi3t.so"] = wheel.library
+    wheel.tag("cp315", "abi3.abi3t")
+
+
 _legal("free-threaded", "PEP 703", _tagged("cp314", "cp314t", ".cpython-314t-ARCH-linux-gnu.so"))
 for _pair in ("cp310 abi3.none", "cp311.cp312 none", "py3.cp310 none", "py2.py3 none"):
     _legal(f"tag {_pair}", "some Python takes it", _without_python, _tagged(*_pair.split()))
@@ -326,6 +337,19 @@ for _path in (
     *("share/jupyter/labextensions/forged/x.js", "lib64/cmake/forged/x.cmake", "libexec/forged/x"),
 ):
     _legal(f"data {_path}", "its own folder of an environment", _file(f"DATA/data/{_path}"))
+
+
+def _libraries_in(scheme: str) -> Change:
+    def change(wheel: Wheel) -> None:
+        wheel.files = {f"forged-1.0.data/{scheme}/libforged.so.1": Library(arch=wheel.arch, needed=["libc.so.6"])}
+        wheel.tag("py3", "none")
+        wheel.set_wheel("Root-Is-Purelib", "true")
+
+    return change
+
+
+_legal("libraries in data/lib, pure root", "as Intel's oneTBB has them", _libraries_in("data/lib"))
+_lie("purity", "libraries in purelib", "they are compiled", _libraries_in("purelib/forged"))
 _lie("foreign", "data Lib/json.py", "the standard library on Windows", _file("DATA/data/Lib/json.py"), base="pure")
 for _text in ("x/y = forged:main", "x = forged:1main", "x = forged:main.2"):
     _lie("names metadata tags programs", f"entry {_text!r}", "it cannot be written, or run", _programs(_text))

@@ -14,7 +14,7 @@ def _architecture(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         platforms = {tag.platform for tag in wheel.name.tags}
         fits = all("linux" in platform and platform.endswith(f"_{extension.arch}") for platform in platforms)
-        said = f"{name} is for Linux on {extension.arch}"
+        said = f"{name} is for {extension.arch}, and for Linux"
         yield finding("architecture", [] if fits else [said], said)
 
 
