@@ -16,6 +16,7 @@ import family_names
 import family_operators
 import family_requirements
 import family_symbols
+import family_third
 import pytest
 from forge import ARCHES, BASES, LEGAL, LIES, Forgery
 
@@ -32,6 +33,7 @@ FAMILIES = (
     family_operators,
     family_requirements,
     family_symbols,
+    family_third,
 )
 # A finding is read by a person: no words of the libraries and of the language that it was found with.
 _INNER = (

@@ -65,8 +65,9 @@ def _pythons(tag: Tag, more: Iterable[tuple[int, str]]) -> Iterator[Environment]
     if not match or match["major"] != "3":
         return
     named = int(match["minor"]) if match["minor"] else None
-    # A wheel for one Python serves later ones, when it is for the stable ABI or for none.
-    later = tag.abi.startswith("abi3") or tag.abi == "none"
+    # A wheel for one Python serves later ones, when it is for the stable ABI, or tagged py311-none; cp311-none is for
+    # that one alone: `packaging.tags.compatible_tags`.
+    later = tag.abi.startswith("abi3") or (tag.abi == "none" and match["kind"] == "py")
     first = _OLDEST if named is None else named
     name, short = _IMPLEMENTATIONS.get(match["kind"], ("CPython", "cpython"))
     for minor in range(first, max(_NEWEST, first) + 1) if later or named is None else (first,):

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 _SITE = re.compile(r"(?:Lib|lib(?:64)?/python[^/]+)/(?:site|dist)-packages/(.+)", re.IGNORECASE)
 _PYTHONS = re.compile(
-    r"(?:lib(?:64)?/python[^/]+|Lib)/.+|lib(?:64)?/libpython[^/]*|include/python[^/]*/.+", re.IGNORECASE
+    # `Lib` is Windows' own: `lib` is where everybody's libraries and their CMake files are.
+    r"(?i:lib(?:64)?/python[^/]+/.+|lib(?:64)?/libpython[^/]*|include/python[^/]*/.+)|Lib/.+"
 )
 _PROGRAM = re.compile(r"(?:bin|Scripts)/([^/]+)", re.IGNORECASE)
 _SCRIPT_GROUPS = ("console_scripts", "gui_scripts")

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 # PEP 600's names for the platforms of PEP 513, 571 and 599.
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
-_TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)")
+_TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(0|[1-9]\d*)_(\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

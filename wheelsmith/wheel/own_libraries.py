@@ -16,6 +16,7 @@ _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_6
 # What Python itself is linked with on every Linux, and what glibc's own libraries need.
 _EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
 _MOST_BEGINNINGS = 200  # files that are followed
+_MOST_INHERITED = 1000  # folders; the loader has no bound
 _DATA = {
     "platlib": _SITE,
     "purelib": _SITE,
@@ -128,7 +129,7 @@ class OwnLibraries:
         waiting = [path]
         for one in waiting:
             own, extension = tuple(self._search_folders(one)), self._extensions[one]
-            handed_on = loaded[one] if extension.runpath else (*own, *loaded[one])
+            handed_on = loaded[one] if extension.runpath else (*own, *loaded[one])[:_MOST_INHERITED]
             for needed in extension.needed:
                 place = self._in_folders(own if extension.runpath else handed_on, needed)
                 if place and place not in loaded:

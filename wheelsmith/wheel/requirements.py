@@ -181,7 +181,9 @@ def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> tuple[set[str],
         version = Version(candidate)
         minor = (version.major, version.minor)
         name = f"{version.major}.{version.minor}"
-        if version.is_prerelease:
+        if version.epoch:
+            others[f"of another epoch: {candidate}"] = None
+        elif version.is_prerelease:
             # What it exports is not known, and it is installed only when it is asked for by name.
             if any(specifier.operator in {"==", "==="} for specifier in specifiers):
                 others[f"the pre-release {candidate}"] = None

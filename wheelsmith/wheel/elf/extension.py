@@ -27,14 +27,14 @@ from wheelsmith.wheel.elf.dynamic import (
 )
 from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image, OtherMachineError
 from wheelsmith.wheel.elf.lookup import Lookup
-from wheelsmith.wheel.elf.properties import needed_cpu
+from wheelsmith.wheel.elf.properties import is_for_another_system, needed_cpu
 from wheelsmith.wheel.elf.relocations import check_relocations
 from wheelsmith.wheel.elf.sections import check_sections, read_sections
 from wheelsmith.wheel.elf.segments import check_segments, interpreter
 from wheelsmith.wheel.elf.symbols import Reference, read_symbols, symbol_count
 from wheelsmith.wheel.elf.versions import NeededVersion, defined_versions, needed_versions
 
-_FLAG_1_NOOPEN, _FLAG_1_PIE = 0x40, 0x08000000
+_FLAG_1_NOOPEN, _FLAG_1_NODEFLIB, _FLAG_1_PIE = 0x40, 0x800, 0x08000000
 _MOST_NAMES = 1000  # of libraries or folders; the largest real wheels have fifty
 # Numbers of machines whose code the CPU's loader never sees: NVIDIA's and AMD's GPUs, and BPF.
 _OTHERS_MACHINES = {190, 224, 247}
@@ -62,6 +62,9 @@ class Extension:
     :param defined_versions: the versions that it offers.
     :param executable_stack: it asks for a stack that can be executed, or does not say that it needs none.
     :param text_relocations: it asks to write into its code.
+    :param read_only_dynamic: its dynamic table cannot be written, and a loader before glibc 2.35 writes to it.
+    :param another_system: a note says that it is for another kernel than Linux.
+    :param no_default_folders: the loader is told not to look where the platform's libraries are.
     :param not_to_open: it forbids to be loaded by ``dlopen``, which is how Python loads.
     :param interpreter: the program that has to start it; None where it names none.
     """
@@ -84,6 +87,9 @@ class Extension:
     defined_versions: frozenset[str] = frozenset()
     executable_stack: bool = False
     text_relocations: bool = False
+    read_only_dynamic: bool = False
+    another_system: bool = False
+    no_default_folders: bool = False
     not_to_open: bool = False
     interpreter: str | None = None
 
@@ -155,6 +161,9 @@ def _read(image: Image) -> Extension:
         defined_versions=frozenset(defined.values()),
         executable_stack=_executable_stack(image),
         text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & FLAG_TEXTREL),
+        read_only_dynamic=dynamic.read_only,
+        another_system=is_for_another_system(image),
+        no_default_folders=bool(flags & _FLAG_1_NODEFLIB),
         not_to_open=bool(flags & _FLAG_1_NOOPEN),
         interpreter=interpreter(image),
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_PROPERTY = 1, 2, 3, 4, 0x6474E551, 0x6474E553
-PT_TLS, PT_GNU_RELRO = 7, 0x6474E552
-PF_X, PF_W = 1, 2
+PT_PHDR, PT_TLS, PT_GNU_RELRO = 6, 7, 0x6474E552
+PF_X, PF_W, PF_R = 1, 2, 4
 ET_REL, ET_EXEC, ET_DYN = 1, 2, 3
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
@@ -75,7 +75,7 @@ class Image:
             raise ElfError(f"its program headers are of {phentsize} bytes, not {_SEGMENT.size}")
         if phnum > _MOST_SEGMENTS:
             raise ElfError(f"it has {phnum} program headers")
-        rows = _SEGMENT.iter_unpack(self.at(phoff, phnum * _SEGMENT.size)) if phnum else ()
+        self.program_headers = self.at(phoff, phnum * _SEGMENT.size) if phnum else b""
         self.segments = tuple(
             Segment(
                 kind=kind,
@@ -86,7 +86,7 @@ class Image:
                 memory_size=wanted,
                 align=align,
             )
-            for kind, flags, offset, address, _, held, wanted, align in rows
+            for kind, flags, offset, address, _, held, wanted, align in _SEGMENT.iter_unpack(self.program_headers)
         )
         self.loaded = tuple(segment for segment in self.segments if segment.kind == PT_LOAD)
         self._check_loaded()
@@ -116,12 +116,30 @@ class Image:
                 return run.offset + within
         raise ElfError(f"nothing of the file is mapped at {address:#x}")
 
-    def mapped(self, address: int, size: int) -> bytes:
-        """Return bytes by their address.
+    def holder(self, address: int, size: int = 1) -> Segment:
+        """Return the segment that maps what is at an address.
 
         :raises ElfError: the file has nothing there, or not that much.
         """
-        return self.at(self.offset(address, size), size) if size else b""
+        for segment in self.loaded:
+            within = address - segment.address
+            if within >= 0 and within + size <= segment.file_size:
+                return segment
+        raise ElfError(f"nothing of the file is mapped at {address:#x}")
+
+    def mapped(self, address: int, size: int) -> bytes:
+        """Return bytes by their address, which the loader reads there.
+
+        :raises ElfError: the file has nothing there, or not that much, or it must not be read.
+        """
+        if not size:
+            return b""
+        place = self.offset(address, size)
+        parts = (s for s in self.loaded if s.address < address + size and address < s.address + s.file_size)
+        # Linux has no page that can be written and not read.
+        if not all(segment.flags & (PF_R | PF_W) for segment in parts):
+            raise ElfError(f"what the loader reads at {address:#x} must not be read")
+        return self.at(place, size)
 
     def room(self, address: int) -> int:
         """Return how many bytes of the file are mapped from an address on, in one piece."""

@@ -1,4 +1,4 @@
-"""What an ELF file asks of the CPU by its notes, which the loader obeys.
+"""What an ELF file asks of the CPU and the system by its notes, which the loader obeys.
 
 Layout: the x86-64 psABI, "Program Property"; glibc, ``_dl_process_pt_gnu_property`` and ``_dl_process_pt_note``.
 """
@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from wheelsmith.wheel.elf.image import PT_GNU_PROPERTY, PT_NOTE, Image
 
 _NOTE, _PROPERTY = struct.Struct("<III"), struct.Struct("<II")
-_OWNER, _KIND = b"GNU\0", 5  # NT_GNU_PROPERTY_TYPE_0
+_OWNER, _PROPERTIES, _SYSTEM = b"GNU\0", 5, 1  # NT_GNU_PROPERTY_TYPE_0, NT_GNU_ABI_TAG
+_SYSTEM_WORDS = struct.Struct("<IIII")
+_LINUX = 0
 _ISA_NEEDED = 0xC0008002  # GNU_PROPERTY_X86_ISA_1_NEEDED
 _LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _LONGEST = 2**16  # bytes of notes; the longest of real libraries have hundreds
@@ -22,22 +24,37 @@ def needed_cpu(image: Image) -> str:
     if image.arch != "x86_64":
         return ""
     needed = 0
-    for segment in image.segments:
-        if segment.kind in {PT_NOTE, PT_GNU_PROPERTY}:
-            # The loader goes by the address, and only what is mapped is there.
-            size = min(segment.file_size, image.room(segment.address), _LONGEST)
-            for value in _needed(image.mapped(segment.address, size), 8 if segment.align == 8 else 4):  # noqa: PLR2004  # bytes
+    for kind, content in _notes(image):
+        if kind == _PROPERTIES:
+            for value in _values(content):
                 needed |= value
     return next((name for bit, name in _LEVELS if needed & bit), "")
 
 
-def _needed(notes: bytes, align: int) -> Iterator[int]:
+def is_for_another_system(image: Image) -> bool:
+    """Say whether a note names another kernel than Linux, for which the loader of glibc before 2.36 passes it over."""
+    return any(
+        kind == _SYSTEM and len(content) >= _SYSTEM_WORDS.size and _SYSTEM_WORDS.unpack_from(content)[0] != _LINUX
+        for kind, content in _notes(image)
+    )
+
+
+def _notes(image: Image) -> Iterator[tuple[int, bytes]]:
+    """Return the kind and the content of GNU's notes."""
+    for segment in image.segments:
+        if segment.kind in {PT_NOTE, PT_GNU_PROPERTY}:
+            # The loader goes by the address, and only what is mapped is there.
+            size = min(segment.file_size, image.room(segment.address), _LONGEST)
+            yield from _read_notes(image.mapped(segment.address, size), 8 if segment.align == 8 else 4)  # noqa: PLR2004  # bytes
+
+
+def _read_notes(notes: bytes, align: int) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + _NOTE.size <= len(notes):
         owner, size, kind = _NOTE.unpack_from(notes, at)
         start = _aligned(at + _NOTE.size + owner, align)
-        if kind == _KIND and notes[at + _NOTE.size : at + _NOTE.size + owner] == _OWNER:
-            yield from _values(notes[start : start + size])
+        if notes[at + _NOTE.size : at + _NOTE.size + owner] == _OWNER:
+            yield kind, notes[start : start + size]
         at = _aligned(start + size, align)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from wheelsmith.wheel.elf.dynamic import DT_FLAGS, Dynamic
-from wheelsmith.wheel.elf.image import PF_X, PT_GNU_RELRO, PT_INTERP, PT_TLS, ElfError, Image
+from wheelsmith.wheel.elf.image import PF_X, PT_GNU_RELRO, PT_INTERP, PT_PHDR, PT_TLS, ElfError, Image
 
 _PAGE = 4096
 _MOST_MEMORY = 2**34  # bytes; the largest libraries of torch have a fifth of that
 _STATIC_TLS = 0x10  # of DT_FLAGS
 # What glibc keeps for libraries that are loaded later is 1,664 bytes (glibc.rtld.optional_static_tls adds 512).
-_MOST_STATIC = 4096
+MOST_STATIC = 4096
 _LONGEST_PATH = 4096
 
 
@@ -28,13 +28,14 @@ def check_segments(image: Image, dynamic: Dynamic) -> None:
     start, end = image.loaded[0].address, image.loaded[-1].address + image.loaded[-1].memory_size
     if end - start > _MOST_MEMORY:
         raise ElfError(f"it wants {end - start} bytes of memory")
+    _check_headers(image)
     _check_relro(image, start - start % _PAGE, -(-end // _PAGE) * _PAGE)
     for segment in image.segments:
         if segment.kind != PT_TLS or not segment.memory_size:
             continue
         if segment.file_size > segment.memory_size or segment.file_size > image.room(segment.address):
             raise ElfError("the first values of its thread-local data lie in no segment")
-        if (dynamic.get(DT_FLAGS) or 0) & _STATIC_TLS and segment.memory_size > _MOST_STATIC:
+        if (dynamic.get(DT_FLAGS) or 0) & _STATIC_TLS and segment.memory_size > MOST_STATIC:
             raise ElfError(f"it has {segment.memory_size} bytes of static thread-local data, more than are kept free")
 
 
@@ -48,6 +49,12 @@ def interpreter(image: Image) -> str | None:
             name = image.at(segment.offset, min(segment.file_size, _LONGEST_PATH))
             return name.split(b"\0")[0].decode("utf-8", "replace")
     return None
+
+
+def _check_headers(image: Image) -> None:
+    headers = image.program_headers
+    if any(s.kind == PT_PHDR and image.mapped(s.address, len(headers)) != headers for s in image.segments):
+        raise ElfError("its program headers are not where it says that the loader has them (PT_PHDR)")
 
 
 def _check_relro(image: Image, start: int, end: int) -> None:

@@ -12,6 +12,7 @@ _NEED, _AUXILIARY = struct.Struct("<HHIII"), struct.Struct("<IHHII")
 _DEFINITION, _NAME = struct.Struct("<HHHHIII"), struct.Struct("<II")
 _MOST = 0x7FFF  # an index has 15 bits
 _BASE, _WEAK = 1, 2
+_CURRENT = 1  # of the records themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,8 @@ def needed_versions(image: Image, dynamic: Dynamic) -> dict[int, NeededVersion]:
     entries = 0
     while True:
         entries += 1
-        _, count, file, first, following = _NEED.unpack(image.mapped(address, _NEED.size))
+        record, count, file, first, following = _NEED.unpack(image.mapped(address, _NEED.size))
+        _check_record(record)
         library = dynamic.name(file)
         place = address + first
         for left in range(count, 0, -1):
@@ -65,7 +67,10 @@ def defined_versions(image: Image, dynamic: Dynamic) -> dict[int, str]:
     entries = 0
     while address is not None:
         entries += 1
-        _, flags, index, count, digest, first, following = _DEFINITION.unpack(image.mapped(address, _DEFINITION.size))
+        record, flags, index, count, digest, first, following = _DEFINITION.unpack(
+            image.mapped(address, _DEFINITION.size)
+        )
+        _check_record(record)
         if not count:
             raise ElfError("it defines a version without a name")
         name = dynamic.name(_NAME.unpack(image.mapped(address + first, _NAME.size))[0])
@@ -86,6 +91,12 @@ def sysv_hash(name: str) -> int:
         high = value & 0xF0000000
         value = (value ^ (high >> 24)) & ~high & 0xFFFFFFFF
     return value
+
+
+def _check_record(version: int) -> None:
+    # glibc, match_symbol and _dl_check_map_versions of elf/dl-version.c.
+    if version != _CURRENT:
+        raise ElfError(f"it has a record of the version {version} about versions, which no loader takes")
 
 
 def _check_chain(more: int, left: int, size: int) -> None:

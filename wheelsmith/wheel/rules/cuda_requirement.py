@@ -17,15 +17,20 @@ from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
 # Projects for one CUDA end with it: nvidia-cublas-cu12, cupy-cuda13x.
-_SUFFIXED = re.compile(r"(?P<stem>.+)-cu(?:da)?(?P<major>1\d)(?:\dx?|x)?")
+# Parts of one come after it: tensorrt-cu12-libs, jax-cuda12-plugin.
+_SUFFIXED = re.compile(r"(?P<stem>.+?)-cu(?:da)?(?P<major>1\d)(?:\dx?|x)?(?:-[a-z]+)*")
+_EXTRA = re.compile(r"cu(?:da)?-?(?P<major>1\d)(?:\d|x)?")  # cuda-core[cu12], jax[cuda12]
 _NVIDIAS = ("nvidia-",)
 # Those that have CUDA's major as theirs, as PyPI has them.
 _BY_VERSION = frozenset(
     {
         *("cuda-toolkit", "cuda-bindings", "cuda-python", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc"),
         *("nvidia-cuda-cupti", "nvidia-cuda-nvcc", "nvidia-nvjitlink", "nvidia-cublas", "nvidia-nvvm"),
+        *("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-cuobjdump", "nvidia-nvtx"),
     }
 )
+# Those of NVIDIA's that count their own releases.
+_OTHERS = frozenset({"nvidia-cufft", "nvidia-curand", "nvidia-cusolver", "nvidia-cusparse", "nvidia-cufile"})
 _MOST_LINES, _MOST_ENVIRONMENTS, _LONGEST_MARKER = 500, 400, 1000
 _MINORS, _FAR = 10, 999
 
@@ -66,7 +71,7 @@ def _is_asked_for(line: Requirement, wheel: Inspection) -> bool:
 def _is_for_cuda(line: Requirement) -> bool:
     name = canonicalize_name(line.name)
     suffixed = _SUFFIXED.fullmatch(name)
-    return name in _BY_VERSION or (suffixed is not None and suffixed["stem"].startswith(_NVIDIAS))
+    return name in _BY_VERSION | _OTHERS or (suffixed is not None and suffixed["stem"].startswith(_NVIDIAS))
 
 
 def _majors(line: Requirement) -> set[int]:
@@ -74,6 +79,8 @@ def _majors(line: Requirement) -> set[int]:
     name = canonicalize_name(line.name)
     if found := _SUFFIXED.fullmatch(name):
         return {int(found["major"])}
+    if asked := {int(found["major"]) for extra in line.extras if (found := _EXTRA.fullmatch(extra.lower()))}:
+        return asked
     return _admitted(line.specifier) if name in _BY_VERSION else set()
 
 

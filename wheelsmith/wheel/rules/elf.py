@@ -14,6 +14,8 @@ from wheelsmith.wheel.rules.rule import Rule
 # The version of glibc 2.36 that says that packed relocations are there.
 _PACKED = "GLIBC_ABI_DT_RELR"
 _HEAD = 4096  # bytes
+_GLIBC = re.compile(r"GLIBC_2\.(\d+)")
+_READS_ONLY = 35  # the minor of glibc 2 from which on the loader leaves a dynamic table as it is
 _LIBRARY = re.compile(r"\.so(\.\d+)*$")
 _INTERPRETERS = {
     "x86_64": ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"),
@@ -54,10 +56,7 @@ def mistakes(name: str, extension: Extension) -> Iterator[str]:
     yield from (f"has the loader put another library in between: {hook}" for hook in extension.hooks)
     if extension.kind != "object" and extension.dynamic and extension.executable_stack:
         yield "asks for an executable stack"
-    if extension.cpu:
-        yield f"asks for a CPU of the level {extension.cpu}: on others the loader refuses it, and no tag says so"
-    if extension.packed_relocations and not _needs_new_loader(extension):
-        yield f"has packed relocations (DT_RELR) without needing {_PACKED}: an older loader passes over them"
+    yield from _not_taken_everywhere(extension)
     if extension.text_relocations:
         yield "has its code written to when it is loaded (TEXTREL)"
     for library in extension.needed:
@@ -65,10 +64,30 @@ def mistakes(name: str, extension: Extension) -> Iterator[str]:
             yield f"needs {library!r}, which is a path and no library's name"
 
 
+def _not_taken_everywhere(extension: Extension) -> Iterator[str]:
+    """Return why some machines of the tag have a loader that refuses the file, or stops."""
+    if extension.cpu:
+        yield f"asks for a CPU of the level {extension.cpu}: on others the loader refuses it, and no tag says so"
+    if extension.packed_relocations and not _needs_new_loader(extension):
+        yield f"has packed relocations (DT_RELR) without needing {_PACKED}: an older loader passes over them"
+    if extension.read_only_dynamic and not _loaded_without_writing(extension):
+        yield f"has a dynamic table that cannot be written: the loader before glibc 2.{_READS_ONLY} writes to it"
+    if extension.another_system:
+        yield "says by a note (NT_GNU_ABI_TAG) that it is for another system: glibc's loader did not take it until 2.36"
+
+
 def _needs_new_loader(extension: Extension) -> bool:
     """Say whether only a loader that knows packed relocations takes it; musl's tells nobody whether it does."""
     musl = any(library.startswith("libc.musl-") for library in extension.needed)
     return musl or any(version.name == _PACKED and not version.weak for version in extension.needed_versions)
+
+
+def _loaded_without_writing(extension: Extension) -> bool:
+    """Say whether only loaders take it that leave the dynamic table as it is; musl's always did."""
+    if any(library.startswith("libc.musl-") for library in extension.needed):
+        return True
+    found = (_GLIBC.fullmatch(version.name) for version in extension.needed_versions if not version.weak)
+    return any(int(match[1]) >= _READS_ONLY for match in found if match)
 
 
 def _not_loadable(extension: Extension) -> Iterator[str]:
@@ -89,7 +108,7 @@ RULE = Rule(
     "no segment, relocation, initialiser or function lies where the loader or the machine stops; a program is started "
     "by the platform's loader; every `*.so` is such a file, or a linker's script that no Python takes for a module; no "
     "executable stack, no TEXTREL, no path in DT_NEEDED, no packed relocations that an older loader passes over; no "
-    "note asks for a newer CPU than every machine of the tag is",
+    "note asks for a newer CPU than every machine of the tag is, or for another system",
     leaves_open="what the machine code does, and which CPU it needs without saying so",
     in_the_wild="nvidia-nvtx 13.0.85: `libnvtx3interop.so.1` has DT_AUXILIARY `visibility=hidden`",
     examine=_examine,

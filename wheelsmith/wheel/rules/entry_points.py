@@ -13,7 +13,7 @@ from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
 # https://packaging.python.org/en/latest/specifications/entry-points/, for programs: an object within a module.
-_OBJECT = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*:\s*\w+(?:\.\w+)*\s*(?:\[[^\]]*\])?")
+_OBJECT = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*:\s*[^\W\d]\w*(?:\.[^\W\d]\w*)*\s*(?:\[[^\]]*\])?")
 _LONGEST = 500  # characters
 _COMPILED = (".so", ".pyd")
 
@@ -30,6 +30,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _mistake(program: EntryPoint, modules: _Modules) -> str | None:
+    if "/" in program.name:
+        return "has a path for a name, which installers cannot write"
     found = _OBJECT.fullmatch(program.object) if len(program.object) <= _LONGEST else None
     if found is None:
         return f"calls {program.object[:60]!r}, which is no module:function: installers refuse it"

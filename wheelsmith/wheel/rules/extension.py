@@ -12,8 +12,9 @@ from wheelsmith.wheel.rules.rule import Rule
 
 def _architecture(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
-        fits = all(tag.platform.endswith(f"_{extension.arch}") for tag in wheel.name.tags)
-        said = f"{name} is for {extension.arch}"
+        platforms = {tag.platform for tag in wheel.name.tags}
+        fits = all("linux" in platform and platform.endswith(f"_{extension.arch}") for platform in platforms)
+        said = f"{name} is for {extension.arch}, and for Linux"
         yield finding("architecture", [] if fits else [said], said)
 
 
@@ -28,7 +29,7 @@ def _search_path(wheel: Inspection) -> Iterator[Finding]:
 
 ARCHITECTURE = Rule(
     name="architecture",
-    proves="each ELF file is for the tag's architecture",
+    proves="each ELF file is for the tag's architecture, and the tag for Linux",
     in_the_wild="selenium 4.50.0: a wheel for any platform holds programs for x86_64 and aarch64 (it is meant)",
     examine=_architecture,
 )

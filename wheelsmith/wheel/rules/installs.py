@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
@@ -20,6 +21,8 @@ _AT_START = (".pth", ".start")
 _CUSTOMIZE = ("sitecustomize", "usercustomize")
 _INFOS = (".dist-info", ".egg-info", ".egg-link", ".egg")
 _MOST_TOLD = 6
+# What makes a program of a file, beside its name; on Windows all of them do.
+_PROGRAMS = re.compile(r"(?:-script)?\.(?:exe|pyw?|bat|cmd|ps1)$", re.IGNORECASE)
 # Files at the top of an environment, which are read without being asked for.
 _SETTINGS = {
     "pyvenv.cfg": "says which Python an environment is",
@@ -43,6 +46,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     for file in files:
         if (why := judge.mistake(file)) and not any(fnmatchcase(file.told, item) for item in wheel.declared):
             wrong.setdefault(why, file.told)
+    wrong.update(_hidden(wheel))
     told = [f"{why} ({path})" for why, path in wrong.items()]
     if told:
         told.append("whoever means it declares it: --declare PATH, or kernel.declare in matrix.yaml")
@@ -56,6 +60,16 @@ def _spellings(wheel: Inspection, known: KnownProjects) -> dict[str, str]:
     """
     linux = all("linux" in tag.platform for tag in wheel.name.tags)
     return {} if linux else {name.casefold(): name for name in (*known.modules, *known.namespaces)}
+
+
+def _hidden(wheel: Inspection) -> Iterator[tuple[str, str]]:
+    """Find files that installers put where another one of the wheel is, or among what they write of it."""
+    places: dict[Installed, str] = {}
+    for file, name in zip(installed_files(wheel.files), wheel.files, strict=True):
+        if (other := places.setdefault(file, name)) != name:
+            yield "it installs two files at one place, and nobody knows which stays", f"{other}, {name}"
+        if file.scheme is Scheme.LIBRARY and file.path.startswith(f"{wheel.info}/") and name != file.path:
+            yield f"it installs into {wheel.info} what is not there in the wheel", name
 
 
 def _said_to_be_installed(wheel: Inspection, judge: _Judge) -> Iterator[tuple[str, str]]:
@@ -126,7 +140,10 @@ class _Judge:
     def _program(self, path: str) -> str | None:
         if ".." in path.split("/") or path.startswith("/") or "\\" in path:
             return f"it installs the program {path[:100]!r}, which is a path and no name"
-        name = path.rpartition("/")[2].removesuffix(".exe").removesuffix(".py")
+        name = path.rpartition("/")[2]
+        if ending := _PROGRAMS.search(name):
+            name = name[: ending.start()]
+        name = name.casefold() if self._spellings else name
         owners = self._known.owners_of_program(name)
         if owners is None or self._owns(name, owners):
             return None

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.providers import Providers, cuda_releases, torch_names
@@ -21,7 +22,11 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         right = True
         for library in extension.needed:
-            why = _out_of_reach(wheel, name, library) or _without(providers, name, extension.arch, library)
+            why = (
+                _out_of_reach(wheel, name, library)
+                or _without(providers, name, extension.arch, library)
+                or _not_looked_for(providers, name, extension, library)
+            )
             if why:
                 right = False
                 fact = facts.setdefault(why, _Fact(files={}, libraries={}))
@@ -52,6 +57,15 @@ def _told(why: str, fact: _Fact) -> str:
     left = f" and {len(libraries) - _MOST_TOLD} more" if len(libraries) > _MOST_TOLD else ""
     verb = "need" if others else "needs"
     return f"{files[0]}{others} {verb} {', '.join(libraries[:_MOST_TOLD])}{left}: {why}"
+
+
+def _not_looked_for(providers: Providers, name: str, extension: Extension, library: str) -> str | None:
+    """Return why the loader does not look where a platform's library is; None where it does, or need not."""
+    if not extension.no_default_folders or every_process_has(library) or providers.own.provider(name, library):
+        return None
+    if not providers.is_platforms(extension.arch, library):
+        return None
+    return "the platform's, where the loader is told not to look (DF_1_NODEFLIB)"
 
 
 def _never_opened(wheel: Inspection) -> Iterator[str]:

@@ -67,7 +67,16 @@ def _against_specification(wheel: Inspection) -> list[str]:
     newest = cast("RawMetadata", {**raw, "metadata_version": _NEWEST})
     required = cast("RawMetadata", {key: raw[key] for key in _REQUIRED if key in raw})
     return list(
-        dict.fromkeys([*wrong, *_validated(required), *_validated(newest), *_other_projects(wheel), *_absent(wheel)])
+        dict.fromkeys(
+            [
+                *wrong,
+                *_validated(required),
+                *_validated(newest),
+                *_other_projects(wheel),
+                *_absent(wheel),
+                *_itself(wheel),
+            ]
+        )
     )
 
 
@@ -100,6 +109,14 @@ def _absent(wheel: Inspection) -> Iterator[str]:
     yield from (f"Requires-Dist asks for the extra {name}, which is not provided" for name in sorted(asked - declared))
 
 
+def _itself(wheel: Inspection) -> Iterator[str]:
+    """Find requirements of the project itself in another version, which nobody can install."""
+    for line in wheel.requirements.lines:
+        same = canonicalize_name(line.name) == wheel.name.project and line.marker is None
+        if same and not line.specifier.contains(wheel.name.version, prereleases=True):
+            yield f"Requires-Dist says {str(line)[:100]!r}, and it is {wheel.name.version} itself"
+
+
 def _validated(raw: RawMetadata) -> list[str]:
     try:
         Metadata.from_raw(raw, validate=True)
@@ -113,7 +130,8 @@ def _validated(raw: RawMetadata) -> list[str]:
 RULE = Rule(
     name="metadata",
     proves="METADATA keeps the core metadata specification, and its headers end for every reader at the same line; "
-    "it does not stand for another project, and names no module, licence file or extra that it lacks",
+    "it does not stand for another project, names no module, licence file or extra that it lacks, and does not "
+    "require itself in another version",
     leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
     in_the_wild="ply 3.11: `Metadata-Version: 2.0`, which was never accepted, and `Description-Content-Type: UNKNOWN`",
     examine=_examine,

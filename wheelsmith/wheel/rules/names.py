@@ -20,6 +20,15 @@ SCHEMES = ("purelib", "platlib", "headers", "scripts", "data")
 _MAJOR = 1  # of the wheel format
 _TAG = re.compile(r"\w+(\.\w+)*-\w+(\.\w+)*-\w+(\.\w+)*", re.ASCII)
 _LONGEST_TAG = 300
+# Which interpreters and ABIs stand together in the tags that `packaging.tags` lists for some Python.
+_PYTHONS = (
+    (re.compile(r"py[23]\d{0,2}"), "none"),
+    (re.compile(r"cp(2\d|3\d{1,2})"), r"none|{0}d?m?u?"),
+    (re.compile(r"cp3([2-9]|\d{2})"), "abi3"),
+    (re.compile(r"cp3(1[3-9]|[2-9]\d)"), r"{0}d?t"),
+    (re.compile(r"cp3(1[5-9]|[2-9]\d)"), "abi3t"),
+    (re.compile(r"pp(2\d|3\d{1,2})"), r"none|pypy\d+_pp\d+"),
+)
 # https://learn.microsoft.com/en-us/windows/win32/fileio/naming-a-file
 _NOT_ON_WINDOWS = re.compile(
     r'[<>:"|?*]|(?:^|/)(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\.[^/]*)?(?:/|$)', re.IGNORECASE
@@ -70,6 +79,8 @@ def _tags(wheel: Inspection) -> Iterator[Finding]:
     if written != claimed:
         said = _told(written) or "nothing"
         wrong.append(f"WHEEL says {said}, the file name {_told(claimed)}")
+    if not any(_is_some_pythons(tag) for tag in claimed):
+        wrong.append(f"no installer takes it: no Python has the ABI of {_told(claimed)}")
     wrong += _format(wheel)
     if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
         wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
@@ -105,6 +116,14 @@ def _is_tag(line: str) -> bool:
     return True
 
 
+def _is_some_pythons(tag: Tag) -> bool:
+    """Say whether some Python has that ABI; of others than CPython and PyPy nothing is known."""
+    name = tag.interpreter
+    if not name.startswith(("py", "cp", "pp")):
+        return True
+    return any(one.fullmatch(name) and re.fullmatch(abi.format(name), tag.abi) for one, abi in _PYTHONS)
+
+
 def _expanded(lines: list[str]) -> frozenset[Tag]:
     """Return the tags of WHEEL; a line may hold several, written as a file name has them."""
     found: set[Tag] = set()
@@ -129,7 +148,7 @@ NAME_AND_VERSION = Rule(
 TAGS = Rule(
     name="tags",
     proves="WHEEL and the file name agree on every tag, and on the build number where WHEEL has one; the format is one "
-    "that installers read; Requires-Python admits a Python that the tags name",
+    "that installers read; there is a Python with the tags' ABI; Requires-Python admits a Python that the tags name",
     in_the_wild="sgl-kernel 0.3.21: WHEEL says `cp310-abi3-linux_x86_64`, the file name `manylinux2014_x86_64`",
     examine=_tags,
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+
+_ELSEWHERE = re.compile(r"[^/]+\.data/(?!purelib/)")
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
@@ -21,9 +24,11 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         wrong.append(f"a wheel for {', '.join(sorted(platforms))} holds nothing that is compiled")
     pure = (wheel.wheel_headers.get("Root-Is-Purelib") or "").strip().lower()
     # https://packaging.python.org/en/latest/specifications/binary-distribution-format/
-    if pure == "true" and compiled:
+    # What `.data` says where it goes, Root-Is-Purelib does not move: Intel's wheels have their libraries in `data/lib`.
+    moved = [name for name in compiled if not _ELSEWHERE.match(name)]
+    if pure == "true" and moved:
         wrong.append(
-            f"WHEEL says Root-Is-Purelib: true, and {compiled[0]} is compiled: where platlib is a folder of its own "
+            f"WHEEL says Root-Is-Purelib: true, and {moved[0]} is compiled: where platlib is a folder of its own "
             "(lib64), it comes into the wrong one"
         )
     if pure == "false" and platforms == {"any"}:

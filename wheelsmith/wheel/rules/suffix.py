@@ -51,7 +51,8 @@ def _another_python(name: str, tags: list[Tag]) -> str | None:
     if name.endswith(".pyd"):
         return "is named as Pythons on Windows look for it"
     if found := _STABLE.search(name):
-        free = sorted(abi for abi in abis if abi.startswith("cp") and abi.endswith("t"))
+        # With both stable ABIs in the tag there may be a file for each.
+        free = sorted(abi for abi in abis if abi.endswith("t") and (abi != "abi3t" or "abi3" not in abis))
         if found["abi"] == "abi3" and free:
             return f"is not looked for by a free-threaded Python, and the tag says {', '.join(free)}"
         early = abis == {"abi3"} and found["abi"] == "abi3t"
