@@ -39,7 +39,7 @@ class Outcome:
 def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) -> Outcome:
     """Build what the store does not have, then publish every wheel of the run to its index."""
     start = time.monotonic()
-    _make_folder(prepared.out)
+    make_output_folder(prepared.out)
     prepared.engine.tidy()
     listen(
         RunStarted(
@@ -126,7 +126,11 @@ def _cores(request: Request) -> int:
     return request.jobs or granted_cores()
 
 
-def _make_folder(out: Path) -> None:
+def make_output_folder(out: Path) -> None:
+    """Make the folder that a run writes to, and see that it can.
+
+    :raises StoreError: it cannot.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out).close()

@@ -20,7 +20,7 @@ _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P
 
 
 def patches_of(release: str) -> tuple[str, ...]:
-    """Give the versions that a release of torch such as ``2.12`` may have: ``2.12.0``, ``2.12.1``…"""
+    """Give the versions that a release of torch such as ``2.12`` may have: ``2.12.0`` and on."""
     return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
 

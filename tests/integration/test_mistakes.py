@@ -1,8 +1,11 @@
 """Bad input of every kind: one clear message, an exit code, a remedy, and never a traceback."""
 
+import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -152,9 +155,6 @@ def hub(tmp_path):
 
 def hub_plan(hub, monkeypatch, capsys, tmp_path, repo="org/pure", revision="v1", **env):
     """Plan a Hub kernel in a process of its own: the client reads its environment when it is imported."""
-    import subprocess
-    import sys
-
     (tmp_path / "matrix.yaml").write_text(f"kernel: {{hub: {repo}, revision: {revision}}}\n{AXES}")
     environment = {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "hf"), **env}
     command = [sys.executable, "-m", "wheelsmith", "plan", "--engine", "local"]
@@ -276,8 +276,6 @@ def test_a_full_disk_loses_nothing(monkeypatch, capsys, tmp_path):
     """A file system of 64 kB, so that what is full is really full."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("needs root to mount a small file system")
-    import subprocess
-
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], capture_output=True).returncode:
@@ -295,6 +293,42 @@ def test_a_full_disk_loses_nothing(monkeypatch, capsys, tmp_path):
         assert again.code == 0, again.err
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+@pytest.mark.parametrize("kibibytes", [64, 96, 128, 192, 256, 512])
+def test_a_disk_that_fills_while_a_run_writes_leaves_its_results(kibibytes, tmp_path):
+    """One disk for all that a run writes, so that each size fills at another moment."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("needs root to mount a small file system")
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(small)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("may not mount here")
+    try:
+        big = {"torch-ext/pure/big.py": f"# {os.urandom(50_000).hex()}\n"}
+        pure_kernel(tmp_path / "k", **big)
+        matrix(tmp_path, "k")
+        command = [sys.executable, "-m", "wheelsmith", "build-matrix", "--engine", "local", "--out", "small/dist"]
+        env = {**os.environ, "WHEELSMITH_CACHE": str(small / "cache")}
+        answer = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+        assert answer.returncode in {1, 4}
+        assert "Traceback" not in answer.stderr
+        assert "No space left" in answer.stderr
+        assert "help: " in answer.stderr
+        (cell,) = json.loads((small / "dist" / "results.json").read_text())["cells"].values()
+        assert cell["status"] in {"failed", "built", "cancelled"}
+        assert "1 failed" in answer.stderr or "1 built" in answer.stderr or "no cells" in answer.stderr
+        assert [path.name for path in (small / "dist").glob(".results*")] == []
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_plan_of_nothing_ends_as_a_build_of_nothing(monkeypatch, capsys, tmp_path):
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", more="rules: [{exclude: {cuda: cpu}, reason: not yet}]\n")
+    for argv in (("plan",), ("plan", "--json"), ("build-matrix", "--dry-run"), ("build-matrix",)):
+        assert run_command(monkeypatch, capsys, *argv, "--engine", "local").code == 3
 
 
 def test_a_taken_port(monkeypatch, capsys, tmp_path):

@@ -78,7 +78,7 @@ def _pythons() -> dict[str, str]:
 def _names(folder: Path) -> list[str]:
     """Give what lies in a folder; nothing where it may not be read, as root's own often stand on another's PATH."""
     try:
-        return sorted(os.listdir(folder))
+        return sorted(path.name for path in folder.iterdir())
     except OSError:
         return []
 
