@@ -6,7 +6,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -295,33 +297,64 @@ def test_a_full_disk_loses_nothing(monkeypatch, capsys, tmp_path):
         subprocess.run(["umount", str(small)], check=True)
 
 
-@pytest.mark.parametrize("kibibytes", [64, 96, 128, 192, 256, 512])
-def test_a_disk_that_fills_while_a_run_writes_leaves_its_results(kibibytes, tmp_path):
-    """One disk for all that a run writes, so that each size fills at another moment."""
+@contextmanager
+def one_small_disk(path: Path):
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("needs root to mount a small file system")
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(small)]
-    if subprocess.run(mount, capture_output=True).returncode:
+    path.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path)], capture_output=True).returncode:
         pytest.skip("may not mount here")
     try:
-        big = {"torch-ext/pure/big.py": f"# {os.urandom(50_000).hex()}\n"}
-        pure_kernel(tmp_path / "k", **big)
-        matrix(tmp_path, "k")
-        command = [sys.executable, "-m", "wheelsmith", "build-matrix", "--engine", "local", "--out", "small/dist"]
-        env = {**os.environ, "WHEELSMITH_CACHE": str(small / "cache")}
-        answer = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
-        assert answer.returncode in {1, 4}
-        assert "Traceback" not in answer.stderr
-        assert "No space left" in answer.stderr
-        assert "help: " in answer.stderr
-        (cell,) = json.loads((small / "dist" / "results.json").read_text())["cells"].values()
-        assert cell["status"] in {"failed", "built", "cancelled"}
-        assert "1 failed" in answer.stderr or "1 built" in answer.stderr or "no cells" in answer.stderr
-        assert [path.name for path in (small / "dist").glob(".results*")] == []
+        yield path
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def fill(disk: Path, begin: str, run: subprocess.Popen) -> None:
+    """From the moment that a path appears on take every byte that is free, as another program on the disk may."""
+    while not list(disk.glob(begin)) and run.poll() is None:
+        os.sched_yield()
+    with (disk / "ballast").open("ab", buffering=0) as ballast:
+        while run.poll() is None:
+            try:
+                ballast.write(bytes(512))
+            except OSError:
+                os.sched_yield()
+
+
+@pytest.mark.parametrize("begin", ["dist/.results*", "cache/work/run-*", "cache/store/*", "dist/index", "dist/wheels"])
+def test_a_disk_that_fills_while_a_run_writes_leaves_its_results(begin, tmp_path):
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k")
+    with one_small_disk(tmp_path / "small") as disk:
+        command = [sys.executable, "-m", "wheelsmith", "build-matrix", "--engine", "local", "--out", "small/dist"]
+        env = {**os.environ, "WHEELSMITH_CACHE": str(disk / "cache")}
+        with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as run:
+            filling = threading.Thread(target=fill, args=(disk, begin, run))
+            filling.start()
+            told = run.communicate(timeout=300)[1]
+            filling.join()
+        assert "Traceback" not in told
+        assert run.returncode in {0, 1, 4}  # 0 where it was done before the disk was full
+        assert run.returncode == 0 or ("No space left" in told and "help: " in told)
+        (cell,) = json.loads((disk / "dist" / "results.json").read_text())["cells"].values()
+        assert cell["status"] in {"failed", "built", "cancelled"}
+        assert any(words in told for words in ("1 failed in", "1 built in", "no cells in"))
+        assert [path.name for path in (disk / "dist").glob(".results*")] == []
+
+
+def test_a_disk_that_is_full_is_told_before_anything_is_built(tmp_path):
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k")
+    with one_small_disk(tmp_path / "small") as disk:
+        with (disk / "ballast").open("wb", buffering=0) as ballast:
+            assert ballast.write(bytes(4 << 20)) < 4 << 20
+        command = [sys.executable, "-m", "wheelsmith", "build-matrix", "--engine", "local", "--out", "small/dist"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert answer.returncode == 4
+        assert "Traceback" not in answer.stderr
+        assert "help: " in answer.stderr
+        assert "built" not in answer.stderr
 
 
 def test_a_plan_of_nothing_ends_as_a_build_of_nothing(monkeypatch, capsys, tmp_path):

@@ -8,12 +8,14 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
+from wheelsmith.deadline import TooSlow, ended_after
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import Catalogue, catalogue_key, check_project, load_catalogue
 
 # People copy the address that they gave to pip, which is that of a root.
 _ROOT = re.compile(r"/(simple|cpu|cu\d{3,})$")
-_PATIENCE = 30.0  # seconds
+_PATIENCE = 30.0  # seconds without a byte
+_LONGEST = 120.0  # seconds for all of a catalogue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +72,12 @@ def _from_web(project: str, index: str) -> Found:
         for base in dict.fromkeys((shown, _ROOT.sub("", shown))):
             url = f"{base}/{catalogue_key(project)}"
             try:
-                answer = client.get(url)
+                with ended_after(client, _LONGEST):
+                    answer = client.get(url)
                 if answer.status_code == httpx.codes.NOT_FOUND:
                     continue
                 answer.raise_for_status()
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, TooSlow) as error:
                 raise PackageIndexError(
                     f"{url} cannot be read: {_without_address(error)}", remedy=f"does this open: {base}/index.html"
                 ) from None
