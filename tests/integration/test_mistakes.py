@@ -251,7 +251,7 @@ def test_no_compiler_is_a_reason_not_a_crash(monkeypatch, capsys, tmp_path):
     this_machine.cache_clear()
     answer = run_command(monkeypatch, capsys, "plan", "--engine", "local")
     this_machine.cache_clear()
-    assert answer.code == 0
+    assert answer.code == 3
     assert "apt-get install g++" in answer.out
 
 

@@ -13,6 +13,8 @@ from wheelsmith.events import (
     CellStage,
     CellStarted,
     Event,
+    Expectation,
+    Load,
     Notice,
     RunFinished,
     RunStarted,
@@ -56,7 +58,7 @@ class PlainReporter:
                 self._say(f"{event.level}: {event.text}")
             case RunFinished():
                 show_summary(event, self._out, self._console)
-            case CellStage() | CellProgress() | StepFinished() | CellLine() | Transfer():
+            case CellStage() | CellProgress() | StepFinished() | CellLine() | Transfer() | Load() | Expectation():
                 pass
 
     def __enter__(self) -> Self:
