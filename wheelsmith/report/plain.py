@@ -50,8 +50,9 @@ class PlainReporter:
                 mark, style = sign(result.status, self._console)
                 words = outcome(result, self._shared.get(result.cell.id))
                 self._say(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
-                if result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
-                    self._say(f"::error title={result.cell.id}::{words}")
+                failure = result.failure
+                if failure and result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
+                    self._say(f"::error title={result.cell.id}::{failure.stage}: {failure.message}")
             case Transfer() if event.total and event.done >= event.total:
                 self._say(f"  fetched {event.name} ({show_size(event.total)})")
             case Notice():
