@@ -9,6 +9,7 @@ import click
 
 from wheelsmith import __version__
 from wheelsmith.cli.streams import SteadyStreams
+from wheelsmith.cli.verbs import Verbs
 from wheelsmith.errors import ExitCode, WheelsmithError, system_error
 
 # Command → the line that --help shows for it, so that help imports no command.
@@ -29,7 +30,7 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Verbs):
     """Finds a command in the module of its name, when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
