@@ -38,7 +38,7 @@ def fetch(wheels: Sequence[RealWheel], folder: Path) -> None:
             path = folder / wheel.pin.filename
             if not path.exists() or sha256_file(path) != wheel.pin.sha256:
                 print(f"fetch {wheel.pin.filename}", file=sys.stderr)
-                there = fetch_whole(wheel.pin, locate(wheel.pin, settings, client), folder, client, ignore)
+                there = fetch_whole(wheel.pin, locate(wheel.pin, settings), folder, client, ignore)
                 if there != path:
                     path.symlink_to(there)
 

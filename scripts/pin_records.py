@@ -30,7 +30,7 @@ def record_sha256(pin: PinnedFile) -> str:
     """Fetch the end of a wheel and give the hash of its RECORD."""
     settings = pip_settings()
     with settings.client() as client, tempfile.TemporaryDirectory() as scratch:
-        wheel = fetch_part(pin, locate(pin, settings, client), Path(scratch), is_record, client, ignore)
+        wheel = fetch_part(pin, locate(pin, settings), Path(scratch), is_record, client, ignore)
         with zipfile.ZipFile(wheel) as archive:
             name = next(filter(is_record, archive.namelist()))
             return hashlib.sha256(archive.read(name)).hexdigest()

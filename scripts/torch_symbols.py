@@ -35,7 +35,7 @@ def libraries(pin: PinnedFile) -> dict[str, Extension]:
     found: dict[str, Extension] = {}
     settings = pip_settings()
     with settings.client() as client, tempfile.TemporaryDirectory() as scratch:
-        wheel = fetch_part(pin, locate(pin, settings, client), Path(scratch), is_library, client, ignore)
+        wheel = fetch_part(pin, locate(pin, settings), Path(scratch), is_library, client, ignore)
         with zipfile.ZipFile(wheel) as archive:
             for name in filter(is_library, archive.namelist()):
                 library = Path(archive.extract(name, scratch))

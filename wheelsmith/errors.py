@@ -6,6 +6,7 @@ machine or wheelsmith itself.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -135,3 +136,14 @@ class NoWheelForThis(WheelsmithError):
     """The index has no wheel for a machine, or none that may be chosen."""
 
     exit_code = ExitCode.NOTHING_SELECTED
+
+
+def system_error(error: OSError) -> MachineError:
+    """Return what the system refused as a mistake that a person can mend."""
+    where = f" ({error.filename})" if error.filename else ""
+    remedy = None
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        remedy = "free some disk, or choose another place with --out, WHEELSMITH_CACHE or TMPDIR"
+    elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        remedy = "mend its permissions, or choose another place with --out, WHEELSMITH_CACHE or TMPDIR"
+    return MachineError(f"{error.strerror or error}{where}", remedy=remedy)

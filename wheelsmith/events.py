@@ -91,6 +91,26 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What running tasks hold of the machine: ``cores`` of ``all_cores``, and memory in bytes."""
+
+    cores: int
+    all_cores: int
+    memory: int
+    all_memory: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What builds cost before.
+
+    :param seconds: cell id → seconds of one core; only builds of which something is known.
+    """
+
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """Something a person should know; ``level`` is ``info`` or ``warning``."""
 
@@ -124,6 +144,8 @@ Event = (
     | CellLine
     | CellFinished
     | Transfer
+    | Load
+    | Expectation
     | Notice
     | RunFinished
 )

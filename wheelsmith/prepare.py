@@ -153,9 +153,11 @@ def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], lis
         trusted=matrix.kernel.path is not None,
         cache=request.cache,
     )
-    for refusal in choice.passed_over:
+    unconfined = choice.engine.name == Local.name
+    # Where the build is confined and no image was asked for, any engine will do.
+    for refusal in choice.passed_over if unconfined or any(images) else ():
         listen(Notice(level="info", text=f"not used: {refusal.message}"))
-    if choice.engine.name == Local.name:
+    if unconfined:
         listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.probe().isolation}"))
     return choice.engine
 

@@ -15,13 +15,23 @@ from threading import Event as Flag
 from wheelsmith.beneath import remove_tree
 from wheelsmith.engine import Limits, engine_for_own_programs, granted_cores, granted_memory
 from wheelsmith.errors import CacheInUse, EngineError, Place, StoreError
-from wheelsmith.events import CellFinished, Event, Listener, Notice, RunFinished, RunStarted, StepFinished
+from wheelsmith.events import (
+    CellFinished,
+    Event,
+    Expectation,
+    Listener,
+    Load,
+    Notice,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
 from wheelsmith.publish import publish_run
 from wheelsmith.recipe import PhaseKind
-from wheelsmith.schedule import Build, Machine, fold, run_builds
+from wheelsmith.schedule import Build, BuildCosts, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.tasks import Demand, Task
 from wheelsmith.toolchain import Toolchains
@@ -39,7 +49,7 @@ class Outcome:
 def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) -> Outcome:
     """Build what the store does not have, then publish every wheel of the run to its index."""
     start = time.monotonic()
-    _make_folder(prepared.out)
+    make_output_folder(prepared.out)
     prepared.engine.tidy()
     listen(
         RunStarted(
@@ -126,7 +136,11 @@ def _cores(request: Request) -> int:
     return request.jobs or granted_cores()
 
 
-def _make_folder(out: Path) -> None:
+def make_output_folder(out: Path) -> None:
+    """Make the folder that a run writes to, and see that it can.
+
+    :raises StoreError: it cannot.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out).close()
@@ -149,14 +163,25 @@ def _build_all(
         results.append(result)
         listen(CellFinished(result=result))
 
+    def heard(event: Event) -> None:
+        spent(event)
+        listen(event)
+
+    def loaded(held: Demand) -> None:
+        listen(Load(cores=held.cores, all_cores=whole.cores, memory=held.memory, all_memory=whole.memory))
+
     kept = {} if request.force or request.test else _kept(prepared.plans, Store(request.cache / "store"))
     for result in kept.values():
         answered(result)
     builds = fold([plan for plan in prepared.plans if plan.cell.id not in kept])
-    workshop = make_workshop(prepared, request, folder, listen)
+    workshop = make_workshop(prepared, request, folder, heard)
     folded = {build.plan.cell.id: build for build in builds}
+    spent = BuildCosts(workshop.costs, (build.plan for build in builds))
+    listen(Expectation(seconds=spent.known()))
+    whole = Machine(cores=_cores(request), memory=workshop.memory)
 
     def finished(result: BuildResult) -> None:
+        spent(CellFinished(result=result))
         for answer in folded[result.cell.id].answers(result):
             answered(answer)
 
@@ -164,7 +189,8 @@ def _build_all(
         run_builds(
             [CellBuild(build.plan, workshop, _fetched(build.plan)) for build in sorted(builds, key=_weight)],
             _fetches(builds, workshop),
-            machine=Machine(cores=_cores(request), memory=workshop.memory),
+            machine=whole,
+            on_load=loaded,
             on_result=finished,
             fail_fast=request.fail_fast,
             cancel=cancel,

@@ -13,9 +13,15 @@ from packaging.version import InvalidVersion, Version
 # Combinations of a compressed tag set; the largest of real wheels have a dozen.
 MOST_TAGS = 1000
 _LONGEST_VERSION = 300  # characters
+_PATCHES = range(10)  # of a torch release: none has had more than three
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
+
+
+def patches_of(release: str) -> tuple[str, ...]:
+    """Give the versions that a release of torch such as ``2.12`` may have: ``2.12.0`` and on."""
+    return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
 
 def same_version(text: str | None, version: Version) -> bool:

@@ -371,3 +371,57 @@ def test_a_machine_is_data():
     machine = look(sys.executable)
     assert Machine.from_json(json.loads(json.dumps(machine.to_json()))) == machine
     assert machine.python_version.startswith(PYTHON)
+
+
+# --- what people mean, and what machines have ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["folder", "web"])
+def test_a_project_that_was_meant(of, index, url, pick, venv):
+    answer = pick("activatoin", "--index", url if of == "web" else index, "--python", venv)
+    assert answer.code == 4
+    assert "did you mean activation?" in answer.err
+    assert "did you mean" not in pick("zzz", "--index", url if of == "web" else index, "--python", venv).err
+
+
+@pytest.mark.parametrize(("group", "word", "meant"), [((), "publsh", "publish"), (("index",), "verfy", "verify")])
+def test_a_verb_that_was_meant(group, word, meant, monkeypatch, capsys):
+    answer = run_command(monkeypatch, capsys, *group, word)
+    assert answer.code == 2
+    assert f"Did you mean '{meant}'?" in answer.err
+
+
+def test_a_machine_gets_commands_that_it_can_run(index, pick, venv, monkeypatch, tmp_path):
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    asked = ("activation", "--index", index, "--python", venv, "--cuda", "cpu")
+    answer = pick(*asked)
+    assert answer.out.startswith(f"{venv}/bin/python -m ensurepip && {venv}/bin/python -m pip install ")
+    without = pick(*asked, "--installer", "uv")
+    assert without.code == 4
+    assert "there is no uv here" in without.err
+    assert "pip install" not in without.out
+    # As Debian's own Python is, as long as python3-venv is not there.
+    hook = next(venv.glob("lib/python*/site-packages")) / "hook.pth"
+    hook.write_text(_WITHOUT)
+    bare = pick(*asked)
+    assert bare.code == 4
+    assert "has no pip, and nothing to get it from" in bare.err
+    assert bare.out == ""
+
+
+_WITHOUT = "import sys; sys.modules['ensurepip'] = None\n"
+
+
+def test_a_pre_release_of_torch_is_named(index, pick, venv):
+    give_torch(venv, "2.13.0.dev20261101+cpu", None)
+    answer = pick("activation", "--index", index, "--python", venv)
+    assert "torch 2.13.0.dev20261101+cpu is a pre-release" in answer.err
+
+
+def test_a_free_threaded_python_is_answered_for_what_it_is(index, pick, venv):
+    asked = ("activation", "--index", index, "--python", venv, "--torch", "2.13", "--cuda", "cpu", "--arch", "x86_64")
+    assert pick(*asked, "--python-version", "3.14").code == 0
+    refused = pick(*asked, "--python-version", "3.14t")
+    assert refused.code == 3
+    assert "Python without the GIL" in refused.err

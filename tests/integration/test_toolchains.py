@@ -94,7 +94,7 @@ def place(name):
 def fetch(index, tmp_path, pin=None):
     pin = pin or index.pin
     with index.settings.client() as client:
-        return fetch_part(pin, locate(pin, index.settings, client), tmp_path, wanted, client, ignore)
+        return fetch_part(pin, locate(pin, index.settings), tmp_path, wanted, client, ignore)
 
 
 def test_only_what_is_wanted_is_fetched_and_proven(index, tmp_path):
@@ -134,16 +134,16 @@ def test_a_transfer_that_breaks_off(index, tmp_path):
 
 def test_an_index_that_is_not_there_or_lacks_the_file(index, tmp_path):
     dead = settings("http://127.0.0.1:9/simple")
-    with dead.client() as client, pytest.raises(ToolchainError, match="could not be looked up"):
-        locate(index.pin, dead, client)
-    with index.settings.client() as client, pytest.raises(ToolchainError, match="no configured index offers"):
-        locate(replace(index.pin, filename="toy-2-py3-none-any.whl"), index.settings, client)
+    with pytest.raises(ToolchainError, match="could not be looked up"):
+        locate(index.pin, dead)
+    with pytest.raises(ToolchainError, match="no configured index offers"):
+        locate(replace(index.pin, filename="toy-2-py3-none-any.whl"), index.settings)
 
 
 def test_a_local_folder_comes_first(index, tmp_path):
     here = settings(find_links=(str(tmp_path / "origin"),))
     with here.client() as client:
-        location = locate(index.pin, here, client)
+        location = locate(index.pin, here)
         assert location.path == tmp_path / "origin" / index.pin.filename
         assert fetch_whole(index.pin, location, tmp_path, client, ignore) == location.path
 

@@ -368,3 +368,20 @@ def test_a_diagnosis_can_be_written_and_read():
     assert Diagnosis.from_json(made.to_json()) == made
     assert not made.ok
     assert replace(made, findings=()).ok
+
+
+@pytest.mark.parametrize(
+    "anchors",
+    [
+        '<a href="my-kernel/">my-kernel</a> <a href="Other/">Other</a>',
+        '<a href="/simple/my-kernel">my-kernel</a> <a href="/simple/other">Other</a>',
+        '<a href="https://elsewhere.example/p?of=1">my-kernel</a> <a href="other/"> <b>Other</b>\n</a>',
+        # What nginx and Python's own server make of a folder.
+        '<a href="../">../</a> <a href="my-kernel/">my-kernel/</a> <a href="Other/">Other/</a>',
+        '<a href="/">Home</a> <a href="my-kernel/"></a> <a href="Other/">the other one</a>',
+    ],
+)
+def test_a_list_of_projects_is_read_in_every_form_that_installers_never_see(anchors):
+    page = read_page(Exchange(url="http://h/simple/", headers={"content-type": "text/html"}, body=anchors.encode()))
+    assert [name.lower() for name in page.names] == ["my-kernel", "other"]
+    assert page.strange == ()

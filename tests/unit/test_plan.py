@@ -200,9 +200,9 @@ STABLE = {"device": '\n[torch.stable-abi]\ncuda = "2.11"\n'}
         ({"binding": 'minver = "2.12"'}, "needs torch 2.12 or newer"),
         ({"general": 'kernel-depends = [{repo-id = "a/b", version = 1}]'}, "needs a/b from the Hub"),
         ({"general": 'python-depends = ["numpy"]'}, "not on kernel-builder's list"),
-        ({"device": 'cuda-capabilities = ["8.0"]', "archs": ("9.0",)}, "none of which"),
+        ({"device": 'cuda-capabilities = ["8.0"]', "archs": ("9.0",)}, "none of that makes code for the gpu-archs 9.0"),
         ({"device": 'cuda-minver = "13.5"'}, "no kernel section of build.toml applies"),
-        ({"archs": ("5.0",)}, "cannot make code for 5.0"),
+        ({"archs": ("5.0",)}, "asks for 5.0, for which CUDA 13.0 makes no code"),
         ({"toolset": None}, "apt-get install g++"),
         ({"toolset": None, "arch": "aarch64"}, "apt-get install g++-aarch64-linux-gnu"),
     ],
@@ -211,6 +211,18 @@ def test_a_cell_that_cannot_be_built_has_a_reason(options, reason):
     made = plan(**options)
     assert isinstance(made, Excluded)
     assert reason in made.reason
+
+
+def test_all_that_keeps_a_cell_from_being_built_is_told_at_once():
+    more = '[kernel.more]\nbackend = "cuda"\ndepends = ["torch", "cutlass_4_0"]\nsrc = ["c.cu"]\n'
+    made = plan(device=more, archs=("5.0",), general='python-depends = ["numpy"]', toolset=None)
+    assert isinstance(made, Excluded)
+    told = made.reason.split("; ")
+    for words in ("depends on cutlass_4_0", "gpu-archs in matrix.yaml asks for 5.0", "apt-get install g++", "'numpy'"):
+        assert len([reason for reason in told if words in reason]) == 1, words
+    assert len(told) == 4
+    made = plan(general='[general.cuda]\nmaxver = "12.9"', binding='minver = "2.12"')
+    assert made.reason.count("build.toml") == 2
 
 
 def test_dependencies_names_and_versions():

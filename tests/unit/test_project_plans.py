@@ -100,6 +100,33 @@ def test_a_plan():
     assert plan(cuda=None)[0].project.variables.keys() == {"CC", "CXX", "LDFLAGS", "WHEELSMITH_COMPUTE"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "torch"),
+    [
+        (">=2.4", "torch==2.11.0"),
+        (">=2.11.1", "torch==2.11.*,>=2.11.1"),
+        ("!=2.11.0,<2.12", "torch==2.11.*,!=2.11.0,<2.12"),
+    ],
+)
+def test_a_project_gets_a_patch_of_torch_that_it_can_use(asked, torch):
+    made, questions = plan(spec=ProjectSpec(name="p", version="1", requires=(), torch=asked))
+    assert isinstance(made, BuildPlan)
+    assert questions == [((torch,), "3.12", "x86_64")]
+
+
+def test_what_a_project_asks_of_torch_is_read_wherever_it_says_so():
+    text = """
+[project]
+name = "p"
+version = "1"
+dependencies = ["numpy", "torch>=2.11.1", "torch<2; python_version < '3'", "??"]
+[build-system]
+requires = ["setuptools", "torch!=2.11.2"]
+"""
+    assert parse_project(text).torch == "!=2.11.2,>=2.11.1"
+    assert parse_project("[project]\ndependencies = 1").torch == ""
+
+
 def test_files_that_are_meant_are_in_the_plan():
     (plain, _), (made, _) = plan(), plan(declared=("k.pth",))
     assert BuildPlan.from_json(made.to_json()).wheel.declared == ("k.pth",)
@@ -147,6 +174,7 @@ def test_a_project_may_use_all_of_an_image():
     [
         ({"python": "3.9"}, "this machine has no Python 3.9: it has 3.11, 3.12"),
         ({"python": "3.9", "place": workplace("sha256:1")}, "image debian has no Python 3.9"),
+        ({"spec": ProjectSpec(name="p", version="1", requires=(), torch=">=2.12")}, "requires torch>=2.12, which"),
         ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
         ({"resolved": "No matching distribution found"}, "for Python 3.12: No matching distribution found"),
         ({"resolved": (LockedWheel(name="torch", version="2.11.0+cpu", sha256="t"),)}, "is a CPU build"),
@@ -205,6 +233,15 @@ def test_a_wheel_is_relabelled():
     assert "Héllo" in made.files[f"{made.info}/METADATA"].decode()
     assert not [path for path in made.files if path.startswith("my_project-1.0.")]
     assert record_mistakes(made)  # RECORD is written anew when it is packed
+
+
+@pytest.mark.parametrize(
+    ("asked", "pinned"),
+    [(">=2.11.1", "torch==2.11.*,>=2.11.1"), ("!=2.11.1", "torch!=2.11.1,==2.11.*"), ("<3", "torch==2.11.*")],
+)
+def test_a_relabelled_wheel_keeps_which_patches_of_torch_it_takes(asked, pinned):
+    made = relabel(contents(more=f"Requires-Dist: torch{asked}\n"), plan()[0].wheel)
+    assert made.metadata.get_all("Requires-Dist") == [pinned]
 
 
 def test_a_wheel_for_more_pythons_than_planned_is_welcome():

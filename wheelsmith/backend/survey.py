@@ -68,11 +68,19 @@ def _pythons() -> dict[str, str]:
     folders = [Path(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": os.path.realpath(sys.executable)}
     for folder in [*folders, *sorted(_MANYLINUX_PYTHONS.glob("cp*/bin"))]:
-        for program in sorted(folder.glob("python3.*")):
-            match = _PYTHON.fullmatch(program.name)
-            if match and _is_binary(program):  # pyenv's shims are scripts that may lead nowhere
-                found.setdefault(match[1], os.path.realpath(program))
+        for name in _names(folder):
+            match = _PYTHON.fullmatch(name)
+            if match and _is_binary(folder / name):  # pyenv's shims are scripts that may lead nowhere
+                found.setdefault(match[1], os.path.realpath(folder / name))
     return dict(sorted(found.items(), key=lambda item: int(item[0].split(".")[1])))
+
+
+def _names(folder: Path) -> list[str]:
+    """Give what lies in a folder; nothing where it may not be read, as root's own often stand on another's PATH."""
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return []
 
 
 def _is_binary(program: Path) -> bool:
@@ -87,7 +95,7 @@ def _cuda() -> dict[str, str] | None:
     """Find a CUDA toolkit where CUDA_HOME says, or where NVIDIA's packages put it."""
     home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
     nvcc = home / "bin" / "nvcc"
-    if not nvcc.is_file():
+    if not os.path.isfile(nvcc):  # noqa: PTH113  # Path.is_file raises where a folder may not be read
         return None
     match = _NVCC_VERSION.search(_ask(str(nvcc), "--version", _path()))
     if match is None:
@@ -104,7 +112,7 @@ def _cuda() -> dict[str, str] | None:
 def _identity(name: str, found: str, programs: str) -> bytes:
     # g++ answers with a bare name when it leaves the search to PATH, or has no such file.
     path = Path(found if "/" in found else shutil.which(found, path=programs) or found)
-    content = _sha256(path.resolve()) if path.is_file() else "absent"
+    content = _sha256(path.resolve()) if os.path.isfile(path) else "absent"  # noqa: PTH113  # as above
     return f"{name}={content};".encode()
 
 

@@ -9,7 +9,8 @@ import click
 
 from wheelsmith import __version__
 from wheelsmith.cli.streams import SteadyStreams
-from wheelsmith.errors import ExitCode, WheelsmithError
+from wheelsmith.cli.verbs import Verbs
+from wheelsmith.errors import ExitCode, WheelsmithError, system_error
 
 # Command → the line that --help shows for it, so that help imports no command.
 _COMMANDS = {
@@ -29,7 +30,7 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Verbs):
     """Finds a command in the module of its name, when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -74,10 +75,9 @@ def _run(streams: SteadyStreams) -> int | None:
         code: int | None = cli.main(prog_name="wheelsmith", standalone_mode=False)
         streams.check()
     except WheelsmithError as error:
-        from wheelsmith.report.errors import show_error
-
-        show_error(error)
-        return error.exit_code
+        return _told(error)
+    except OSError as error:
+        return _told(system_error(error))
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -87,3 +87,10 @@ def _run(streams: SteadyStreams) -> int | None:
         sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED
     return code
+
+
+def _told(error: WheelsmithError) -> ExitCode:
+    from wheelsmith.report.errors import show_error
+
+    show_error(error)
+    return error.exit_code

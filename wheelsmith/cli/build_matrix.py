@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -15,12 +16,12 @@ import click
 
 from wheelsmith.cli.options import SIZE, engine_option, json_option, make_request, matrix_option, selection_options
 from wheelsmith.cli.plan import plan_json, show_plan
-from wheelsmith.errors import ExitCode
-from wheelsmith.events import Event, RunFinished
-from wheelsmith.files import atomic_write
+from wheelsmith.errors import ExitCode, system_error
+from wheelsmith.events import Event, Listener, Notice, RunFinished
 from wheelsmith.model import BuildResult
 from wheelsmith.prepare import Prepared, prepare
-from wheelsmith.run import build
+from wheelsmith.report.keep import ResultsFile, results_file
+from wheelsmith.run import build, make_output_folder
 
 
 @click.command("build-matrix")
@@ -90,19 +91,14 @@ def command(  # noqa: PLR0913  # one parameter an option
             click.echo(json.dumps(plan_json(prepared), indent=1))
         else:
             show_plan(prepared, request)
-        return
-    with reporter(progress, prepared.out) as report:
-        page = BuildReport(prepared.out)
-
-        def listen(event: Event) -> None:
-            page(event)
-            if isinstance(event, RunFinished):
-                # Before the summary: who reads the summary may look for the file.
-                _keep_results(prepared, event, as_json=as_json)
-            report(event)
-
+        ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
+    make_output_folder(prepared.out)
+    cells = len(prepared.plans) + len(prepared.excluded)
+    with results_file(prepared.out, cells) as file, reporter(progress, prepared.out) as report:
+        kept = _Kept(prepared, file, BuildReport(prepared.out), report, as_json=as_json)
         with _cancelled_by_signals() as cancel:
-            outcome = build(prepared, request, listen, cancel)
+            outcome = build(prepared, request, kept, cancel)
+    kept.check()
     ctx.exit(_exit_code(prepared, outcome.results, interrupted=outcome.interrupted))
 
 
@@ -123,25 +119,81 @@ def _cancelled_by_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _keep_results(prepared: Prepared, finished: RunFinished, *, as_json: bool) -> None:
-    from wheelsmith.report import results_json
+class _Kept:
+    """Passes events on; when a run ends, writes what it leaves before its summary, for who reads that may look for it.
+
+    What cannot be written keeps nothing else from being so.
+    """
+
+    def __init__(
+        self, prepared: Prepared, file: ResultsFile, page: Listener, report: Listener, *, as_json: bool
+    ) -> None:
+        self._prepared = prepared
+        self._file = file
+        self._page = page
+        self._report = report
+        self._as_json = as_json
+        self._lost: OSError | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take in what happened."""
+        if isinstance(event, RunFinished):
+            self._try(lambda: self._keep_results(event))
+            self._try(lambda: _tell_github(event))
+        self._try(lambda: self._page(event))
+        self._report(event)
+
+    def check(self) -> None:
+        """See that all was written.
+
+        :raises MachineError: something was not, for instance on a full disk.
+        """
+        if self._lost:
+            raise system_error(self._lost)
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._lost = error
+            self._report(Notice(level="warning", text=f"not written: {system_error(error)}"))
+
+    def _keep_results(self, finished: RunFinished) -> None:
+        data = self._results(finished)
+        if self._as_json:
+            click.echo(data, nl=False)
+        try:
+            self._file.write(data.encode())
+        except OSError:
+            # The end of each failure's log is in the log too.
+            results = tuple(_without_tail(result) for result in finished.results)
+            self._file.write(self._results(replace(finished, results=results)).encode())
+
+    def _results(self, finished: RunFinished) -> str:
+        from wheelsmith.report import results_json
+
+        prepared = self._prepared
+        data = results_json(
+            prepared.kernel,
+            prepared.plans,
+            finished.results,
+            prepared.excluded,
+            prepared.apart,
+            interrupted=finished.interrupted,
+        )
+        return json.dumps(data, indent=1) + "\n"
+
+
+def _without_tail(result: BuildResult) -> BuildResult:
+    return replace(result, failure=replace(result.failure, tail=())) if result.failure else result
+
+
+def _tell_github(finished: RunFinished) -> None:
     from wheelsmith.report.results import github_summary
 
-    data = results_json(
-        prepared.kernel,
-        prepared.plans,
-        finished.results,
-        prepared.excluded,
-        prepared.apart,
-        interrupted=finished.interrupted,
-    )
-    text = json.dumps(data, indent=1) + "\n"
-    atomic_write(prepared.out / "results.json", text.encode())
-    if as_json:
-        click.echo(text, nl=False)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(github_summary(finished.results, prepared.excluded))
+            file.write(github_summary(finished.results, finished.excluded))
 
 
 def _exit_code(prepared: Prepared, results: tuple[BuildResult, ...], *, interrupted: bool) -> ExitCode:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from wheelsmith.cli.options import DURATION, SIZE, json_option
+from wheelsmith.cli.verbs import Verbs
 from wheelsmith.engine import visible
 from wheelsmith.errors import ExitCode
 from wheelsmith.events import ignore
@@ -28,7 +29,7 @@ from wheelsmith.store import (
 from wheelsmith.toolchain import Toolchains
 
 
-@click.group("cache")
+@click.group("cache", cls=Verbs)
 def command() -> None:
     """Look into the cache, and keep it small."""
 

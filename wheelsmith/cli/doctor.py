@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import sys
@@ -80,7 +81,7 @@ def _compilers() -> Iterator[Symptom]:
 
 def _machine() -> Iterator[Symptom]:
     cache = default_cache()
-    there = next(path for path in (cache, *cache.parents) if path.exists())
+    there = next(path for path in (cache, *cache.parents) if os.path.exists(path))  # noqa: PTH110  # Path.exists raises in a closed folder
     free = shutil.disk_usage(there).free
     yield Symptom(
         what="cache",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.cli.options import json_option
+from wheelsmith.cli.verbs import Verbs
 from wheelsmith.errors import EngineError
 from wheelsmith.prepare import default_cache
 
@@ -24,7 +25,7 @@ _engine_option = click.option(
 )
 
 
-@click.group("image")
+@click.group("image", cls=Verbs)
 def command() -> None:
     """Make, list and remove the images that cells are built in."""
 

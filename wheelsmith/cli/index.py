@@ -12,6 +12,7 @@ import click
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.cli.verbs import Verbs
 from wheelsmith.errors import ExitCode
 from wheelsmith.index import (
     GRACE,
@@ -29,7 +30,7 @@ from wheelsmith.index import (
 from wheelsmith.publish import Release, foreign_wheel, publish, repair
 
 
-@click.group("index")
+@click.group("index", cls=Verbs)
 def command() -> None:
     """Change and examine an index: a folder, s3://…, gs://…, az://… or hf://…."""
 

@@ -38,7 +38,7 @@ class _Shaped(click.ParamType[str]):
 _TORCH = _Shaped("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch such as 2.11")
 _CUDA = _Shaped("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu, or a CUDA such as 13.0")
 _ARCH = _Shaped("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
-_PYTHON = _Shaped("version", r"3\.\d{1,2}(\.\d{1,3})?", "a Python such as 3.12")
+_PYTHON = _Shaped("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t without the GIL")
 _RELEASE = _Shaped("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
 _GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 
@@ -53,7 +53,7 @@ _GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 @click.option("--torch", type=_TORCH, help="Choose for this torch, such as 2.11, not for the one that is there.")
 @click.option("--cuda", type=_CUDA, help="What torch is built for: cpu, or a CUDA such as 13.0.")
 @click.option("--arch", type=_ARCH, help="The CPU architecture, as uname -m gives it.")
-@click.option("--python-version", type=_PYTHON, help="The Python, such as 3.12.")
+@click.option("--python-version", type=_PYTHON, help="The Python, such as 3.12; 3.14t is free-threaded.")
 @click.option("--glibc", type=_RELEASE, help="The C library, such as 2.28.")
 @click.option("--capability", type=_GPU, help="The GPU's compute capability, such as 9.0.")
 @click.option("--driver", type=_RELEASE, help="The newest CUDA that the NVIDIA driver supports, such as 13.0.")
@@ -86,7 +86,7 @@ def command(
         if as_json:
             click.echo(json.dumps(_data(machine, decision, None), indent=1))
         raise NoWheelForThis(decision.answer.reason, remedy=_remedy(decision.answer))
-    told = for_python(decision.told(chosen, clean_base(found.base)), chosen, machine.python)
+    told = for_python(decision.told(chosen, clean_base(found.base)), chosen, machine)
     click.echo(json.dumps(_data(machine, decision, told), indent=1) if as_json else told.text())
     if run:
         perform(told)
@@ -106,7 +106,8 @@ def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warn
     torch = f"torch {machine.torch} ({machine.torch_compute or 'built for what?'})" if machine.torch else "no torch"
     gpus = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus) or "no GPU"
     driver = f"a driver for CUDA up to {machine.driver}" if machine.driver else "no NVIDIA driver"
-    yield f"{machine.python}: Python {machine.python_version}, {torch}; {machine.arch}, glibc {machine.glibc}"
+    version = f"{machine.python_version}{' free-threaded' if machine.free_threaded else ''}"
+    yield f"{machine.python}: Python {version}, {torch}; {machine.arch}, glibc {machine.glibc}"
     yield f"{driver}, {gpus}"
     named = {"cuda" if name == "compute" else name: value for name, value in asked.to_json().items()}
     said = [f"{name} {value}" for name, value in named.items() if isinstance(value, str)]
@@ -117,6 +118,7 @@ def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warn
     if isinstance(decision.answer, Choice):
         wish = decision.wish
         what = f"torch {wish.torch}, {compute_name(wish.compute)}, {wish.arch}, Python {wish.python_minor}"
+        what += " free-threaded" if wish.free_threaded else ""
         yield f"{decision.answer.wheel.filename}: for {what}"
         yield from (f"  {note}" for note in (*decision.notes, *decision.answer.notes))
         if found.credentials:

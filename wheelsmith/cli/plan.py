@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
+from wheelsmith.errors import ExitCode
 from wheelsmith.prepare import Prepared, Request, prepare
 from wheelsmith.run import cached_digests
 from wheelsmith.schedule import fold, folded
@@ -19,7 +20,9 @@ from wheelsmith.schedule import fold, folded
 @engine_option
 @json_option("Print every plan and every exclusion as JSON on stdout.")
 @click.option("--format", "form", type=click.Choice(["table", "github-matrix"]), default="table", show_default=True)
+@click.pass_context
 def command(
+    ctx: click.Context,
     *,
     matrix: Path,
     only: tuple[str, ...],
@@ -39,6 +42,7 @@ def command(
         click.echo(json.dumps({"include": [{"cell": plan.cell.id} for plan in prepared.plans]}))
     else:
         show_plan(prepared, request)
+    ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
 
 
 def plan_json(prepared: Prepared) -> dict[str, object]:

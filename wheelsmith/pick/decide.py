@@ -83,6 +83,9 @@ def decide(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
     if release is None or compute is None:
         return _with_any_torch(chooser, machine, asked, release, compute)
     torch, notes = _torch(machine, asked, release, compute)
+    if wanted and Version(wanted).is_prerelease:
+        said = f"torch {wanted} is a pre-release; wheels are made for the release {release}, and may not load with it"
+        notes = (*notes, said)
     wish = _wish(machine, asked, release, compute)
     if torch is Torch.PRESENT and _here(machine, asked) and machine.torch and release == _release(machine.torch):
         wish = replace(wish, torch_version=machine.torch)
@@ -171,8 +174,8 @@ def _wish(machine: Machine, asked: Asked, torch: str, compute: str) -> Wish:
         torch=torch,
         compute=compute,
         arch=asked.arch or machine.arch,
-        python=asked.python or machine.python_version,
-        free_threaded=machine.free_threaded and asked.python is None,
+        python=asked.python.removesuffix("t") if asked.python else machine.python_version,
+        free_threaded=asked.python.endswith("t") if asked.python else machine.free_threaded,
         # Of another machine nothing is known.
         glibc=asked.glibc or (machine.glibc if here else None),
         capabilities=((asked.capability,) if asked.capability else gpus) if on_gpu else (),

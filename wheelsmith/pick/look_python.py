@@ -52,6 +52,7 @@ json.dump(
         "arch": platform.machine(),
         "glibc": _glibc(),
         "pip": importlib.util.find_spec("pip") is not None,
+        "ensurepip": importlib.util.find_spec("ensurepip") is not None,
         "torch": _torch(),
     },
     sys.stdout,

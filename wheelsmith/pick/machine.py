@@ -33,6 +33,7 @@ class Machine(Record):
     :param python: its interpreter, as it can be called.
     :param platform: Python's ``sys.platform``.
     :param glibc: ``0.0`` where there is none.
+    :param ensurepip: it can give itself a pip.
     :param torch: its whole version, ``2.11.0+cu130``; None where it is not installed.
     :param torch_compute: what torch was built for: ``cpu``, ``cu130``, or another word for what is no CUDA.
     :param driver: the newest CUDA that the NVIDIA driver supports; None where there is none.
@@ -46,6 +47,7 @@ class Machine(Record):
     arch: str
     glibc: str
     pip: bool
+    ensurepip: bool = False
     torch: str | None
     torch_compute: str | None
     driver: str | None
@@ -77,6 +79,7 @@ def look(python: str | None) -> Machine:
         arch=found["arch"],
         glibc=found["glibc"],
         pip=found["pip"],
+        ensurepip=found["ensurepip"],
         torch=torch.get("version"),
         torch_compute=_compute(torch) if torch else None,
         driver=driver["cuda"] if driver else None,

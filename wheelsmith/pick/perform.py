@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import replace
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.errors import MachineError, PackageIndexError
 from wheelsmith.index import Installer, Template
+from wheelsmith.pick.machine import Machine
 
 _STDERR = 2  # the descriptor
+_GET_UV = "install uv as https://docs.astral.sh/uv/ says"
 _WITH_PYTHON = {Installer.PIP, Installer.UV}
 
 
-def for_python(told: Template, installer: Installer, python: str) -> Template:
-    """Say whose environment is meant: pip is called by its Python, uv is told of it."""
+def for_python(told: Template, installer: Installer, machine: Machine) -> Template:
+    """Say whose environment is meant: pip is called by its Python, and got first where there is none; uv is told of it.
+
+    :raises MachineError: the machine has no such installer, nor a way to it that needs no other.
+    """
     if installer not in _WITH_PYTHON:
         return told
-    return replace(told, lines=tuple(_for_python(line, python) for line in told.lines))
+    lines = tuple(_for_python(line, machine.python) for line in told.lines)
+    if installer is Installer.UV and shutil.which("uv") is None:
+        raise MachineError("there is no uv here", remedy=f"--installer pip, or {_GET_UV}")
+    if installer is Installer.PIP and not machine.pip:
+        if not machine.ensurepip:
+            remedy = f"apt-get install python3-pip python3-venv, or {_GET_UV}, then --installer uv"
+            raise MachineError(f"{machine.python} has no pip, and nothing to get it from", remedy=remedy)
+        lines = ((machine.python, "-m", "ensurepip"), *lines)
+    return replace(told, lines=lines)
 
 
 def perform(told: Template) -> None:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
+from packaging.utils import canonicalize_name
+
+from wheelsmith.deadline import TooSlow, ended_after
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import Catalogue, catalogue_key, check_project, load_catalogue
 
+if TYPE_CHECKING:
+    import httpx
+
+_MOST_NAMES = 10_000  # of projects, that are compared with one
 # People copy the address that they gave to pip, which is that of a root.
 _ROOT = re.compile(r"/(simple|cpu|cu\d{3,})$")
-_PATIENCE = 30.0  # seconds
+_PATIENCE = 30.0  # seconds without a byte
+_LONGEST = 120.0  # seconds for all of a catalogue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +61,8 @@ def find_catalogue(name: str, index: str) -> Found:
         if file.is_file():
             catalogue = _checked(load_catalogue(_bytes(file), str(file)), project, str(file))
             return Found(catalogue=catalogue, base=f"{root.resolve().as_uri()}/")
-    raise PackageIndexError(f"{index} has no project {project}", remedy=_remedy(index))
+    names = [found.parent.name for root in (folder, folder.parent) for found in root.glob("projects/*/catalogue.json")]
+    raise _no_project(project, index, names)
 
 
 def _bytes(file: Path) -> bytes:
@@ -70,17 +82,18 @@ def _from_web(project: str, index: str) -> Found:
         for base in dict.fromkeys((shown, _ROOT.sub("", shown))):
             url = f"{base}/{catalogue_key(project)}"
             try:
-                answer = client.get(url)
+                with ended_after(client, _LONGEST):
+                    answer = client.get(url)
                 if answer.status_code == httpx.codes.NOT_FOUND:
                     continue
                 answer.raise_for_status()
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, TooSlow) as error:
                 raise PackageIndexError(
                     f"{url} cannot be read: {_without_address(error)}", remedy=f"does this open: {base}/index.html"
                 ) from None
             catalogue = _checked(load_catalogue(answer.content, url), project, url)
             return Found(catalogue=catalogue, base=f"{base}/", credentials=auth is not None)
-    raise PackageIndexError(f"{shown} has no project {project}", remedy=_remedy(shown))
+        raise _no_project(project, shown, _listed(client, shown))
 
 
 def _checked(catalogue: Catalogue, project: str, place: str) -> Catalogue:
@@ -92,6 +105,28 @@ def _checked(catalogue: Catalogue, project: str, place: str) -> Catalogue:
 def _without_address(error: Exception) -> str:
     """Give what went wrong: httpx repeats the address, and may do so over several lines."""
     return (str(error).split(" for url ", maxsplit=1)[0].splitlines() or [type(error).__name__])[0]
+
+
+def _listed(client: httpx.Client, shown: str) -> list[str]:
+    """Give the projects that an index lists, for a hint; nothing where it does not say."""
+    import httpx
+
+    for base in dict.fromkeys((shown, _ROOT.sub("", shown))):
+        try:
+            with ended_after(client, _LONGEST):
+                answer = client.get(f"{base}/simple/index.json")
+            names = [item["name"] for item in answer.raise_for_status().json()["projects"]]
+        except (httpx.HTTPError, httpx.InvalidURL, TooSlow, RuntimeError, ValueError, KeyError, TypeError):
+            continue
+        return [name for name in names if isinstance(name, str)]
+    return []
+
+
+def _no_project(project: str, index: str, names: Iterable[str]) -> PackageIndexError:
+    known = sorted({str(canonicalize_name(name)) for name in names})[:_MOST_NAMES]
+    close = get_close_matches(project, known, n=1, cutoff=0.5)
+    remedy = f"did you mean {close[0]}?" if close else _remedy(index)
+    return PackageIndexError(f"{index} has no project {project}", remedy=remedy)
 
 
 def _remedy(index: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import replace
 
 from wheelsmith.engine import Ending, Exit, Limits, visible
-from wheelsmith.errors import WheelsmithError
+from wheelsmith.errors import WheelsmithError, system_error
 from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
 
@@ -31,9 +30,8 @@ def told(error: BaseException, stage: str) -> tuple[Failure, Status]:
         case WheelsmithError():
             failure, status = Failure(stage=stage, message=str(error), remedy=error.remedy), Status.FAILED
         case OSError():
-            where = f" ({error.filename})" if error.filename else ""
-            message = f"{error.strerror or error}{where}"
-            failure, status = Failure(stage=stage, message=message, remedy=_os_remedy(error)), Status.FAILED
+            mistake = system_error(error)
+            failure, status = Failure(stage=stage, message=str(mistake), remedy=mistake.remedy), Status.FAILED
         case _:
             message = f"wheelsmith failed: {type(error).__name__}: {error}"
             failure, status = Failure(stage="internal", message=message), Status.FAILED
@@ -89,11 +87,3 @@ def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
         Ending.CANCELLED: ("cancelled", None),
         Ending.KILLED: (f"{what} was killed (code {exit_.code})", None),
     }[exit_.ending]
-
-
-def _os_remedy(error: OSError) -> str | None:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return "free some disk, or move the cache with WHEELSMITH_CACHE"
-    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-        return "make the folder writable, or choose another with --out or WHEELSMITH_CACHE"
-    return None

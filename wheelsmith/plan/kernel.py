@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from packaging.version import Version
 
@@ -16,6 +18,7 @@ from wheelsmith.plan.reasons import (
     backend,
     check_kernel,
     compilers,
+    obstacles,
     python_depends,
     requested_capabilities,
     toolkit_of_image,
@@ -92,7 +95,34 @@ def plan_kernel(
         check_kernel(cell, spec)
         return _noarch_plan(order) if spec.torch is None else _compiled_plan(order)
     except Impossible as impossible:
-        return Excluded(cell=cell, reason=str(impossible))
+        found = obstacles(_checks(order))
+        return Excluded(cell=cell, reason="; ".join(found) or str(impossible))
+
+
+def _checks(order: _Order) -> Iterator[Callable[[], object]]:
+    """Give everything that may keep a cell from being built, each by itself."""
+    cell, spec = order.cell, order.spec
+    yield lambda: check_kernel(cell, spec)
+    if backend(cell) not in spec.backends:
+        return  # whatever else there is to say of a backend that the kernel does not have
+    for scope in ("", backend(cell)):
+        yield partial(python_depends, spec, scope)
+    if spec.torch is None:
+        return
+    toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
+    yield lambda: compilers(cell, order.workplace)
+    yield lambda: _stable_abi(cell, spec)
+    if toolkit and not toolkit.assembled:
+        yield lambda: toolkit_of_image(cell, toolkit, order.workplace)
+    yield lambda: requested_capabilities(cell, toolkit)
+    yield lambda: _own_sections(order)
+    own = [section for section in spec.sections if section.backend == backend(cell) and not _left_out(section, cell)]
+    known = tuple(text for text in cell.settings.gpu_archs or () if toolkit and plain(text) in toolkit.capabilities)
+    for section in own:
+        yield partial(_check_depends, section)
+        # What the toolkit does not know is told already.
+        if toolkit and (known or not cell.settings.gpu_archs):
+            yield partial(_capabilities, section, known or toolkit.default_capabilities, toolkit)
 
 
 def _public_version(spec: KernelSpec, version: str | None) -> str:
@@ -211,12 +241,17 @@ def _groups(order: _Order, toolkit: CudaToolkit | None) -> tuple[SourceGroup, ..
         cxx_flags=spec.torch.cxx_flags,
         capabilities=requested,
     )
+    return (binding, *(_section_group(section, requested, toolkit) for section in _own_sections(order)))
+
+
+def _own_sections(order: _Order) -> list[Section]:
+    cell, spec = order.cell, order.spec
     own = [section for section in spec.sections if section.backend == backend(cell)]
     sections = [section for section in own if not _left_out(section, cell)]
     # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
-    if not sections and (own or not spec.torch.src):
+    if not sections and (own or not (spec.torch and spec.torch.src)):
         raise Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
-    return (binding, *(_section_group(section, requested, toolkit) for section in sections))
+    return sections
 
 
 def _left_out(section: Section, cell: Cell) -> bool:
@@ -224,9 +259,7 @@ def _left_out(section: Section, cell: Cell) -> bool:
 
 
 def _section_group(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit | None) -> SourceGroup:
-    for name in section.depends:
-        if name != "torch":
-            raise Impossible(f"[kernel.{section.name}] depends on {name}, whose headers wheelsmith cannot provide")
+    _check_depends(section)
     capabilities = _capabilities(section, requested, toolkit) if toolkit else ()
     return SourceGroup(
         src=section.src,
@@ -237,6 +270,13 @@ def _section_group(section: Section, requested: tuple[str, ...], toolkit: CudaTo
     )
 
 
+def _check_depends(section: Section) -> None:
+    if others := [name for name in section.depends if name != "torch"]:
+        raise Impossible(
+            f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide"
+        )
+
+
 def _capabilities(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit) -> tuple[str, ...]:
     written_for = section.capabilities
     if written_for is not None:
@@ -245,8 +285,8 @@ def _capabilities(section: Section, requested: tuple[str, ...], toolkit: CudaToo
     found = resolve(written_for, requested)
     if not found:
         raise Impossible(
-            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}, none of which "
-            f"CUDA {toolkit.version} makes into code for {', '.join(requested)}"
+            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}; with CUDA "
+            f"{toolkit.version} none of that makes code for the gpu-archs {', '.join(requested)}"
         )
     return found
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from packaging.specifiers import SpecifierSet
+
 from wheelsmith import layout
 from wheelsmith.errors import MatrixError
 from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_releases
@@ -14,7 +16,7 @@ from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
 from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of_image
 from wheelsmith.plan.torch_cuda import why_other_cuda
 from wheelsmith.recipe import KernelSource, ProjectSpec
-from wheelsmith.tags import wheel_stem
+from wheelsmith.tags import patches_of, wheel_stem
 from wheelsmith.workplace import CudaHome, Workplace
 
 # (requirements, Python as major.minor, CPU architecture) → exact wheels, or why there are none.
@@ -99,16 +101,31 @@ def _plan(
 
 
 def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -> tuple[LockedWheel, ...]:
-    version = torch_releases()[cell.torch].version
-    found = resolve((f"torch=={version}", *spec.requires), python, cell.arch)
+    wanted = _torch(cell, spec)
+    found = resolve((f"torch{wanted}", *spec.requires), python, cell.arch)
     if isinstance(found, str):
-        raise Impossible(f"there is no build environment with torch {version} for Python {python}: {found}")
+        told = wanted.removeprefix("==")
+        raise Impossible(f"there is no build environment with torch {told} for Python {python}: {found}")
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.cuda and "+cpu" in torch:
         raise Impossible(f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds")
     if cell.cuda and (why := why_other_cuda(found, cell.cuda)):
         raise Impossible(f"{why}: give pip an index that has torch for it")
     return found
+
+
+def _torch(cell: Cell, spec: ProjectSpec) -> str:
+    """Give the torch to build with: the release that is known, or one of its minor that the project can use.
+
+    :raises Impossible: it can use none.
+    """
+    asked = SpecifierSet(spec.torch)
+    version = torch_releases()[cell.torch].version
+    if asked.contains(version):
+        return f"=={version}"
+    if not any(asked.contains(patch) for patch in patches_of(cell.torch)):
+        raise Impossible(f"the project requires torch{spec.torch}, which torch {cell.torch} is not")
+    return f"=={cell.torch}.*,{spec.torch}"
 
 
 def _variables(cell: Cell, archs: tuple[str, ...], cuda_home: str) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from packaging.version import Version
 
 from wheelsmith.facts import CudaToolkit, dependencies
@@ -19,18 +21,52 @@ def backend(cell: Cell) -> str:
     return "cpu" if cell.cuda is None else "cuda"
 
 
+def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
+    """Give all reasons why a cell cannot be built, so that they can be mended in one go.
+
+    :param checks: each raises ``Impossible`` if it finds one; they do not build on one another.
+    """
+    found = dict[str, None]()
+    for check in checks:
+        try:
+            check()
+        except Impossible as impossible:
+            found[str(impossible)] = None
+    return tuple(found)
+
+
 def check_kernel(cell: Cell, spec: KernelSpec) -> None:
     """Refuse a cell that build.toml says the kernel is not for.
 
-    :raises Impossible: with the line of build.toml that says so.
+    :raises Impossible: with every line of build.toml that says so.
     """
+    checks = (
+        lambda: _check_backend(cell, spec),
+        lambda: _check_torch(cell, spec),
+        lambda: _check_cuda(cell, spec),
+        lambda: _check_depends(cell, spec),
+    )
+    if found := obstacles(checks):
+        raise Impossible("; ".join(found))
+
+
+def _check_backend(cell: Cell, spec: KernelSpec) -> None:
     if backend(cell) not in spec.backends:
         listed = ", ".join(spec.backends) or "none"
         raise Impossible(f"the kernel has no {backend(cell)} backend: build.toml lists {listed}")
+
+
+def _check_torch(cell: Cell, spec: KernelSpec) -> None:
     if spec.torch:
         _check_bounds("torch", cell.torch, spec.torch.minver, spec.torch.maxver)
+
+
+def _check_cuda(cell: Cell, spec: KernelSpec) -> None:
     if cell.cuda:
         _check_bounds("cuda", cell.cuda, spec.cuda_minver, spec.cuda_maxver)
+
+
+def _check_depends(cell: Cell, spec: KernelSpec) -> None:
     for scope in ("", backend(cell)):
         if repos := spec.kernel_depends.get(scope):
             raise Impossible(
@@ -107,7 +143,7 @@ def requested_capabilities(cell: Cell, toolkit: CudaToolkit | None) -> tuple[str
     requested = cell.settings.gpu_archs or toolkit.default_capabilities
     if unknown := [text for text in requested if plain(text) not in toolkit.capabilities]:
         raise Impossible(
-            f"CUDA {toolkit.version} cannot make code for {', '.join(unknown)}: "
+            f"gpu-archs in matrix.yaml asks for {', '.join(unknown)}, for which CUDA {toolkit.version} makes no code: "
             f"it knows {', '.join(toolkit.capabilities)}"
         )
     return requested

@@ -22,11 +22,13 @@ class ProjectSpec(Record):
     """A project's own words, as far as they stand in pyproject.toml; what setup.py decides is not known yet.
 
     :param requires: what its build system needs, torch left out: which torch is the cell's to say.
+    :param torch: what it and its build system ask of torch's version, such as ``>=2.12.1``.
     """
 
     name: str | None
     version: str | None
     requires: tuple[str, ...]
+    torch: str = ""
 
 
 def parse_project(text: str | None) -> ProjectSpec:
@@ -45,11 +47,25 @@ def parse_project(text: str | None) -> ProjectSpec:
     if not isinstance(requires, list):
         raise SourceError("build-system.requires is no list", where=Place(file="pyproject.toml"))
     needs = [_requirement(item) for item in requires]
+    torches = [need.specifier for need in (*needs, *_of_torch(project)) if need.name == "torch" and not need.marker]
     return ProjectSpec(
         name=_text(project, "name"),
         version=_version(project),
         requires=tuple(str(need) for need in needs if need.name != "torch"),
+        torch=",".join(sorted({str(clause) for asked in torches for clause in asked})),
     )
+
+
+def _of_torch(project: dict[str, Any]) -> list[Requirement]:
+    """Give what is required of torch at run time; the other dependencies are the built wheel's own to say."""
+    listed = project.get("dependencies")
+    found = []
+    for item in listed if isinstance(listed, list) else ():
+        try:
+            found.append(Requirement(str(item)))
+        except InvalidRequirement:
+            continue
+    return [need for need in found if not need.url]
 
 
 def _table(data: dict[str, Any], name: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -14,12 +13,15 @@ from wheelsmith.events import (
     CellStage,
     CellStarted,
     Event,
+    Expectation,
+    Load,
     Notice,
     RunFinished,
     RunStarted,
     Transfer,
 )
-from wheelsmith.report.style import ID_WIDTH, duration, outcome, sign
+from wheelsmith.report.board import Running, Whole, rows, whole_lines
+from wheelsmith.report.style import ID_WIDTH, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
 from wheelsmith.schedule import Folded
 from wheelsmith.units import show_size
@@ -28,18 +30,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 
-@dataclass(slots=True)
-class _Running:
-    """A cell that is being built."""
-
-    start: float
-    stage: str = "fetch"
-    steps: str = ""
-    line: str = ""
-
-
 class LiveReporter:
-    """Finished cells scroll up as lines; running ones stay below them."""
+    """Finished cells scroll up as lines; running ones stay below them, and below those what the whole has come to."""
 
     def __init__(self, console: Console, out: Path) -> None:
         from rich.live import Live
@@ -47,9 +39,9 @@ class LiveReporter:
         self._console = console
         self._out = out
         self._shared: dict[str, Folded] = {}
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
+        self._whole = Whole(start=time.monotonic())
         self._transfer = ""
-        self._left = 0
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
@@ -65,19 +57,18 @@ class LiveReporter:
         """Take in what happened; the board redraws itself."""
         match event:
             case RunStarted():
-                self._left = len(event.plans)
+                self._whole = Whole(start=time.monotonic(), cells=len(event.plans))
                 self._shared = show_start(event, self._console)
+            case Expectation():
+                self._whole.expected = dict(event.seconds)
+            case Load():
+                self._whole.load = event
             case CellStarted():
-                self._running[event.cell_id] = _Running(start=time.monotonic())
-            case CellStage() if cell := self._running.get(event.cell_id):
-                cell.stage, cell.steps, cell.line = event.stage, "", ""
-            case CellProgress() if cell := self._running.get(event.cell_id):
-                cell.steps, cell.line = f"[{event.done}/{event.total}]", event.step
-            case CellLine() if cell := self._running.get(event.cell_id):
-                cell.line = event.line
+                self._running[event.cell_id] = Running(start=time.monotonic())
+            case CellStage() | CellProgress() | CellLine() if cell := self._running.get(event.cell_id):
+                cell.hear(event)
             case CellFinished(result=result):
-                self._running.pop(result.cell.id, None)
-                self._left -= 1
+                self._whole.finish(result.cell.id, self._running.pop(result.cell.id, None))
                 mark, style = sign(result.status, self._console)
                 words = outcome(result, self._shared.get(result.cell.id))
                 self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
@@ -93,21 +84,17 @@ class LiveReporter:
                 pass
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the board as it is now."""
-        from rich.spinner import Spinner
+        """Draw the board as it is now, within the terminal: what has no room is counted."""
         from rich.text import Text
 
-        now = time.monotonic()
-        for name, cell in list(self._running.items()):
-            words = f"{name}  {cell.stage} {cell.steps} {duration(now - cell.start)}  {cell.line}"
-            yield Spinner("dots" if console.encoding.startswith("utf") else "line", Text(words, no_wrap=True)).render(
-                now
-            )
+        now, running = time.monotonic(), dict(self._running)
+        below = [Text(line, style="bold") for line in whole_lines(self._whole, running, now, options.max_width)]
         if self._transfer:
-            yield Text(f"  fetching {self._transfer}"[: options.max_width], style="dim")
-        waiting = self._left - len(self._running)
-        if waiting > 0 and self._running:
-            yield Text(f"  {waiting} more cells wait", style="dim")
+            below.insert(0, Text(f"fetching {self._transfer}", style="dim", no_wrap=True, overflow="ellipsis"))
+        # One for the cursor, one for the words about those that have none.
+        room = max(1, console.height - len(below) - 2)
+        yield from rows(running, now, console, options.max_width, room)
+        yield from below
 
     def _print(self, text: str, style: str | None = None) -> None:
         self._console.print(text, style=style, soft_wrap=True)

@@ -13,6 +13,8 @@ from wheelsmith.events import (
     CellStage,
     CellStarted,
     Event,
+    Expectation,
+    Load,
     Notice,
     RunFinished,
     RunStarted,
@@ -48,15 +50,16 @@ class PlainReporter:
                 mark, style = sign(result.status, self._console)
                 words = outcome(result, self._shared.get(result.cell.id))
                 self._say(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
-                if result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
-                    self._say(f"::error title={result.cell.id}::{words}")
+                failure = result.failure
+                if failure and result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
+                    self._say(f"::error title={result.cell.id}::{failure.stage}: {failure.message}")
             case Transfer() if event.total and event.done >= event.total:
                 self._say(f"  fetched {event.name} ({show_size(event.total)})")
             case Notice():
                 self._say(f"{event.level}: {event.text}")
             case RunFinished():
                 show_summary(event, self._out, self._console)
-            case CellStage() | CellProgress() | StepFinished() | CellLine() | Transfer():
+            case CellStage() | CellProgress() | StepFinished() | CellLine() | Transfer() | Load() | Expectation():
                 pass
 
     def __enter__(self) -> Self:

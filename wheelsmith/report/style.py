@@ -71,4 +71,5 @@ def outcome(result: BuildResult, whose: Folded | None) -> str:
         took = duration(seconds(result)) if result.timings else result.status.value
         return f"{took:>8}  {show_size(result.wheel.size):>9}  {result.wheel.filename}"
     failure = result.failure
-    return f"{failure.stage}: {failure.message}" if failure else result.status.value
+    # Why is told once, at the end, where it is not lost among the lines of others.
+    return f"{result.status}: {failure.stage}" if failure else result.status.value

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +35,10 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     """Write what came of the run, and how to use it."""
     for excluded in finished.excluded:
         console.print(f"  · {excluded.cell.id}  {excluded.reason}", style="dim", soft_wrap=True)
-    for result in finished.results:
-        if result.status is Status.FAILED:
-            show_failure(result, out, console)
+    for first, *others in _failures(finished.results):
+        show_failure(first, out, console)
+        for other in others:
+            console.print(f"✗ {other.cell.id}  as {first.cell.id}, whose wheel it shares", style="red", soft_wrap=True)
     counts = Counter(result.status.value for result in finished.results)
     counts["excluded"] = len(finished.excluded)
     words = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no cells"
@@ -44,7 +48,32 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
         console.print(f"{finished.reused} of {phases} compiler phases had been made before", soft_wrap=True)
     made = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
     if made:
-        _show_use(made[0], out, console)
+        _show_use(max(made, key=_likely), out, console)
+
+
+def _failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
+    """Give the cells that failed, those of one build together."""
+    found: dict[str, list[BuildResult]] = {}
+    for result in results:
+        if result.status is Status.FAILED:
+            found.setdefault(result.plan_digest or result.cell.id, []).append(result)
+    return list(found.values())
+
+
+def _likely(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int, ...]]:
+    """Rank a cell by how likely a person at this machine wants it: it runs here; the newest torch; the newest CUDA."""
+    cell = result.cell
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return (
+        cell.arch == platform.machine(),
+        cell.python in {None, here},
+        _numbers(cell.torch),
+        _numbers(cell.cuda or "0"),
+    )
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
 
 
 def show_failure(result: BuildResult, out: Path, console: Console) -> None:

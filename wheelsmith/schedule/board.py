@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from wheelsmith.tasks import Again, Task
+from wheelsmith.tasks import Again, Demand, Task
 
 # After so many tasks that overtook one that waits for room, nothing overtakes it any more.
 _PATIENCE = 16
@@ -50,6 +50,12 @@ class Board:
         self._overtaken: dict[str, int] = {}
         self._count = 0
         self._running = 0
+
+    @property
+    def held(self) -> Demand:
+        """Give what running tasks hold."""
+        machine = self._machine
+        return Demand(cores=machine.cores - self._cores, memory=machine.memory - self._memory)
 
     @property
     def is_empty(self) -> bool:

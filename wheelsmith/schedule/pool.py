@@ -10,7 +10,7 @@ from typing import Protocol
 
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.schedule.board import Board, Machine
-from wheelsmith.tasks import Again, Task
+from wheelsmith.tasks import Again, Demand, Task
 
 _TICK = 0.2  # seconds between looks at the cancel flag
 
@@ -41,6 +41,7 @@ def run_builds(
     on_result: Callable[[BuildResult], None],
     fail_fast: bool,
     cancel: threading.Event,
+    on_load: Callable[[Demand], None] = lambda _: None,
 ) -> None:
     """Run every build and give an answer for each.
 
@@ -49,8 +50,10 @@ def run_builds(
     :param on_result: is called in the calling thread, as answers come.
     :param cancel: when set, what runs is killed and what waits is not started. So it is where ``on_result`` raises,
         before its error is passed on.
+    :param on_load: is told in any thread what running tasks hold, whenever that changes; it must not wait.
     """
-    pool = _Pool(builds={build.name: build for build in builds}, machine=machine, fail_fast=fail_fast)
+    named = {build.name: build for build in builds}
+    pool = _Pool(builds=named, machine=machine, fail_fast=fail_fast, on_load=on_load)
     pool.board.add(shared)
     threads = [threading.Thread(target=pool.work, daemon=True) for _ in range(machine.cores + machine.lanes)]
     for thread in threads:
@@ -86,6 +89,7 @@ class _Pool:
     builds: dict[str, Work]
     machine: Machine
     fail_fast: bool
+    on_load: Callable[[Demand], None]
     board: Board = field(init=False)
     finished: queue.SimpleQueue[BuildResult | BaseException] = field(default_factory=queue.SimpleQueue)
     _errors: dict[str, BaseException | None] = field(default_factory=dict)
@@ -132,6 +136,7 @@ class _Pool:
         with self._change:
             while not self._closed:
                 if (task := self.board.take()) is not None:
+                    self.on_load(self.board.held)
                     return task
                 self._change.wait()
         return None
@@ -152,6 +157,7 @@ class _Pool:
                 self._finish(task.group, self._errors.setdefault(task.group, error))
             elif error is not None:
                 self._abandon(task.group, error)
+            self.on_load(self.board.held)
             self._change.notify_all()
 
     def _abandon(self, name: str, error: BaseException | None) -> None:

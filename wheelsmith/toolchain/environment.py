@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,7 +10,9 @@ from wheelsmith.errors import ToolchainError
 from wheelsmith.files import atomic_write
 from wheelsmith.model import LockedWheel
 from wheelsmith.record import canonical_digest
+from wheelsmith.toolchain.pip import run_pip
 
+_PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
 
@@ -32,9 +32,10 @@ def lock_environment(
     except (OSError, ValueError):
         pass
     with tempfile.TemporaryDirectory() as nowhere:
-        answer = _pip(
-            *("--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
+        answer = run_pip(
+            *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
             *(*_platform(python, arch), *requirements),
+            seconds=_PATIENCE,
         )
     if answer.returncode:
         errors = [line.removeprefix("ERROR: ") for line in answer.stderr.splitlines() if line.startswith("ERROR")]
@@ -56,22 +57,14 @@ def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str,
         lock = Path(scratch) / "requirements.txt"
         lines = (f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in wheels)
         lock.write_text("".join(lines), encoding="utf-8")
-        answer = _pip(
-            *("--no-compile", "--no-deps", "--require-hashes", "--target", str(folder)),
+        answer = run_pip(
+            *("install", "--quiet", "--no-compile", "--no-deps", "--require-hashes", "--target", str(folder)),
             *(*_platform(python, arch), "--requirement", str(lock)),
+            seconds=_PATIENCE,
         )
     if answer.returncode:
         errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         raise ToolchainError(f"the build environment cannot be made: {errors[0] if errors else 'pip failed'}")
-
-
-def _pip(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *argv],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def _platform(python: str, arch: str) -> tuple[str, ...]:

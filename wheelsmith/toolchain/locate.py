@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 
 import httpx
 
+from wheelsmith.deadline import TooSlow, ended_after
 from wheelsmith.errors import ToolchainError
 from wheelsmith.facts import PinnedFile
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mousebender.simple import ProjectDetails
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_LONGEST = 120.0  # seconds for all of a page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class Location:
     path: Path | None = None
 
 
-def locate(pin: PinnedFile, settings: PipSettings, client: httpx.Client) -> Location:
+def locate(pin: PinnedFile, settings: PipSettings) -> Location:
     """Give the first place that offers exactly this file.
 
     :raises ToolchainError: no configured index has it, or none answers.
@@ -40,8 +42,10 @@ def locate(pin: PinnedFile, settings: PipSettings, client: httpx.Client) -> Loca
     troubles = []
     for index in settings.indexes:
         try:
-            found = _on_index(pin, index, client)
-        except (httpx.HTTPError, OSError, ValueError) as error:
+            # One each: a client that an index was too slow for is closed.
+            with settings.client() as client:
+                found = _on_index(pin, index, client)
+        except (httpx.HTTPError, OSError, ValueError, RuntimeError, TooSlow) as error:
             troubles.append(f"{_host(index)}: {error or type(error).__name__}")
             continue
         if found:
@@ -58,7 +62,8 @@ def _on_index(pin: PinnedFile, index: str, client: httpx.Client) -> Location | N
             return None
         details = _parse(page.read_text(encoding="utf-8"), "text/html", pin.project)
     else:
-        response = client.get(base, headers={"Accept": _ACCEPT})
+        with ended_after(client, _LONGEST):
+            response = client.get(base, headers={"Accept": _ACCEPT})
         if response.status_code == httpx.codes.NOT_FOUND:
             return None
         response.raise_for_status()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import ssl
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +12,13 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from wheelsmith.errors import ToolchainError
+from wheelsmith.toolchain.pip import run_pip
 
 if TYPE_CHECKING:
     import httpx
 
 _DEFAULT_INDEX = re.compile(r"\(default (\S+?)\)")
+_PATIENCE = 60.0  # seconds: it reads a few files, but starts from a cold disk
 _SECTIONS = ("global", "download", "install", ":env:")
 
 
@@ -102,14 +101,7 @@ def _pip_config_list() -> str:
 
 
 def _pip(*argv: str) -> str:
-    answer = subprocess.run(
-        [sys.executable, "-m", "pip", *argv, "--disable-pip-version-check"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "200"},
-    )
-    return answer.stdout
+    return run_pip(*argv, seconds=_PATIENCE).stdout
 
 
 def _options(listing: str) -> dict[str, str]:

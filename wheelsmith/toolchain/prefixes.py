@@ -172,7 +172,7 @@ class Toolchains:
 
         settings = pip_settings()
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
-            location = locate(pin, settings, client)
+            location = locate(pin, settings)
             wheel = fetch_whole(pin, location, Path(scratch), client, self._listen)
             unpack(pin, wheel, folder, lambda name: name.removeprefix(root) if name.startswith(root) else None)
 
@@ -188,7 +188,7 @@ class Toolchains:
 
         settings = pip_settings()
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
-            location = locate(pin, settings, client)
+            location = locate(pin, settings)
             wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
             unpack(pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from wheelsmith.deadline import TooSlow, not_too_slow
 from wheelsmith.errors import ToolchainError
 from wheelsmith.events import Listener, Transfer
 from wheelsmith.facts import PinnedFile
@@ -20,7 +21,7 @@ from wheelsmith.toolchain.locate import Location
 _TAIL = 2 << 20
 # Reading across a gap is cheaper than asking again.
 _GAP = 512 << 10
-_CHUNK = 1 << 18
+_TOLD = 1 << 18  # bytes between two words about a download
 
 
 def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
@@ -70,7 +71,7 @@ def fetch_part(
             _range(url, start, end, path, client)
             done += end - start
             listen(Transfer(name=pin.filename, done=done, total=total))
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, TooSlow) as error:
         raise _interrupted(pin, error) from error
     except zipfile.BadZipFile as error:
         raise ToolchainError(f"{pin.filename} is not the archive that was pinned: {error}") from error
@@ -102,7 +103,7 @@ def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> 
         with path.open("r+b") as file:
             file.seek(start)
             got = 0
-            for chunk in response.iter_bytes(_CHUNK):
+            for chunk in not_too_slow(response.iter_bytes()):
                 got += len(chunk)
                 if got > end - start:
                     break
@@ -116,18 +117,20 @@ def _stream(pin: PinnedFile, url: str, path: Path, client: httpx.Client, listen:
     try:
         with client.stream("GET", url) as response, path.open("wb") as file:
             response.raise_for_status()
-            done = 0
-            for chunk in response.iter_bytes(_CHUNK):
+            done = told = 0
+            for chunk in not_too_slow(response.iter_bytes()):
                 done += len(chunk)
                 if done > pin.size:
                     break  # the hash will say so; there is no need to fill the disk first
                 file.write(chunk)
-                listen(Transfer(name=pin.filename, done=done, total=pin.size))
-    except httpx.HTTPError as error:
+                if done - told >= _TOLD or done == pin.size:
+                    listen(Transfer(name=pin.filename, done=done, total=pin.size))
+                    told = done
+    except (httpx.HTTPError, TooSlow) as error:
         raise _interrupted(pin, error) from error
 
 
-def _interrupted(pin: PinnedFile, error: httpx.HTTPError) -> ToolchainError:
+def _interrupted(pin: PinnedFile, error: Exception) -> ToolchainError:
     return ToolchainError(
         f"{pin.filename} could not be fetched: {error or type(error).__name__}",
         remedy="check the network and pip's configuration (python3 -m pip config list), then run it again",

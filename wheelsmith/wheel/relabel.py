@@ -9,12 +9,13 @@ from email.message import EmailMessage
 from io import BytesIO
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
-from wheelsmith.tags import read_wheel_name, same_version, wheel_stem
+from wheelsmith.tags import patches_of, read_wheel_name, same_version, wheel_stem
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.headers import read_headers
 from wheelsmith.wheel.requirements import read_requirements
@@ -97,15 +98,18 @@ def _requirements(contents: WheelContents) -> dict[str, Requirement]:
 
 
 def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spec: WheelSpec) -> None:
-    """Require the torch that it was built against, in place of what the project requires of torch itself."""
-    others = []
+    """Require the torch that it was built against, and of its patches those that the project itself takes."""
+    others, pinned = [], SpecifierSet(f"=={spec.torch}.*")
+    patches = patches_of(str(spec.torch))
     for line, need in requirements.items():
         if canonicalize_name(need.name) != "torch" or need.marker:
             others.append(line)
-        elif not need.specifier.contains(f"{spec.torch}.0"):
-            raise WheelError(f"the project requires {line}, which torch {spec.torch} is not")
+        elif len(taken := list((pinned & need.specifier).filter(patches))) < len(patches):
+            pinned &= need.specifier
+            if not taken:
+                raise WheelError(f"the project requires {line}, which torch {spec.torch} is not")
     del metadata["Requires-Dist"]
-    for line in (f"torch=={spec.torch}.*", *others):
+    for line in (f"torch{pinned}", *others):
         metadata["Requires-Dist"] = line
 
 

@@ -12,6 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from wheelsmith.tags import patches_of
 from wheelsmith.wheel.environments import MOST_NAMED, Environment, named_pythons
 
 # Characters of one line, and lines: more than any real wheel has, and little enough to take apart at leisure.
@@ -25,7 +26,6 @@ _OF_THE_MACHINE = re.compile(r"\bplatform_(?:release|version)\b")
 _PLATFORM = re.compile(r"cpu|xpu|cu\d{2,4}|rocm\d*")  # as torch's own builds begin their local versions
 # Characters of markers, times the environments that they are asked in: about a second.
 _MOST_MARKERS = 5_000_000
-_PATCHES = range(10)  # of a torch release: none has had more than three
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ def _releases(first: tuple[int, int], last: tuple[int, int]) -> list[str]:
     minors = [(0, 4), *((1, minor) for minor in range(14))]
     minors += [(2, minor) for minor in range(max(last[1] if last[0] == 2 else 0, first[1]) + 3)]  # noqa: PLR2004
     minors += [(last[0], last[1] + more) for more in (1, 10, 50)] + [(last[0] + 1, 0), (last[0] + 8, 0), (999, 0)]
-    return [f"{major}.{minor}.{patch}" for major, minor in dict.fromkeys(minors) for patch in _PATCHES]
+    return [version for major, minor in dict.fromkeys(minors) for version in patches_of(f"{major}.{minor}")]
 
 
 def _named(specifiers: SpecifierSet) -> list[str]:

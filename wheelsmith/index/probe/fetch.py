@@ -5,12 +5,13 @@ from __future__ import annotations
 import netrc
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
+from wheelsmith.deadline import TooSlow, ended_after
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.probe.exchange import Exchange, Origin, origin, without_credentials
 
@@ -49,8 +50,11 @@ class Spent(Exception):
 class Fetcher:
     """Asks each question once, and keeps the account."""
 
-    def __init__(self, client: httpx.Client, bounds: Bounds, credentials: tuple[str, str] | None, home: Origin) -> None:
-        self._client = client
+    def __init__(
+        self, open_client: Callable[[], httpx.Client], bounds: Bounds, credentials: tuple[str, str] | None, home: Origin
+    ) -> None:
+        self._open = open_client
+        self._client = open_client()
         self._bounds = bounds
         self._credentials = credentials
         self._home = home
@@ -58,6 +62,10 @@ class Fetcher:
         self._known: dict[tuple[object, ...], Exchange] = {}
         self._bytes = 0
         self.requests = 0
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._client.close()
 
     def page(self, url: str, **headers: str) -> Exchange:
         """Ask for a page, as installers do: compressed if the server likes.
@@ -117,14 +125,20 @@ class Fetcher:
                 return replace(record, failure=f"it redirects to {scheme}:, which is not the web"), None
             # Credentials go where the user sent them, and nowhere that a page or a redirect names.
             credentials = self._credentials if origin(url) == self._home else None
-            with self._client.stream(record.method, url, headers=dict(sent), auth=credentials) as response:
+            if self._client.is_closed:
+                self._client = self._open()
+            with (
+                # The headers, and then the body, which has its own end.
+                ended_after(self._client, 2 * self._bounds.patience),
+                self._client.stream(record.method, url, headers=dict(sent), auth=credentials) as response,
+            ):
                 status, headers = response.status_code, {k.lower(): v for k, v in response.headers.items()}
                 if status in _REDIRECTS and (location := headers.get("location")) is not None:
                     return replace(record, status=status, headers=headers), location
                 # Without a size of its own, each chunk comes as it arrives, so that a drip is noticed.
                 chunks = response.iter_bytes() if decoded else response.iter_raw()
                 body, truncated = self._read(chunks, most)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TooSlow) as error:
             return replace(record, failure=_reason(error)), None
         return replace(record, status=status, headers=headers, body=body, truncated=truncated), None
 
@@ -169,8 +183,15 @@ def fetching(url: str, bounds: Bounds) -> Iterator[Fetcher]:
         )
     credentials = (parts.username, parts.password) if parts.username or parts.password else _netrc(parts.host)
     headers = {"user-agent": "wheelsmith-doctor", "accept": "*/*"}
-    with httpx.Client(timeout=bounds.patience, follow_redirects=False, headers=headers) as client:
-        yield Fetcher(client, bounds, credentials, home)
+
+    def open_client() -> httpx.Client:
+        return httpx.Client(timeout=bounds.patience, follow_redirects=False, headers=headers)
+
+    fetcher = Fetcher(open_client, bounds, credentials, home)
+    try:
+        yield fetcher
+    finally:
+        fetcher.close()
 
 
 def _netrc(host: str) -> tuple[str, str] | None:

@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+from packaging.utils import canonicalize_name, is_normalized_name
+
 from wheelsmith.index.probe.exchange import ACCEPTED, JSON, Exchange
 from wheelsmith.index.probe.names import VARIANTS
 
@@ -242,8 +244,8 @@ def _read_html(exchange: Exchange) -> Page:
             links.append(_html_link(attributes, href, text, base, filename))
         elif target.scheme not in {"http", "https"}:
             strange.append(href)
-        elif target.path.endswith("/"):
-            names.append(text or unquote(target.path.rstrip("/").rpartition("/")[2]))
+        elif not urlsplit(exchange.final).path.startswith(target.path):
+            names.append(_listed_name(text, target.path))
     return Page(
         kind="html",
         version=reader.version,
@@ -253,6 +255,12 @@ def _read_html(exchange: Exchange) -> Page:
         broken=tuple(broken),
         cut=reader.cut,
     )
+
+
+def _listed_name(text: str, path: str) -> str:
+    """Give the project that a link of a list is for: what it shows, where that is a name and not a folder's, as k/."""
+    shown = text.rstrip("/")
+    return shown if is_normalized_name(canonicalize_name(shown)) else unquote(path.rstrip("/").rpartition("/")[2])
 
 
 def _html_link(attributes: dict[str, str | None], href: str, text: str, base: str, filename: str) -> Link:

@@ -1,0 +1,105 @@
+"""The live view as a picture: what a terminal of each size shows of a run."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from wheelsmith.events import CellFinished, CellLine, CellProgress, CellStage, Load, StepFinished
+from wheelsmith.model import BuildResult, Cell, Status, Timing
+from wheelsmith.report.board import Running, Whole, rows, whole_lines
+from wheelsmith.schedule import BuildCosts
+from wheelsmith.store import Costs
+
+LOAD = Load(cores=3, all_cores=4, memory=5 * 2**29, all_memory=8 * 2**30)
+
+
+def cell(number, *, done=0, total=0, line=""):
+    name = f"torch2{number}-cxx11-cu130-aarch64-linux"
+    found = Running(start=0.0)
+    found.hear(CellStage(cell_id=name, stage="compile"))
+    if total:
+        found.hear(CellProgress(cell_id=name, done=done, total=total, step="csrc/add.cu: cicc 90"))
+    if line:
+        found.hear(CellLine(cell_id=name, line=line))
+    return name, found
+
+
+def picture(running, width, height, room):
+    console = Console(file=io.StringIO(), width=width, height=height, legacy_windows=False)
+    for part in rows(running, 63.0, console, width, room):
+        console.print(part)
+    return console.file.getvalue().splitlines()
+
+
+def test_a_row_has_columns_that_stay_where_they_are():
+    running = dict([cell(10, done=7, total=96), cell(9, line="x" * 300), cell(11, done=12, total=12)])
+    lines = picture(running, 100, 24, 10)
+    assert len(lines) == 3
+    assert {line.index("compile") for line in lines} == {lines[0].index("compile")}
+    assert {line.index("1m03s") for line in lines} == {lines[0].index("1m03s")}
+    assert "7/96" in lines[0]
+    assert "cicc 90" in lines[0]
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 45, 46, 50, 75, 76, 80, 200])
+@pytest.mark.parametrize("room", [1, 3, 30])
+def test_no_terminal_is_too_small(width, room):
+    running = dict(cell(number, done=7, total=96, line="y" * 500) for number in range(10, 18))
+    lines = picture(running, width, room + 2, room)
+    assert all(len(line) <= width for line in lines)
+    assert len(lines) == min(room, 8) + (room < 8)
+    assert (f"and {8 - room} more run" in lines[-1][:width]) == (room < 8)
+    assert "7/96" in lines[0]
+    for line in whole_lines(Whole(start=0.0, cells=20, load=LOAD), running, 63.0, max(width, 20)):
+        assert len(line) <= max(width, 20)
+
+
+def test_the_whole_is_told_in_a_line():
+    running = dict([cell(10, done=6, total=10)])
+    whole = Whole(start=3.0, cells=3, load=LOAD)
+    whole.finish("other", cell(12, done=10, total=10)[1])
+    told = "1 of 3 cells · 16 of 20+ phases · 3 of 4 cores · 2.5 of 8.0 GiB · 1m00s gone"
+    assert whole_lines(whole, running, 63.0, 100) == [told]
+    name = next(iter(running))
+    whole.expected = {"other": 1000.0, name: 100.0, "waiting": 40.0}
+    # Two fifths of one and all of another, on four cores.
+    assert whole_lines(whole, running, 63.0, 120) == [f"{told} · about 20s to go"]
+    assert whole_lines(whole, running, 63.0, 50) == [
+        "1 of 3 cells · 16 of 20+ phases · 3 of 4 cores",
+        "2.5 of 8.0 GiB · 1m00s gone · about 20s to go",
+    ]
+    del whole.expected[name]
+    assert whole.to_go(running) is None  # what nobody knows is not told
+
+
+class Planned:
+    """What of a plan says whose cost it is."""
+
+    cell = Cell(torch="2.11", cuda="13.0", arch="x86_64")
+    wheel = SimpleNamespace(distribution="k")
+
+
+def finish(costs, seconds, *, reused):
+    name = Planned.cell.id
+    for number, each in enumerate(seconds):
+        costs(
+            StepFinished(
+                cell_id=name, step=f"{number}", kind="cicc", seconds=each, cpu=None, peak_memory=None, reused=reused
+            )
+        )
+    timings = (Timing(stage="compile", seconds=4.0), Timing(stage="check", seconds=1.5))
+    costs(CellFinished(result=BuildResult(cell=Planned.cell, plan_digest="", status=Status.BUILT, timings=timings)))
+
+
+def test_what_a_build_costs_is_remembered(tmp_path):
+    kept = Costs(tmp_path / "costs.sqlite")
+    costs = BuildCosts(kept, [Planned()])
+    assert costs.known() == {}
+    finish(costs, [3.0, 2.0], reused=False)
+    assert costs.known() == {Planned.cell.id: 6.5}
+    kept.save()
+    cheaper = BuildCosts(Costs(tmp_path / "costs.sqlite"), [Planned()])
+    finish(cheaper, [0.0, 1.0], reused=True)
+    assert cheaper.known() == {Planned.cell.id: 6.5}
