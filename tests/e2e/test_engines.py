@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 
 import containers
 import processes
@@ -184,16 +185,18 @@ def hold(size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
     [
         "hold(2 * 10**9); time.sleep(30)",
         "kept = [hold(10**8) for _ in range(30)]; time.sleep(30)",
-        "for _ in range(10): os.fork() or (hold(10**8), time.sleep(30))\ntime.sleep(30)",
-        "for _ in range(10): os.fork() or (os.setsid(), hold(10**8), time.sleep(30))\ntime.sleep(30)",
+        "for _ in range(10): os.fork() or (hold(10**8), time.sleep(30), os._exit(0))\ntime.sleep(30)",
+        "for _ in range(10): os.fork() or (os.setsid(), hold(10**8), time.sleep(30), os._exit(0))\ntime.sleep(30)",
         "hold(10**9, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS); time.sleep(30)",
         "ctypes.CDLL(None).prctl(4, 0); kept = [hold(10**8) for _ in range(10)]; time.sleep(30)",
     ],
     ids=["at once", "bit by bit", "by many", "by sessions", "shared", "undumpable"],
 )
 def test_memory_is_bounded_where_nobody_counts(uncounted, code, tmp_path):
-    exit_, lines = python(uncounted, tmp_path / "work", HOLD + code, memory=400 * MIB)
+    mark = f"# {uuid.uuid4()}"
+    exit_, lines = python(uncounted, tmp_path / "work", HOLD + code + mark, memory=400 * MIB)
     assert exit_.ending is Ending.OUT_OF_MEMORY or "memory" in lines[-1].lower(), (exit_, lines)
+    assert processes.left(lambda: processes.with_words(mark)) == []
     assert exit_.peak_memory is None or exit_.peak_memory < 2000 * MIB
 
 

@@ -77,7 +77,7 @@ NEAR = {
     "engine/hierarchy.py": {"_upwards": GROUPS, "group_path": MACHINE},
     "engine/process_tree.py": {"processes_below": MACHINE, "_sum_of": MACHINE},
     "run.py": {
-        "_make_folder": OUT,
+        "make_output_folder": OUT,
         "scratch": "the folder that work folders are made in",
         "_remove_if_dead": "of the lock beside the work folders",
     },
@@ -131,6 +131,7 @@ FAR = {
     "publish/release.py": WHEEL,
     "publish/repair.py": INDEX,
     "publish/sources.py": USER,
+    "report/keep.py": OUT,
     "report/page.py": OUT,
     "store/costs.py": CACHE,
     "store/lock.py": CACHE,

@@ -6,6 +6,8 @@ Looking is later than counting: between two looks a tree may overshoot by what a
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,6 +21,17 @@ _TICK = 0.1  # seconds between looks, unless they take long:
 _SHARE = 20  # no more than a twentieth of the time goes into looking
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process at one look.
+
+    :param start: when it began, in the kernel's ticks: with its number, what tells it from every other.
+    """
+
+    threads: int
+    start: int
+
+
 @dataclass(slots=True, kw_only=True)
 class ProcessTree:
     """A limit on one process tree, held by looking at it.
@@ -30,6 +43,7 @@ class ProcessTree:
     _peak: int = field(default=0, init=False)
     _over: bool = field(default=False, init=False)
     _next: float = field(default=0.0, init=False)
+    _seen: dict[int, Process] = field(default_factory=dict, init=False)
 
     def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a command that takes the limits which hold for each process, and becomes ``argv``."""
@@ -43,10 +57,11 @@ class ProcessTree:
         if now < self._next:
             return True
         tree = processes_below(pid)
+        self._seen = tree
         self._over = self._holds_too_much(tree)
         took = time.monotonic() - now
         self._next = now + took + max(_TICK, took * _SHARE)
-        return not self._over and sum(tree.values()) <= self.limits.pids
+        return not self._over and sum(process.threads for process in tree.values()) <= self.limits.pids
 
     def out_of_memory(self) -> bool:
         """Say whether the tree held more than it may."""
@@ -61,7 +76,14 @@ class ProcessTree:
         return None
 
     def kill(self) -> None:
-        """Do nothing: what outlives its session is killed with the namespace that it is in."""
+        """Kill whatever was last seen of the tree, in whatever session, with all that comes from it."""
+        for first, seen in self._seen.items():
+            tree = processes_below(first)
+            # Its number may be another's by now.
+            if tree.get(first, seen).start == seen.start:
+                for pid in tree:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, signal.SIGKILL)
 
     def remove(self) -> None:
         """Do nothing: there is nothing to remove."""
@@ -78,12 +100,12 @@ class ProcessTree:
         return shared_once > most
 
 
-def processes_below(pid: int) -> dict[int, int]:
-    """Return a process and all that come from it, each with its number of threads.
+def processes_below(pid: int) -> dict[int, Process]:
+    """Return a process and all that come from it, as far as they live.
 
     Those whose parent ended are their namespace's first process's.
     """
-    threads: dict[int, int] = {}
+    here: dict[int, Process] = {}
     children: dict[int, list[int]] = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
@@ -91,12 +113,12 @@ def processes_below(pid: int) -> dict[int, int]:
                 # Its name stands in parentheses, and may hold others. What follows: proc_pid_stat(5).
                 fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(folder.name))
-                threads[int(folder.name)] = int(fields[17])
+                here[int(folder.name)] = Process(threads=int(fields[17]), start=int(fields[19]))
     found, left = {}, [pid]
     while left:
-        process = left.pop()
-        found[process] = threads.get(process, 0)
-        left += children.get(process, [])
+        if (process := left.pop()) in here:
+            found[process] = here[process]
+            left += children.get(process, [])
     return found
 
 
