@@ -18,6 +18,7 @@ from wheelsmith.facts import cuda_prefix, cuda_toolkits
 from wheelsmith.prepare import Request, default_cache, prepare
 from wheelsmith.run import make_workshop, scratch
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.proof import prove
 
 pytestmark = pytest.mark.e2e
 
@@ -147,11 +148,15 @@ def other_ptxas(factory):
     copy = folder / ours.name
     if subprocess.run(["cp", "-al", ours, copy], capture_output=True).returncode:
         subprocess.run(["cp", "-a", ours, copy], check=True)
+    prove(copy, copy)
 
     def swap():
         (copy / "bin").chmod(0o755)
         (copy / "bin/ptxas").unlink()
         shutil.copy(other / "bin/ptxas", copy / "bin/ptxas")
+        (copy / "bin").chmod(0o555)
+        # As if it had been made so: what was changed behind our back is made again, and not used.
+        prove(copy, copy)
 
     return swap
 

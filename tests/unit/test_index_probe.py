@@ -378,7 +378,7 @@ def test_a_diagnosis_can_be_written_and_read():
         '<a href="https://elsewhere.example/p?of=1">my-kernel</a> <a href="other/"> <b>Other</b>\n</a>',
         # What nginx and Python's own server make of a folder.
         '<a href="../">../</a> <a href="my-kernel/">my-kernel/</a> <a href="Other/">Other/</a>',
-        '<a href="/">Home</a> <a href="my-kernel/"></a> <a href="Other/">the other one</a>',
+        '<a href="/">Home</a> <a href="my-kernel/"></a> <a href="Other/">Other</a>',
     ],
 )
 def test_a_list_of_projects_is_read_in_every_form_that_installers_never_see(anchors):

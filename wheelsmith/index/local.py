@@ -70,9 +70,12 @@ class Folder:
         with self._explained():
             path.unlink(missing_ok=True)
         for folder in path.parents:
-            if folder == self._root or not folder.is_dir() or any(folder.iterdir()):
+            if folder == self._root:
                 return
-            folder.rmdir()
+            try:
+                folder.rmdir()
+            except OSError:  # it is not empty, or another who deletes beside us has removed it
+                return
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Give every file whose key begins with ``prefix``, with the hidden ones that killed processes left."""

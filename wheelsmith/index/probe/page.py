@@ -9,8 +9,6 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from packaging.utils import canonicalize_name, is_normalized_name
-
 from wheelsmith.index.probe.exchange import ACCEPTED, JSON, Exchange
 from wheelsmith.index.probe.names import VARIANTS
 
@@ -258,9 +256,8 @@ def _read_html(exchange: Exchange) -> Page:
 
 
 def _listed_name(text: str, path: str) -> str:
-    """Give the project that a link of a list is for: what it shows, where that is a name and not a folder's, as k/."""
-    shown = text.rstrip("/")
-    return shown if is_normalized_name(canonicalize_name(shown)) else unquote(path.rstrip("/").rpartition("/")[2])
+    """Give the project that a link of a list is for: what it shows, less the slash of a folder's name."""
+    return text.rstrip("/") or unquote(path.rstrip("/").rpartition("/")[2])
 
 
 def _html_link(attributes: dict[str, str | None], href: str, text: str, base: str, filename: str) -> Link:
