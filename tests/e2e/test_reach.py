@@ -111,6 +111,38 @@ def ordinary():
 @pytest.mark.parametrize("reach", of("bwrap"), ids=lambda reach: reach.name)
 def test_it_is_out_of_an_ordinary_users_reach(ordinary, told, reach):
     """Where the tests run as an ordinary user themselves, the test above has shown it."""
+    holds(*run_as(ordinary, "bwrap", lambda work: command(reach.code, told, work)))
+
+
+BOMB = """
+import os, sys, time
+made = 0
+try:
+    while True:
+        made += os.fork() > 0 or os._exit(time.sleep(20) or 0)
+except OSError:
+    print(made)
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("engine", ["bwrap", "local"])
+def test_an_ordinary_users_processes_are_bounded(ordinary, engine):
+    """There are no control groups: a look at thousands of them takes seconds, in which the machine is theirs."""
+
+    def bomb(work):
+        limits = Limits(memory=512 * 2**20, seconds=20.0, pids=64)
+        mounts = (Mount(source=work, target="/work", writable=True),)
+        return Command(name="bomb", argv=("python3", "-c", BOMB), mounts=mounts, env={}, workdir="/work", limits=limits)
+
+    # The kernel's own last line of defence, should ours not hold.
+    ending, code, lines = run_as(ordinary, engine, bomb, "prlimit", "--nproc=1000:1000")
+    assert (ending, code) == (Ending.EXITED, 7)
+    assert int(lines[0]) <= 64
+
+
+def run_as(ordinary, engine, order_in, *before):
+    """Run a command as an ordinary user; gives how it ended, its exit code, and what it printed."""
     python, user = ordinary
     home = Path(tempfile.mkdtemp(prefix="ordinary-"))
     try:
@@ -119,15 +151,9 @@ def test_it_is_out_of_an_ordinary_users_reach(ordinary, told, reach):
         home.chmod(0o755)
         for path in (work, work.parent):
             os.chown(path, NOBODY, NOBODY)
-        order = command(reach.code, told, work)
-        plain = {
-            "argv": order.argv,
-            "mounts": [[str(m.source), m.target, m.writable] for m in order.mounts],
-            "env": order.env,
-        }
         answer = subprocess.run(
-            [python, "-c", AS_ORDINARY],
-            input=json.dumps(plain),
+            [*before, python, "-c", AS_ORDINARY, engine],
+            input=json.dumps(plain(order_in(work))),
             env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": str(home / "home")},
             cwd="/",
             capture_output=True,
@@ -137,9 +163,18 @@ def test_it_is_out_of_an_ordinary_users_reach(ordinary, told, reach):
         assert answer.returncode == 0, answer.stderr
         *lines, last = answer.stdout.splitlines()
         ending, code = json.loads(last)
-        holds(Ending(ending), code, lines)
+        return Ending(ending), code, lines
     finally:
         shutil.rmtree(home)
+
+
+def plain(order):
+    return {
+        "argv": order.argv,
+        "mounts": [[str(mount.source), mount.target, mount.writable] for mount in order.mounts],
+        "env": order.env,
+        "limits": order.limits.to_json(),
+    }
 
 
 AS_ORDINARY = """
@@ -148,8 +183,8 @@ from pathlib import Path
 from wheelsmith.engine import Command, Limits, Mount, engines
 order = json.load(sys.stdin)
 mounts = tuple(Mount(source=Path(source), target=target, writable=yes) for source, target, yes in order["mounts"])
-what = dict(argv=tuple(order["argv"]), mounts=mounts, env=order["env"])
-command = Command(name="reach", workdir="/work", limits=Limits(seconds=60.0), **what)
-exit_ = engines(Path("/nonexistent"))["bwrap"].run(command, lambda line: print(line, flush=True), threading.Event())
+what = dict(argv=tuple(order["argv"]), mounts=mounts, env=order["env"], limits=Limits.from_json(order["limits"]))
+command = Command(name="reach", workdir="/work", **what)
+exit_ = engines(Path("/nonexistent"))[sys.argv[1]].run(command, lambda line: print(line, flush=True), threading.Event())
 print(json.dumps([exit_.ending, exit_.code]))
 """

@@ -75,7 +75,7 @@ NEAR = {
     },
     "engine/granted.py": {"_available": MACHINE, "_left": GROUPS, "_quotas": GROUPS, "_reclaimable": GROUPS},
     "engine/hierarchy.py": {"_upwards": GROUPS, "group_path": MACHINE},
-    "engine/process_tree.py": {"processes_below": MACHINE, "_sum_of": MACHINE},
+    "engine/process_tree.py": {"_processes": MACHINE, "_sum_of": MACHINE, "most_processes_beside_others": MACHINE},
     "run.py": {
         "make_output_folder": OUT,
         "scratch": "the folder that work folders are made in",

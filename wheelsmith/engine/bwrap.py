@@ -17,9 +17,9 @@ from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
 from wheelsmith.engine.host_view import InstalledPython, host_mounts
 from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.machine import this_machine
-from wheelsmith.engine.process_tree import ProcessTree
+from wheelsmith.engine.process_tree import ProcessTree, most_processes
 from wheelsmith.engine.processes import Watched, last_words
-from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
+from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
 from wheelsmith.errors import EngineError
 from wheelsmith.workplace import Workplace
 
@@ -108,7 +108,7 @@ class Bubblewrap:
             # Without this the root would be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
             *_environment(command),
-            *_last_step(command.workdir, command.argv),
+            *_last_step(command.workdir, command.limits, command.argv),
         )
 
     def _probe(
@@ -145,8 +145,11 @@ _GIVE_UP = 'shift; exec 3<&- /usr/bin/setpriv --inh-caps=-all --ambient-caps=-al
 _NO_CORES = ("/usr/bin/prlimit", "--core=1:1")
 
 
-def _last_step(workdir: str, argv: tuple[str, ...]) -> tuple[str, ...]:
-    return ("/bin/sh", "-c", _KEEP_ROOT, "wheelsmith", workdir, _GIVE_UP, *argv)
+def _last_step(workdir: str, limits: Limits, argv: tuple[str, ...]) -> tuple[str, ...]:
+    # Not before bubblewrap starts: there it would count for all processes of this user.
+    most = most_processes(limits)
+    processes = ("/usr/bin/prlimit", f"--nproc={most}:{most}")
+    return ("/bin/sh", "-c", _KEEP_ROOT, "wheelsmith", workdir, _GIVE_UP, *processes, *argv)
 
 
 @contextmanager
@@ -168,7 +171,7 @@ def _trial(program: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [
                 *(program, *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", str(filter_)),
-                *_last_step("/", ("true",)),
+                *_last_step("/", Limits(), ("true",)),
             ],
             capture_output=True,
             text=True,

@@ -12,7 +12,7 @@ from threading import Event
 
 from wheelsmith.engine.cgroup import make_group, remove_dead_groups
 from wheelsmith.engine.machine import this_machine
-from wheelsmith.engine.process_tree import ProcessTree
+from wheelsmith.engine.process_tree import ProcessTree, most_processes_beside_others
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
@@ -20,7 +20,11 @@ from wheelsmith.workplace import Workplace
 
 # The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
 # however it dies, and kills the whole group. The command itself must not hold the pipe, which comes as stdin.
-_LEASH = 'ulimit -c 0; exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill -KILL -$$) & exec "$@" 3<&-'
+# The number of processes has another letter in dash than in bash.
+_LEASH = """
+ulimit -c 0; ulimit -u "$1" 2>/dev/null || ulimit -p "$1"; shift
+exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill -KILL -$$) & exec "$@" 3<&-
+"""
 
 
 class Local:
@@ -55,7 +59,7 @@ class Local:
         group = make_group(command.limits) or ProcessTree(limits=command.limits)
         read, write = os.pipe()
         try:
-            leash = ("/bin/sh", "-c", _LEASH, "wheelsmith")
+            leash = ("/bin/sh", "-c", _LEASH, "wheelsmith", str(most_processes_beside_others(command.limits)))
             return Watched(
                 argv=group.wrap((*leash, *_at_host(command, command.argv))),
                 env=_environment(command),

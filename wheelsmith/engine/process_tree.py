@@ -1,12 +1,17 @@
 """Memory and process limits for a process tree where control groups may not be made: it is looked at, and killed.
 
-Looking is later than counting: between two looks a tree may overshoot by what a core writes meanwhile.
+Looking is later than counting: between two looks a tree may overshoot by what a core writes meanwhile. How many
+processes there are the kernel counts by itself, for each user in each user namespace: a look at tens of thousands would
+come too late.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import re
+import resource
 import signal
 import time
 from collections.abc import Iterable
@@ -18,16 +23,21 @@ from wheelsmith.engine.protocol import Limits
 
 _PROC = Path("/proc")
 _TICK = 0.1  # seconds between looks, unless they take long:
-_SHARE = 20  # no more than a twentieth of the time goes into looking
+_SHARE = 20  # no more than a twentieth of the time goes into looking,
+_LONGEST = 1.0  # but no more seconds than these pass between two looks
+# Linux counts RLIMIT_NPROC in each user namespace by itself since this release; before, all of a user's processes.
+_COUNTED_APART = (5, 14)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """A process at one look.
 
+    :param parent: its parent's number.
     :param start: when it began, in the kernel's ticks: with its number, what tells it from every other.
     """
 
+    parent: int
     threads: int
     start: int
 
@@ -56,12 +66,14 @@ class ProcessTree:
         now = time.monotonic()
         if now < self._next:
             return True
-        tree = processes_below(pid)
+        tree = processes_below((pid,))
         self._seen = tree
+        if sum(process.threads for process in tree.values()) > self.limits.pids:
+            return False  # before each of them is asked what it holds, which takes long
         self._over = self._holds_too_much(tree)
         took = time.monotonic() - now
-        self._next = now + took + max(_TICK, took * _SHARE)
-        return not self._over and sum(process.threads for process in tree.values()) <= self.limits.pids
+        self._next = now + took + min(max(_TICK, took * _SHARE), _LONGEST)
+        return not self._over
 
     def out_of_memory(self) -> bool:
         """Say whether the tree held more than it may."""
@@ -77,13 +89,12 @@ class ProcessTree:
 
     def kill(self) -> None:
         """Kill whatever was last seen of the tree, in whatever session, with all that comes from it."""
-        for first, seen in self._seen.items():
-            tree = processes_below(first)
-            # Its number may be another's by now.
-            if tree.get(first, seen).start == seen.start:
-                for pid in tree:
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
+        here = _processes()
+        # Its number may be another's by now.
+        left = [pid for pid, seen in self._seen.items() if pid in here and here[pid].start == seen.start]
+        for pid in _below(left, here):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
     def remove(self) -> None:
         """Do nothing: there is nothing to remove."""
@@ -100,25 +111,57 @@ class ProcessTree:
         return shared_once > most
 
 
-def processes_below(pid: int) -> dict[int, Process]:
-    """Return a process and all that come from it, as far as they live.
+def most_processes(limits: Limits, release: str = platform.release()) -> int:
+    """Return what RLIMIT_NPROC is for a tree in a user namespace of its own.
+
+    :param release: of the kernel.
+    """
+    apart = tuple(map(int, re.findall(r"\d+", release)[:2])) >= _COUNTED_APART
+    return limits.pids if apart else most_processes_beside_others(limits)
+
+
+def most_processes_beside_others(limits: Limits) -> int:
+    """Return what RLIMIT_NPROC is for a tree whose processes are counted with all others of this user."""
+    own = 0
+    for folder in _PROC.iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):  # it ended
+                own += len(list((folder / "task").iterdir())) if folder.stat().st_uid == os.getuid() else 0
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    wanted = own + limits.pids
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+
+
+def processes_below(first: Iterable[int]) -> dict[int, Process]:
+    """Return processes and all that come from them, as far as they live.
 
     Those whose parent ended are their namespace's first process's.
     """
+    return _below(first, _processes())
+
+
+def _processes() -> dict[int, Process]:
     here: dict[int, Process] = {}
-    children: dict[int, list[int]] = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):  # it ended
                 # Its name stands in parentheses, and may hold others. What follows: proc_pid_stat(5).
                 fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(folder.name))
-                here[int(folder.name)] = Process(threads=int(fields[17]), start=int(fields[19]))
-    found, left = {}, [pid]
+                process = Process(parent=int(fields[1]), threads=int(fields[17]), start=int(fields[19]))
+                here[int(folder.name)] = process
+    return here
+
+
+def _below(first: Iterable[int], here: dict[int, Process]) -> dict[int, Process]:
+    children: dict[int, list[int]] = {}
+    for pid, process in here.items():
+        children.setdefault(process.parent, []).append(pid)
+    found: dict[int, Process] = {}
+    left = list(first)
     while left:
-        if (process := left.pop()) in here:
-            found[process] = here[process]
-            left += children.get(process, [])
+        if (pid := left.pop()) in here and pid not in found:
+            found[pid] = here[pid]
+            left += children.get(pid, [])
     return found
 
 

@@ -1,0 +1,66 @@
+"""How a tree of processes is held where no control group can be made."""
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from wheelsmith.engine import Limits, process_tree
+from wheelsmith.engine.process_tree import ProcessTree, most_processes, most_processes_beside_others
+
+SLEEPERS = "for n in 1 2 3 4 5 6 7 8; do sleep 60 & done; echo up; wait"
+
+
+@pytest.fixture
+def family():
+    """A shell and what it started, in a session of its own."""
+    with subprocess.Popen(["sh", "-c", SLEEPERS], stdout=subprocess.PIPE, start_new_session=True) as process:
+        process.stdout.readline()
+        yield process
+        ProcessTree(limits=Limits()).kill()
+        for pid in process_tree.processes_below((process.pid,)):
+            os.kill(pid, 9)
+
+
+def test_too_many_are_not_asked_what_they_hold(family, monkeypatch):
+    """To ask each takes long, and the more of them there are the longer."""
+    asked = []
+    monkeypatch.setattr(process_tree, "_sum_of", lambda file, names: asked.append(file) or 0)
+    assert not ProcessTree(limits=Limits(pids=4, memory=2**20)).watch(family.pid)
+    assert asked == []
+    assert ProcessTree(limits=Limits(pids=9, memory=2**20)).watch(family.pid)
+    assert len(asked) == 9
+
+
+def test_they_are_killed_with_one_look(family, monkeypatch):
+    """One look for each took minutes where there were thousands."""
+    tree = ProcessTree(limits=Limits(pids=4))
+    tree.watch(family.pid)
+    looks = []
+    look = process_tree._processes
+    monkeypatch.setattr(process_tree, "_processes", lambda: looks.append(1) or look())
+    tree.kill()
+    assert family.wait(5) == -9
+    assert looks == [1]
+
+
+def test_a_long_look_is_not_long_in_coming_again(family, monkeypatch):
+    def slowly(self, tree):
+        time.sleep(0.2)
+        return False
+
+    monkeypatch.setattr(ProcessTree, "_holds_too_much", slowly)
+    tree = ProcessTree(limits=Limits())
+    tree.watch(family.pid)
+    assert tree._next - time.monotonic() <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("release", "apart"),
+    [("5.14.0-570.el9.x86_64", True), ("6.18.44-fc", True), ("6.1.0-13-amd64", True), ("5.10.0-28-amd64", False)],
+)
+def test_older_kernels_count_all_of_a_users_processes(release, apart):
+    limits = Limits(pids=64)
+    assert most_processes(limits, release) == (64 if apart else most_processes_beside_others(limits))
+    assert most_processes_beside_others(limits) > 64
