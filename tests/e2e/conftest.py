@@ -25,10 +25,14 @@ def _build_default(folder):
 
 
 @pytest.fixture(scope="session")
-def podman():
-    """podman with nothing in it but what the tests make."""
+def podman_image(request):
+    """podman with image debian; in the quick tier it may be that of an earlier run."""
     containers.wanted("podman")
-    with containers.podman():
+    every = request.config.getoption("all")
+    kept = None if every else containers.kept_images("debian", request.config.cache.mkdir("images"))
+    with containers.podman(kept):
+        if every:
+            containers.make_image("podman", "debian")
         yield "podman"
 
 
@@ -38,15 +42,6 @@ def docker():
     containers.wanted("docker")
     with containers.dockerd():
         yield "docker"
-
-
-@pytest.fixture(scope="session")
-def podman_image(podman, request):
-    if request.config.getoption("all"):
-        containers.make_image("podman", "debian")
-    else:
-        containers.make_or_load_image("debian", request.config.cache.mkdir("images"))
-    return podman
 
 
 @pytest.fixture(scope="session")

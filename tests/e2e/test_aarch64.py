@@ -14,7 +14,7 @@ import wants
 from arm64 import Arm64, lacking, lacking_for_emulation
 from factory import example
 
-from wheelsmith.wheel import check_wheel
+from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [
     pytest.mark.e2e,

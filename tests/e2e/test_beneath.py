@@ -170,12 +170,10 @@ held = bytearray(b"x") * (3 << 30)
 """
 
 
-LATER = pytest.mark.release("the same with another folder")
+LATER = pytest.mark.release("the same in another place, each 3 GB of memory")
 
 
-@pytest.mark.parametrize(
-    "name", ["dist", pytest.param("src", marks=LATER), pytest.param("build", marks=LATER), "plan.json"]
-)
+@pytest.mark.parametrize("name", ["dist", *(pytest.param(name, marks=LATER) for name in ("src", "build", "plan.json"))])
 def test_a_second_try_touches_nothing_of_the_host(name, releasing, host, tmp_path):
     """Out of memory with a link in the place of a folder: its modes were changed, all the way down."""
     factory, engine = releasing

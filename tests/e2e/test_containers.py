@@ -171,7 +171,7 @@ def test_nothing_of_this_machine_stays_in_an_image(cuda12):
 
 @pytest.mark.release("makes or pulls images that nothing else needs")
 def test_cuda_12_by_a_toolkit_in_an_image(cuda12, tmp_path):
-    from wheelsmith.wheel import check_wheel
+    from wheelsmith.wheel.check import check_wheel
 
     factory = example(tmp_path)
     (tmp_path / "matrix.yaml").write_text(

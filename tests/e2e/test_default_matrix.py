@@ -13,7 +13,7 @@ from factory import ROOT, Factory, example
 
 from wheelsmith.engine import Readiness, engines
 from wheelsmith.index import Folder, make_server, verify
-from wheelsmith.wheel import check_wheel
+from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 BIN = Path(sys.executable).parent

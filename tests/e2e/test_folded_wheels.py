@@ -19,7 +19,7 @@ from wheelsmith.events import ignore
 from wheelsmith.facts import torch_releases
 from wheelsmith.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel import check_wheel
+from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [
     pytest.mark.e2e,

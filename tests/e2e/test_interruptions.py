@@ -98,8 +98,7 @@ def test_one_broken_cell_does_not_stop_the_others(factory):
 
 
 def test_the_memory_limit_is_named_with_its_remedy(factory):
-    source = "template <int N> struct S { S<N - 1> a, b; }; template <> struct S<0> {}; S<26> s;\n"
-    (factory.folder / "k" / "tiny.cpp").write_text(source + "int big[1 << 28] = {1};\n" * 1)
+    (factory.folder / "k" / "tiny.cpp").write_text("#include <regex>\nstd::regex tiny_answer;\n")
     (factory.folder / "matrix.yaml").write_text(
         (factory.folder / "matrix.yaml").read_text() + "engine: {memory: 40MiB}\n"
     )

@@ -7,7 +7,7 @@ import sys
 import pytest
 from factory import ROOT, Factory
 
-from wheelsmith.wheel import check_wheel
+from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [
     pytest.mark.e2e,

@@ -11,6 +11,7 @@ import containers
 import pytest
 from factory import Factory
 from kernels import BUILD_TOML, DEVICE, cuda_kernel, matrix, tiny_kernel
+from once import made_once, run_folder
 from one_build import build_one
 
 from wheelsmith.events import StepFinished
@@ -84,35 +85,42 @@ def test_phases_make_what_nvcc_makes(tmp_path):
     assert factory.hashes("bwrap") == factory.hashes("local")
 
 
-def test_a_capability_costs_its_own_phases(factory, tmp_path):
-    cuda_kernel(tmp_path / "k")
-    matrix(tmp_path, "k", cuda="13.0", more="gpu-archs: [8.0]\n")
-    steps(factory)
-    matrix(tmp_path, "k", cuda="13.0", more="gpu-archs: [8.0, 9.0]\n")
-    phases = ("cicc 90", "fatbinary", "g++", "ptxas 90")
-    found = really_run(steps(factory, "--out", "again"))
+@pytest.fixture
+def compiled(factory, tmp_path, tmp_path_factory):
+    """A factory whose kernel was compiled once for torch 2.12, CUDA 13.0 and two capabilities."""
+    before = made_once(run_folder(tmp_path_factory) / "compiled", _compile)
+    shutil.copytree(before / "cache/objects", factory.cache / "objects")
+    shutil.copytree(before / "k", tmp_path / "k")
+    shutil.copy(before / "matrix.yaml", tmp_path)
+    return factory
+
+
+def _compile(folder):
+    cuda_kernel(folder / "k")
+    matrix(folder, "k", torch="2.12", cuda="13.0", more=ARCHS)
+    assert really_run(steps(Factory.at(folder)))
+
+
+def test_a_capability_costs_its_own_phases(compiled, tmp_path):
+    matrix(tmp_path, "k", torch="2.12", cuda="13.0", more="gpu-archs: [8.0, 9.0, 12.0]\n")
+    phases = ("cicc 120", "fatbinary", "g++", "ptxas 120")
+    found = really_run(steps(compiled))
     assert found == sorted(f"{name}.cu: {phase}" for name in ("add", "scale") for phase in phases)
 
 
-def test_a_torch_costs_nothing_where_nothing_reads_it(factory, tmp_path):
-    cuda_kernel(tmp_path / "k")
-    matrix(tmp_path, "k", torch="2.12", cuda="13.0", more=ARCHS)
-    steps(factory)
+def test_a_torch_costs_nothing_where_nothing_reads_it(compiled, tmp_path):
     matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS)
-    assert really_run(steps(factory)) == []
+    assert really_run(steps(compiled)) == []
 
 
-def test_a_line_costs_its_own_file(factory, tmp_path):
-    cuda_kernel(tmp_path / "k")
-    matrix(tmp_path, "k", cuda="13.0", more=ARCHS)
-    steps(factory)
+def test_a_line_costs_its_own_file(compiled, tmp_path):
     (tmp_path / "k/add.cu").write_text(DEVICE.format(name="add", expression="x[i] + __float2half(3.0f)"))
-    found = really_run(steps(factory, "--out", "again"))
+    found = really_run(steps(compiled, "--out", "again"))
     # The operators' namespace names the source, so the binding is another too.
     assert {line.split(":")[0] for line in found} == {"add.cu", "torch-ext/binding.cpp"}
     # A comment changes no device code: only what keeps line numbers is made anew.
     (tmp_path / "k/add.cu").write_text((tmp_path / "k/add.cu").read_text() + "// the end\n")
-    found = really_run(steps(factory, "--out", "once-more"))
+    found = really_run(steps(compiled, "--out", "once-more"))
     assert {line.split(":")[0] for line in found} == {"torch-ext/binding.cpp"}
 
 
@@ -161,7 +169,9 @@ def other_ptxas(factory):
     return swap
 
 
-@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize(
+    "guarded", [True, pytest.param(False, marks=pytest.mark.release("shows what the guard is for"))]
+)
 def test_another_ptxas_under_the_same_nvcc_is_no_hit(factory, tmp_path, other_ptxas, monkeypatch, guarded):
     """ccache has one here, because it looks at nvcc alone; so would we, if we did."""
     if not guarded:

@@ -1,5 +1,10 @@
+import shutil
+
 import pytest
+from factory import Factory
 from installers import Installers
+from kernels import matrix, pure_kernel
+from once import made_once, run_folder
 from torches import world
 
 
@@ -14,3 +19,18 @@ def loopback(tmp_path_factory):
 def tools(tmp_path_factory):
     """Every installer."""
     return Installers(tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture
+def stored(tmp_path, tmp_path_factory):
+    """A cache in ``tmp_path`` where the wheel of a kernel with nothing compiled lies: runs have nothing to build."""
+    before = made_once(run_folder(tmp_path_factory) / "stored", _store)
+    return shutil.copytree(before / "cache", tmp_path / "cache", symlinks=True)
+
+
+def _store(folder):
+    factory = Factory.at(folder)
+    pure_kernel(folder / "k")
+    matrix(folder, "k", torch="2.12, 2.13", cuda="cpu, 13.0")
+    answer = factory.run("build-matrix", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr

@@ -21,7 +21,7 @@ import pytest
 from forge import ARCHES, BASES, LEGAL, LIES, Forgery
 
 from wheelsmith.errors import WheelError
-from wheelsmith.wheel import check_wheel
+from wheelsmith.wheel.check import check_wheel
 
 FAMILIES = (
     family_archive,

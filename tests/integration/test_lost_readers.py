@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from kernels import matrix, pure_kernel
 
+from wheelsmith.beneath import remove_tree
+
 
 @pytest.fixture
-def start(tmp_path):
-    """Start a build of four cells, one of them made; with its output going somewhere."""
+def start(stored, tmp_path):
+    """Start a run of four cells that share a wheel, which was made before; with its output going somewhere."""
     pure_kernel(tmp_path / "k")
     matrix(tmp_path, "k", torch="2.12, 2.13", cuda="cpu, 13.0")
 
@@ -39,6 +41,7 @@ def nowhere(request):
 
 @pytest.mark.parametrize("progress", ["plain", "live", "quiet"])
 def test_a_run_goes_on_when_nobody_reads_its_progress(start, progress, nowhere, tmp_path):
+    remove_tree(tmp_path / "cache")  # it has something to build
     run = start("--progress", progress, "--json", stderr=nowhere, stdout=subprocess.PIPE)
     said, _ = run.communicate(timeout=300)
     assert run.returncode == 0

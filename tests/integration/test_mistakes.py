@@ -62,7 +62,7 @@ MATRICES = [
     ("rule without reason", "kernel: {path: x}\nrules: [{exclude: {cuda: cpu}}]\n" + AXES, 2, "needs a reason", None),
     ("no folder", "kernel: {path: nowhere}\n" + AXES, 4, "there is no folder", "kernel.path"),
     ("latin-1", b"kernel: {path: \xe9}\n", 2, "not UTF-8", None),
-    ("huge", "#" * (1 << 21), 2, "larger than 1 MiB", None),
+    ("huge", "#" * (1 << 21), 2, "larger than 256 KiB", None),
 ]
 
 

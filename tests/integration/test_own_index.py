@@ -16,7 +16,7 @@ from wheelsmith.publish.own_index import Made, follow_source
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(monkeypatch, capsys, stored, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
 

@@ -34,8 +34,10 @@ from wheelsmith.model import Cell
 from wheelsmith.publish import foreign_wheel, release_of, variant_wheels
 from wheelsmith.store import Store
 from wheelsmith.variants import dump_variants, variant_for
-from wheelsmith.wheel import check_wheel, make_variant, read_variant
+from wheelsmith.wheel import read_variant
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
+from wheelsmith.wheel.check import check_wheel
+from wheelsmith.wheel.variant import make_variant
 
 pytestmark = pytest.mark.xdist_group("variants")
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 import wants
-
-from wheelsmith.engine.containers import image_reference
+from once import made_once
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -35,14 +34,29 @@ def wanted(name: str) -> None:
 
 
 @contextmanager
-def podman() -> Iterator[None]:
-    """Give podman empty storage, and a state that no other podman of this machine shares."""
+def podman(kept: Path | None = None) -> Iterator[None]:
+    """Give podman empty storage, and a state that no other podman of this machine shares.
+
+    :param kept: storage whose images it can use, too, and never changes.
+    """
     folder = Path(tempfile.mkdtemp(prefix="podman-"))
-    roots = f'graphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
+    try:
+        with _podman_in(folder, folder / "graph", kept):
+            yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _podman_in(folder: Path, graph: Path, kept: Path | None = None) -> Iterator[None]:
+    """Have podman keep its images in ``graph``, and all else in ``folder``."""
+    roots = f'graphroot = "{graph}"\nrunroot = "{folder}/run"\n'
+    more = f'[storage.options]\nadditionalimagestores = ["{kept}"]\n' if kept else ""
     settings = {
-        "CONTAINERS_STORAGE_CONF": f'[storage]\ndriver = "overlay"\n{roots}',
+        "CONTAINERS_STORAGE_CONF": f'[storage]\ndriver = "overlay"\n{roots}{more}',
         "CONTAINERS_CONF": f'[engine]\ntmp_dir = "{folder}/tmp"\n',
     }
+    before = {name: os.environ.get(name) for name in settings}
     for number, (name, text) in enumerate(settings.items()):
         (folder / f"{number}.conf").write_text(text)
         os.environ[name] = str(folder / f"{number}.conf")
@@ -52,10 +66,11 @@ def podman() -> Iterator[None]:
         # Not "system reset", which removes what is every podman's of this machine.
         subprocess.run(["podman", "rm", "--all", "--force", "--time", "0"], capture_output=True)
         # podman binds this folder onto itself and leaves it so.
-        subprocess.run(["umount", folder / "graph" / "overlay"], capture_output=True)
-        for name in settings:
-            del os.environ[name]
-        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run(["umount", graph / "overlay"], capture_output=True)
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager
@@ -100,24 +115,23 @@ def make_image(engine: str, name: str) -> None:
     assert "Traceback" not in answer.stderr
 
 
-def make_or_load_image(name: str, kept: Path) -> None:
-    """Give podman one of our images: that of an earlier run where the recipes are as they were then.
+def kept_images(name: str, folder: Path) -> Path:
+    """Return podman's storage with one of our images: that of an earlier run, if the recipes are as they were then.
 
-    :param kept: a folder for this.
+    :param folder: where such storage is kept.
     """
     made_of = [*sorted((ROOT / "docker").rglob("*")), ROOT / "wheelsmith" / "images.py"]
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in made_of if path.is_file())).hexdigest()
-    archive = kept / f"{name}-{digest[:16]}.tar"
-    if archive.is_file():
-        subprocess.run(["podman", "load", "--quiet", "--input", archive], check=True, capture_output=True)
-        return
-    make_image("podman", name)
-    for old in kept.glob(f"{name}-*"):
-        old.unlink()
-    whole = archive.with_suffix(".part")
-    save = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", whole, image_reference(name)]
-    subprocess.run(save, check=True, capture_output=True)
-    whole.rename(archive)
+    graph = folder / f"{name}-{digest[:16]}"
+
+    def make(graph: Path) -> None:
+        for old in folder.glob(f"{name}-*"):
+            if not old.name.startswith(graph.name):
+                shutil.rmtree(old, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="podman-") as state, _podman_in(Path(state), graph):
+            make_image("podman", name)
+
+    return made_once(graph, make)
 
 
 def containers_left(engine: str) -> list[str]:

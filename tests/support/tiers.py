@@ -17,6 +17,9 @@ COSTS = ROOT / "bench" / "suite.json"
 # Fixtures and parameters of tests that need a container engine, whose storage all of them share.
 ENGINES = {"podman", "docker", "podman_image", "docker_image", "cuda12"}
 
+# What costs more than most tests that use it: the default matrix.
+SHARED = "built"
+
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of a release out, unless they were asked for by ``--all`` or by name."""
@@ -49,7 +52,22 @@ def dearest_first(items: list[pytest.Item]) -> None:
     measured = json.loads(COSTS.read_text())["tests"]
     for item in items:
         cost[_group_of(item)] += measured.get(item.nodeid, 0)
-    items.sort(key=lambda item: -cost[_group_of(item)])
+    order = sorted(cost, key=lambda name: -cost[name])
+    sharing = {_group_of(item) for item in items if SHARED in getattr(item, "fixturenames", ())}
+    place = {name: number for number, name in enumerate(_apart(order, sharing, cost))}
+    items.sort(key=lambda item: place[_group_of(item)])
+
+
+def _apart(order: list[str], sharing: set[str], cost: Counter[str]) -> list[str]:
+    """Start what shares a fixture one after the other: a second worker would wait for the first one to make it."""
+    first, *others = [name for name in order if name in sharing] or [""]
+    left = [name for name in order if name not in others]
+    meanwhile = 0.0
+    for number, name in enumerate(left):
+        if meanwhile > cost[first]:
+            return [*left[:number], *others, *left[number:]]
+        meanwhile += cost[name] * (name != first)
+    return left + others
 
 
 def _group_of(item: pytest.Item) -> str:

@@ -11,8 +11,8 @@ from spoil import spoiled_wheel
 from zips import DEFLATED, DESCRIPTOR, STORED, UTF8, Entry, changed, digest, packed, wheel_entries, write_zip
 
 from wheelsmith.errors import WheelError
-from wheelsmith.wheel import check_wheel
 from wheelsmith.wheel.archive import Archive, open_wheel
+from wheelsmith.wheel.check import check_wheel
 
 NAME = "kernel-1-py3-none-any.whl"
 ENTRIES = wheel_entries()

@@ -9,7 +9,7 @@ from zips import tag_lines, wheel_entries, write_zip
 
 from wheelsmith.errors import WheelError
 from wheelsmith.model import WheelSpec
-from wheelsmith.wheel import check_wheel
+from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.environments import environments, named_pythons
 from wheelsmith.wheel.headers import read_headers
 from wheelsmith.wheel.requirements import read_requirements, requires_python, torch_markers, torch_requirement

@@ -11,7 +11,8 @@ import click
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
 from wheelsmith.errors import ExitCode, WheelError
-from wheelsmith.wheel import CheckReport, Finding, check_wheel
+from wheelsmith.wheel import CheckReport, Finding
+from wheelsmith.wheel.check import check_wheel
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from wheelsmith.matrix.schema import MatrixModel, SelectorModel
 
-_LARGEST = 1 << 20  # bytes; a matrix is written by a person
+_LARGEST = 1 << 18  # bytes; a matrix is written by a person, and as much is read in two seconds
+_DEEPEST = 50  # collections within one another; a matrix has five
 _SCHEMA_HINT = "see the whole shape with: wheelsmith schema"
 _Path = tuple[str | int, ...]
 
@@ -33,7 +34,7 @@ def load_matrix(path: Path) -> Matrix:
     """
     try:
         if path.stat().st_size > _LARGEST:
-            raise MatrixError("the file is larger than 1 MiB", where=Place(file=str(path)))
+            raise MatrixError("the file is larger than 256 KiB", where=Place(file=str(path)))
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise MatrixError(
@@ -62,24 +63,28 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     return _matrix(model, file, places)
 
 
+def _refuse_what_grows(text: str, file: str) -> None:
+    """Refuse what costs more than its size: an alias may stand for a structure that doubles at every level."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.BaseLoader):
+        if isinstance(event, yaml.AliasEvent):
+            where = _place(event.start_mark, file)
+            raise MatrixError("aliases are not supported", where=where, remedy="write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        # The reader's work grows with the square of it.
+        if depth > _DEEPEST:
+            raise MatrixError("nested too deeply", where=_place(event.start_mark, file))
+
+
 def _compose(text: str, file: str) -> yaml.Node:
     try:
-        # An alias may stand for a structure that doubles at every level; a matrix needs none.
-        for event in yaml.parse(text, Loader=yaml.BaseLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise MatrixError(
-                    "aliases are not supported",
-                    where=_place(event.start_mark, file),
-                    remedy="write the value out",
-                )
+        _refuse_what_grows(text, file)
         root = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         where = _place(error.problem_mark, file) if error.problem_mark else Place(file=file)
         raise MatrixError(f"not YAML: {error.problem}", where=where) from None
     except yaml.YAMLError as error:
         raise MatrixError(f"not YAML: {' '.join(str(error).split())}", where=Place(file=file)) from None
-    except RecursionError:
-        raise MatrixError("nested too deeply", where=Place(file=file)) from None
     if root is None:
         raise MatrixError("the file is empty", where=Place(file=file, line=1), remedy=_SCHEMA_HINT)
     return root

@@ -17,7 +17,7 @@ from wheelsmith.local_version import LocalVersion, cuda_major, cuda_release, rea
 from wheelsmith.model import Cell
 from wheelsmith.publish.release import offer_of
 from wheelsmith.tags import WheelName, read_wheel_name, same_version
-from wheelsmith.wheel import torch_mistake, wheel_file
+from wheelsmith.wheel import wheel_file
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
 _ARCHS = ("x86_64", "aarch64")
@@ -28,6 +28,8 @@ def foreign_wheel(path: Path) -> Offer:
 
     :raises WheelError: it cannot be read as a wheel, or is not what its file name says.
     """
+    from wheelsmith.wheel.check import torch_mistake
+
     offer = offer_of(path, wheel_file(path), (), None)
     check_names(offer)
     cells = _cells_of(path.name, offer.entry.requires_torch)

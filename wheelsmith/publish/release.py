@@ -28,7 +28,7 @@ from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store, StoredWheel
 from wheelsmith.tags import read_wheel_name
 from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
-from wheelsmith.wheel import make_variant, read_variant, wheel_file
+from wheelsmith.wheel import read_variant, wheel_file
 
 _ARCHS = ("x86_64", "aarch64")
 # Raised when the same wheel gives a variant wheel of other bytes than before.
@@ -82,6 +82,8 @@ def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[O
 
 
 def _variant_wheel(offer: Offer, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
+    from wheelsmith.wheel.variant import make_variant
+
     metadata = dump_variants([variant]).decode()
     digest = canonical_digest([_VARIANT_RECIPE, offer.entry.sha256, version, metadata])
     if kept := store.find(digest):

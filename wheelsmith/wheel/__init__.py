@@ -1,11 +1,12 @@
-"""Wheels: repaired to the platform tag they have earned, and proven to tell the truth."""
+"""Wheels: repaired to the platform tag they have earned, and proven to tell the truth.
 
-from wheelsmith.wheel.check import check_wheel, torch_mistake
+What repairs, checks and makes wheels is imported from its own module: most runs have no use for it.
+"""
+
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.finished import CHECKING, FINISHED, LEFT, ORDER, PACKED, Finished, Order
-from wheelsmith.wheel.repair import repair
 from wheelsmith.wheel.report import CheckReport, Finding
-from wheelsmith.wheel.variant import make_variant, read_variant
+from wheelsmith.wheel.variant_file import read_variant
 
 __all__ = [
     "CHECKING",
@@ -17,10 +18,6 @@ __all__ = [
     "Finding",
     "Finished",
     "Order",
-    "check_wheel",
-    "make_variant",
     "read_variant",
-    "repair",
-    "torch_mistake",
     "wheel_file",
 ]

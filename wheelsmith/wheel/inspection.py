@@ -39,7 +39,7 @@ from wheelsmith.wheel.requirements import (
     torch_requirement,
 )
 from wheelsmith.wheel.survey import Survey, survey
-from wheelsmith.wheel.variant import LONGEST_VARIANT, VARIANT_FILE
+from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 
 _LONGEST_ENTRY_POINTS = 2**18  # bytes
 _LONGEST_RECORD = 64 * 2**20

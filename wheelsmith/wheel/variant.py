@@ -8,19 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.errors import Place, WheelError
-from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import Variant, dump_variants, load_variant
+from wheelsmith.variants import Variant, dump_variants
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.relabel import renamed
 from wheelsmith.wheel.repair import pack
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.variant_file import VARIANT_FILE, variant_of
 from wheelsmith.wheel.variant_properties import property_mistakes
 
-VARIANT_FILE = "variant.json"
-LONGEST_VARIANT = 2**20  # bytes
 _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
 
 
@@ -46,34 +43,6 @@ def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Pat
     wheel = packed.rename(packed.with_name(f"{packed.stem}-{variant.label}.whl"))
     _check(wheel, files, variant)
     return wheel
-
-
-def read_variant(path: Path) -> Variant | None:
-    """Give what a variant wheel says of itself; None for any other wheel.
-
-    :raises WheelError: it says nothing, or does not keep the format.
-    """
-    label = read_wheel_name(path.name).label
-    if not label:
-        return None
-    with open_archive(path) as archive:
-        name = f"{info_folder(archive)}/{VARIANT_FILE}"
-        return variant_of(archive.read(name, LONGEST_VARIANT) if name in archive.members else None, path.name, label)
-
-
-def variant_of(data: bytes | None, filename: str, label: str) -> Variant:
-    """Return what a wheel with this label says of itself.
-
-    :param data: its ``variant.json``; None where there is none.
-    :raises WheelError: it says nothing, or does not keep the format.
-    """
-    where = Place(file=filename)
-    if data is None:
-        raise WheelError("the name has a variant label, and there is no variant.json", where=where)
-    try:
-        return load_variant(data, label)
-    except WheelError as error:
-        raise WheelError(error.message, where=where) from None
 
 
 def variant_finding(data: bytes | None, filename: str, label: str, codes: Iterable[GpuCode]) -> Finding:
