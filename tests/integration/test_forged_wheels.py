@@ -17,6 +17,8 @@ import family_operators
 import family_requirements
 import family_symbols
 import family_third
+import family_together
+import family_unwinding
 import pytest
 from forge import ARCHES, BASES, LEGAL, LIES, Forgery
 
@@ -34,6 +36,8 @@ FAMILIES = (
     family_requirements,
     family_symbols,
     family_third,
+    family_together,
+    family_unwinding,
 )
 # A finding is read by a person: no words of the libraries and of the language that it was found with.
 _INNER = (

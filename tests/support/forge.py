@@ -282,6 +282,7 @@ JUDGES: dict[str, frozenset[str]] = {
     "purity": frozenset({"purity", "tags"}),
     "bytecode": frozenset({"bytecode"}),
     "programs": frozenset({"entry-points"}),
+    "together": frozenset({"requirements"}),
     "packages": frozenset({"cuda-requirement"}),
     "suffix": frozenset({"extension-suffix", "suffix", "tags", "abi3"}),
     "foreign": frozenset({"installs", "name-and-version", "readable"}),

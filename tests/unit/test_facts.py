@@ -4,6 +4,7 @@ from importlib.resources import files
 import pytest
 
 from wheelsmith.facts import (
+    cuda_packages,
     cuda_prefix,
     cuda_toolkits,
     dependencies,
@@ -38,7 +39,13 @@ def pins():
 
 
 def test_every_fact_has_a_source_and_a_date():
-    facts = (*torch_releases().values(), *cuda_toolkits().values(), *dependencies(), *driver_floors().values())
+    facts = (
+        *torch_releases().values(),
+        *cuda_toolkits().values(),
+        *dependencies(),
+        *driver_floors().values(),
+        cuda_packages(),
+    )
     for fact in facts:
         assert fact.source
         assert DATE.fullmatch(fact.date)

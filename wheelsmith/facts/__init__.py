@@ -2,6 +2,7 @@
 
 from wheelsmith.facts.host_view import HostView, Sight, host_view
 from wheelsmith.facts.load import (
+    CudaPackages,
     CudaToolkit,
     Dependency,
     DriverFloor,
@@ -10,6 +11,7 @@ from wheelsmith.facts.load import (
     PinnedFile,
     TorchRelease,
     bytecode_numbers,
+    cuda_packages,
     cuda_prefix,
     cuda_toolkits,
     dependencies,
@@ -26,6 +28,7 @@ __all__ = [
     "ArgumentIs",
     "CallFilter",
     "CallRule",
+    "CudaPackages",
     "CudaToolkit",
     "Dependency",
     "DriverFloor",
@@ -37,6 +40,7 @@ __all__ = [
     "TorchRelease",
     "Way",
     "bytecode_numbers",
+    "cuda_packages",
     "cuda_prefix",
     "cuda_toolkits",
     "dependencies",

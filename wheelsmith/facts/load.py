@@ -144,6 +144,20 @@ class KnownProjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CudaPackages(Record):
+    """Which release of CUDA a version of NVIDIA's packages without a ``-cu12`` in their names is of.
+
+    :param by_major: projects whose major version is CUDA's.
+    :param first_of_13: project that counts its own releases → its first version of CUDA 13.
+    """
+
+    by_major: tuple[str, ...]
+    first_of_13: dict[str, str]
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Namesake(Record):
     """A project on PyPI with a name that a Hub kernel has, too, or might have.
 
@@ -207,6 +221,13 @@ def bytecode_numbers() -> dict[str, range]:
         version: range(first, following)
         for version, first, following in zip(plain["first"], starts[:-1], starts[1:], strict=True)
     }
+
+
+@cache
+def cuda_packages() -> CudaPackages:
+    """Return what is known of CUDA's own packages on PyPI."""
+    known = _read("cuda_packages.json")
+    return CudaPackages.from_json({key: value for key, value in known.items() if key != "schema_version"})
 
 
 @cache

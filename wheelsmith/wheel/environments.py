@@ -14,6 +14,8 @@ _OLDEST, _NEWEST = 8, 20
 _PATCHES = (0, 99)
 _FULL = re.compile(r"(?<![\d.])3\.(?P<minor>\d{1,3})(?:\.(?P<patch>\d{1,6}))?(?P<early>(?:a|b|rc)\d{1,3})?")
 _EARLY = re.compile(r"[a-z].*")
+# As packaging writes a marker, whichever of the two stands first.
+EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')
 MOST_NAMED = 40  # versions of Python that are followed
 _INTERPRETER = re.compile(r"(?P<kind>cp|pp|py|graalpy)(?P<major>\d)(?P<minor>\d*)")
 _IMPLEMENTATIONS = {"pp": ("PyPy", "pypy"), "graalpy": ("GraalVM", "graalpy")}

@@ -11,6 +11,11 @@ from importlib.resources import files
 
 # PEP 600's names for the platforms of PEP 513, 571 and 599.
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
+# Minor of glibc 2 → the oldest Linux that it runs on (its NEWS of 2.26), or, of older ones, that of the distribution
+# which the tag stands for: CentOS 6 and CentOS 5 (PEP 571, PEP 513). For arm64 there was no Linux before 3.7.
+_KERNELS = ((17, (3, 2, 0)), (12, (2, 6, 32)), (0, (2, 6, 18)))
+_FIRST_KERNELS = {"aarch64": (3, 7, 0)}
+_ASKS_NO_KERNEL = 36  # the minor of glibc 2 from which on the loader does not compare it any more
 _TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(0|[1-9]\d*)_(\w+)")
 
 
@@ -100,6 +105,15 @@ def promises(platform: str, versions: Iterable[str], arch: str, family: str = "m
     known = policies(family)[-1].versions[arch].get("GLIBC", frozenset())
     had = {f"GLIBC_{number}" for number in known if number[0].isdigit() and _numbers(number)[:2] <= named}
     return policy.allows(set(versions) - had, arch)
+
+
+def promised_kernel(platform: str, arch: str) -> tuple[int, int, int] | None:
+    """Return the oldest Linux that a machine of a platform tag may run; None where its loader asks no file for one."""
+    found = _TAG.fullmatch(_modern(platform))
+    if not found or found[1] != "manylinux" or int(found[3]) >= _ASKS_NO_KERNEL:
+        return None
+    kernel = next((kernel for glibc, kernel in _KERNELS if int(found[3]) >= glibc), _KERNELS[-1][1])
+    return max(kernel, _FIRST_KERNELS.get(arch, kernel))
 
 
 def _numbers(version: str) -> list[int]:

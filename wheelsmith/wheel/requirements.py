@@ -22,6 +22,7 @@ _MOST = 5000
 _MOST_OF_TORCH, _LONGEST_FOLLOWED, _MOST_CLAUSES, _MOST_WAYS = 20, 1000, 50, 20
 # Python refuses to make a number of more than 4300 digits, and is slow long before.
 LONG_NUMBER = re.compile(r"\d{100}")
+_NUMBERS = 3  # of torch's versions, as 2.11.0
 _OF_THE_MACHINE = re.compile(r"\bplatform_(?:release|version)\b")
 _PLATFORM = re.compile(r"cpu|xpu|cu\d{2,4}|rocm\d*")  # as torch's own builds begin their local versions
 # Characters of markers, times the environments that they are asked in: about a second.
@@ -174,9 +175,10 @@ def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> tuple[set[str],
     """Return the known releases that a requirement admits, and which others, in words."""
     first, last = _parts(known[0]), _parts(known[-1])
     named = _named(specifiers)
+    to_the_letter = any(specifier.operator == "===" for specifier in specifiers)
     admitted, others = set[str](), dict[str, None]()
     for candidate in [*_releases(first, last), *named]:
-        if not specifiers.contains(candidate, prereleases=True):
+        if not specifiers.contains(candidate, prereleases=True) or (to_the_letter and not _is_spelt(candidate)):
             continue
         version = Version(candidate)
         minor = (version.major, version.minor)
@@ -194,6 +196,12 @@ def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> tuple[set[str],
         else:
             others[f"later than {known[-1]}" if minor > last else name] = None
     return admitted, list(others)
+
+
+def _is_spelt(text: str) -> bool:
+    """Say whether a release of torch is written so, ``2.11.0``: ``===2.11`` asks for a file that is called 2.11."""
+    version = Version(text)
+    return str(version) == text.lower() and len(version.release) == _NUMBERS
 
 
 def _releases(first: tuple[int, int], last: tuple[int, int]) -> list[str]:

@@ -27,14 +27,16 @@ from wheelsmith.wheel.elf.dynamic import (
 )
 from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image, OtherMachineError
 from wheelsmith.wheel.elf.lookup import Lookup
-from wheelsmith.wheel.elf.properties import is_for_another_system, needed_cpu
+from wheelsmith.wheel.elf.properties import System, asked_system, needed_cpu
 from wheelsmith.wheel.elf.relocations import check_relocations
 from wheelsmith.wheel.elf.sections import check_sections, read_sections
 from wheelsmith.wheel.elf.segments import check_segments, interpreter
 from wheelsmith.wheel.elf.symbols import Reference, read_symbols, symbol_count
+from wheelsmith.wheel.elf.unwinding import check_unwinding, has_unwinding
 from wheelsmith.wheel.elf.versions import NeededVersion, defined_versions, needed_versions
 
 _FLAG_1_NOOPEN, _FLAG_1_NODEFLIB, _FLAG_1_PIE = 0x40, 0x800, 0x08000000
+_EXCEPTIONS = {"__cxa_throw", "__cxa_rethrow", "__gxx_personality_v0"}
 _MOST_NAMES = 1000  # of libraries or folders; the largest real wheels have fifty
 # Numbers of machines whose code the CPU's loader never sees: NVIDIA's and AMD's GPUs, and BPF.
 _OTHERS_MACHINES = {190, 224, 247}
@@ -63,7 +65,8 @@ class Extension:
     :param executable_stack: it asks for a stack that can be executed, or does not say that it needs none.
     :param text_relocations: it asks to write into its code.
     :param read_only_dynamic: its dynamic table cannot be written, and a loader before glibc 2.35 writes to it.
-    :param another_system: a note says that it is for another kernel than Linux.
+    :param system: the kernel that a note asks for; None where none does.
+    :param catches_nothing: it has a part in C++'s exceptions, and no table by which one finds its way.
     :param no_default_folders: the loader is told not to look where the platform's libraries are.
     :param not_to_open: it forbids to be loaded by ``dlopen``, which is how Python loads.
     :param interpreter: the program that has to start it; None where it names none.
@@ -88,7 +91,8 @@ class Extension:
     executable_stack: bool = False
     text_relocations: bool = False
     read_only_dynamic: bool = False
-    another_system: bool = False
+    system: System | None = None
+    catches_nothing: bool = False
     no_default_folders: bool = False
     not_to_open: bool = False
     interpreter: str | None = None
@@ -140,6 +144,7 @@ def _read(image: Image) -> Extension:
     defined = defined_versions(image, dynamic)
     references, exported, versioned, lookup = read_symbols(image, dynamic, versions, defined)
     check_relocations(image, dynamic)
+    check_unwinding(image)
     check_sections(sections, image, dynamic, symbol_count(image, dynamic))
     flags = dynamic.get(DT_FLAGS_1) or 0
     return Extension(
@@ -162,7 +167,8 @@ def _read(image: Image) -> Extension:
         executable_stack=_executable_stack(image),
         text_relocations=dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & FLAG_TEXTREL),
         read_only_dynamic=dynamic.read_only,
-        another_system=is_for_another_system(image),
+        system=asked_system(image),
+        catches_nothing=not has_unwinding(image) and _takes_part_in_exceptions(references),
         no_default_folders=bool(flags & _FLAG_1_NODEFLIB),
         not_to_open=bool(flags & _FLAG_1_NOOPEN),
         interpreter=interpreter(image),
@@ -178,6 +184,13 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
     if len(found) > _MOST_NAMES:
         raise ElfError(f"it names {len(found)} libraries or folders to look for them")
     return found
+
+
+def _takes_part_in_exceptions(references: Iterable[Reference]) -> bool:
+    """Say whether C++'s exceptions begin or are met in a file that does not hand its own frames to the unwinder."""
+    names = {reference.name for reference in references}
+    registers = any(name.startswith("__register_frame") for name in names)
+    return bool(names & _EXCEPTIONS) and not registers
 
 
 def _hooks(dynamic: Dynamic) -> list[str]:

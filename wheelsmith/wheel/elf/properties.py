@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from wheelsmith.wheel.elf.image import PT_GNU_PROPERTY, PT_NOTE, Image
+from wheelsmith.wheel.elf.image import PT_GNU_PROPERTY, PT_NOTE, ElfError, Image
 
 _NOTE, _PROPERTY = struct.Struct("<III"), struct.Struct("<II")
 _OWNER, _PROPERTIES, _SYSTEM = b"GNU\0", 5, 1  # NT_GNU_PROPERTY_TYPE_0, NT_GNU_ABI_TAG
+_NOTE_HEAD = _NOTE.size + len(_OWNER)
 _SYSTEM_WORDS = struct.Struct("<IIII")
 _LINUX = 0
+_LEAST_ALIGN = 4  # bytes; glibc passes over other notes
 _ISA_NEEDED = 0xC0008002  # GNU_PROPERTY_X86_ISA_1_NEEDED
 _LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _LONGEST = 2**16  # bytes of notes; the longest of real libraries have hundreds
@@ -31,12 +34,36 @@ def needed_cpu(image: Image) -> str:
     return next((name for bit, name in _LEVELS if needed & bit), "")
 
 
-def is_for_another_system(image: Image) -> bool:
-    """Say whether a note names another kernel than Linux, for which the loader of glibc before 2.36 passes it over."""
-    return any(
-        kind == _SYSTEM and len(content) >= _SYSTEM_WORDS.size and _SYSTEM_WORDS.unpack_from(content)[0] != _LINUX
-        for kind, content in _notes(image)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """The kernel that a note asks for (NT_GNU_ABI_TAG), by which the loader of glibc before 2.36 passes a file over.
+
+    :param linux: whether it is Linux.
+    :param release: the oldest one of it, as the loader reads it: a byte each.
+    """
+
+    linux: bool
+    release: tuple[int, int, int]
+
+
+def asked_system(image: Image) -> System | None:
+    """Return what the first such note asks for, which is the only one that the loader heeds; None without one.
+
+    :raises ElfError: a note does not lie in the file, where the loader reads it before anything is mapped.
+    """
+    for segment in image.segments:
+        least = _NOTE_HEAD + _SYSTEM_WORDS.size
+        if segment.kind != PT_NOTE or segment.file_size < least or segment.align < _LEAST_ALIGN:
+            continue
+        if segment.offset + segment.file_size > image.size:
+            raise ElfError("a note (PT_NOTE) does not lie in the file")
+        notes = image.at(segment.offset, min(segment.file_size, _LONGEST))
+        for kind, content in _read_notes(notes, 8 if segment.align == 8 else 4):  # noqa: PLR2004  # bytes
+            if kind == _SYSTEM and len(content) == _SYSTEM_WORDS.size:
+                number, *release = _SYSTEM_WORDS.unpack(content)
+                major, minor, patch = (part & 0xFF for part in release)
+                return System(linux=number == _LINUX, release=(major, minor, patch))
+    return None
 
 
 def _notes(image: Image) -> Iterator[tuple[int, bytes]]:

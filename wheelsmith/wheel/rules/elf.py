@@ -57,6 +57,8 @@ def mistakes(name: str, extension: Extension) -> Iterator[str]:
     if extension.kind != "object" and extension.dynamic and extension.executable_stack:
         yield "asks for an executable stack"
     yield from _not_taken_everywhere(extension)
+    if extension.catches_nothing:
+        yield "has a part in C++ exceptions and no table for them (PT_GNU_EH_FRAME): whoever throws ends the process"
     if extension.text_relocations:
         yield "has its code written to when it is loaded (TEXTREL)"
     for library in extension.needed:
@@ -72,7 +74,7 @@ def _not_taken_everywhere(extension: Extension) -> Iterator[str]:
         yield f"has packed relocations (DT_RELR) without needing {_PACKED}: an older loader passes over them"
     if extension.read_only_dynamic and not _loaded_without_writing(extension):
         yield f"has a dynamic table that cannot be written: the loader before glibc 2.{_READS_ONLY} writes to it"
-    if extension.another_system:
+    if extension.system and not extension.system.linux:
         yield "says by a note (NT_GNU_ABI_TAG) that it is for another system: glibc's loader did not take it until 2.36"
 
 
@@ -108,7 +110,8 @@ RULE = Rule(
     "no segment, relocation, initialiser or function lies where the loader or the machine stops; a program is started "
     "by the platform's loader; every `*.so` is such a file, or a linker's script that no Python takes for a module; no "
     "executable stack, no TEXTREL, no path in DT_NEEDED, no packed relocations that an older loader passes over; no "
-    "note asks for a newer CPU than every machine of the tag is, or for another system",
+    "note asks for a newer CPU than every machine of the tag is, or for another system; the table by which exceptions "
+    "find their way (PT_GNU_EH_FRAME) is whole and in order, and is there where C++ exceptions are",
     leaves_open="what the machine code does, and which CPU it needs without saying so",
     in_the_wild="nvidia-nvtx 13.0.85: `libnvtx3interop.so.1` has DT_AUXILIARY `visibility=hidden`",
     examine=_examine,

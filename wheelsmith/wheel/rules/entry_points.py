@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from wheelsmith.errors import WheelError
 from wheelsmith.facts import known_projects
@@ -15,6 +15,10 @@ from wheelsmith.wheel.rules.rule import Rule
 # https://packaging.python.org/en/latest/specifications/entry-points/, for programs: an object within a module.
 _OBJECT = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*:\s*[^\W\d]\w*(?:\.[^\W\d]\w*)*\s*(?:\[[^\]]*\])?")
 _LONGEST = 500  # characters
+_SCRIPTS = ".data/scripts/"
+# What pip takes a file of this name for, on every system: one that setuptools made of the entry point, to be left out.
+_WRAPPER = re.compile(r"(?:\.exe|-script\.py|\.pya)$", re.IGNORECASE)
+_PYTHON = re.compile(r"\.pyw?$", re.IGNORECASE)
 _COMPILED = (".so", ".pyd")
 
 
@@ -26,6 +30,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if programs:
         modules = _Modules(wheel)
         wrong = [f"the program {one.name} {why}" for one in programs if (why := _mistake(one, modules))]
+        wrong += _several(wheel, programs)
         yield finding("entry-points", wrong, f"{len(programs)} programs, whose modules are there")
 
 
@@ -36,6 +41,31 @@ def _mistake(program: EntryPoint, modules: _Modules) -> str | None:
     if found is None:
         return f"calls {program.object[:60]!r}, which is no module:function: installers refuse it"
     return None if modules.may_have(found["module"]) else f"calls {found['module']}, which is nowhere"
+
+
+def _several(wheel: Inspection, programs: Sequence[EntryPoint]) -> Iterator[str]:
+    """Find programs that installers write over each other, or leave out for each other."""
+    platforms = {tag.platform for tag in wheel.name.tags}
+    files: dict[str, str] = {}
+    for path, file in zip(wheel.files, installed_files(wheel.files), strict=True):
+        if file.scheme is Scheme.PROGRAMS:
+            name = _WRAPPER.sub("", file.path) if _SCRIPTS in path else file.path
+            files.setdefault(_place(name, platforms), path)
+    seen: dict[str, EntryPoint] = {}
+    for program in programs:
+        place = _place(program.name, platforms)
+        if place in files:
+            yield f"the program {program.name} is there twice: made of entry_points.txt, and as {files[place]}"
+        if (other := seen.setdefault(place, program)) is not program:
+            also = "" if other.name == program.name else f", also as {other.name}"
+            yield f"the program {program.name} is twice in entry_points.txt{also}: one overwrites the other"
+
+
+def _place(program: str, platforms: Iterable[str]) -> str:
+    """Return where a program comes to lie: on Windows with .exe in place of .py, and only on Linux is case minded."""
+    if any(platform == "any" or platform.startswith("win") for platform in platforms):
+        program = _PYTHON.sub("", program)
+    return program if all("linux" in platform for platform in platforms) else program.casefold()
 
 
 class _Modules:
@@ -78,7 +108,7 @@ def _stem(path: str) -> str:
 RULE = Rule(
     name="entry-points",
     proves="every program that installers make of `entry_points.txt` calls a function of a module which is in the "
-    "wheel, in the standard library, or may be in a project that it requires",
+    "wheel, in the standard library, or may be in a project that it requires; no other of its programs has that name",
     leaves_open="whether the module has the function, and whether another project has the module",
     examine=_examine,
 )

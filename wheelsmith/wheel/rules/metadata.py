@@ -11,13 +11,12 @@ from packaging.metadata import Metadata, RawMetadata, parse_email
 from packaging.utils import canonicalize_name
 
 from wheelsmith.facts import known_projects
+from wheelsmith.wheel.environments import EXTRA
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import LONG_NUMBER, requires_python
 from wheelsmith.wheel.rules.rule import Rule
 
-# As packaging writes a marker, whichever of the two stands first.
-_EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')
 _NEWEST = "2.5"  # version of METADATA
 _REQUIRED: tuple[Literal["metadata_version", "name", "version"], ...] = ("metadata_version", "name", "version")
 # Characters of fields that have a grammar.
@@ -105,7 +104,7 @@ def _absent(wheel: Inspection) -> Iterator[str]:
             yield f"License-File says {path[:100]!r}, and there is no such file in {wheel.info}"
     declared = {canonicalize_name(value.strip()) for value in wheel.metadata.get_all("Provides-Extra")}
     markers = " and ".join(str(line.marker) for line in wheel.requirements.lines if line.marker)
-    asked = {canonicalize_name(found[1] or found[2]) for found in _EXTRA.finditer(markers)}
+    asked = {canonicalize_name(found[1] or found[2]) for found in EXTRA.finditer(markers)}
     yield from (f"Requires-Dist asks for the extra {name}, which is not provided" for name in sorted(asked - declared))
 
 

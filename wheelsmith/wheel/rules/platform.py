@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of, promises
+from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of, promised_kernel, promises
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import platform_exports
@@ -32,8 +32,21 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         for tag in claimed
         for library, taken in _blacklisted(extension, tag)
     ]
+    wrong += [
+        f"{name} asks for Linux {_dotted(release)} (NT_GNU_ABI_TAG): on an older one, and {tag} runs from "
+        f"{_dotted(promised)} on, the loader passes over the file"
+        for name, extension in wheel.extensions.items()
+        if extension.kind == "library"  # of a program nobody asks it
+        and (release := extension.system.release if extension.system else None)
+        for tag in claimed
+        if (promised := promised_kernel(tag, extension.arch)) and release > promised
+    ]
     said = ", ".join(sorted(set(oldest.values()))) or "no platform"
     yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
+
+
+def _dotted(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))
 
 
 def _stands_alone(extension: Extension) -> bool:
@@ -93,7 +106,8 @@ def _blacklisted(extension: Extension, tag: str) -> Iterator[tuple[str, list[str
 RULE = Rule(
     name="platform-tag",
     proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
-    "policies that auditwheel publishes; a symbol without a version counts as the version in which its library has it",
+    "policies that auditwheel publishes; a symbol without a version counts as the version in which its library has it; "
+    "no file asks for a newer Linux than that glibc itself, where its loader heeds such a wish (before 2.36)",
     leaves_open="which instructions of the processor are used",
     in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "
     "`__libc_single_threaded` of glibc 2.32",
