@@ -110,6 +110,7 @@ RULE = Rule(
     "no file asks for a newer Linux than that glibc itself, where its loader heeds such a wish (before 2.36)",
     leaves_open="which instructions of the processor are used",
     in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "
-    "`__libc_single_threaded` of glibc 2.32",
+    "`__libc_single_threaded` of glibc 2.32; opencv-python 5.0.0.93: its tag is manylinux_2_28, `libQt5Core` asks for "
+    "Linux 3.17",
     examine=_examine,
 )
