@@ -2,20 +2,24 @@
 
 # Install wheelsmith with these extras of pyproject.toml: environment EXTRA,... Nothing is done where that was done before.
 environment() {
-  wanted="$(cksum <pyproject.toml) $1"
+  wanted="$(cat pyproject.toml scripts/constraints.txt | cksum) $1"
   # More extras than these will do: scripts/build after scripts/test installs nothing.
   case "$(cat .venv/.wheelsmith 2>/dev/null)" in "$wanted"*) return ;; esac
   [ -x .venv/bin/python ] || python3 -m venv .venv
   project=".${1:+[$1]}"
-  # uv fetches many packages at once, which is most of a first run's time. What it cannot do, pip does.
-  _pip install uv 2>/dev/null && _uv "$project" || _pip install --editable "$project"
+  # uv fetches many packages at once, which is most of a first run's time. What it cannot do, pip does; an index may
+  # lack the versions that are known to work.
+  _pip install uv 2>/dev/null &&
+    _uv install --quiet --python .venv/bin/python --constraints scripts/constraints.txt --editable "$project" ||
+    _pip install --editable "$project"
   printf '%s' "$wanted" >.venv/.wheelsmith
 }
 
 _pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
 
-# uv does not read pip's settings: it is told them.
+# Run uv's pip: _uv VERB ARGUMENT... It does not read pip's settings: it is told them.
 _uv() {
+  verb="$1" && shift
   _setting() { .venv/bin/python -m pip config get "global.$1" 2>/dev/null | tr ' ' '\n' || :; }
   index="${PIP_INDEX_URL:-$(_setting index-url)}"
   indexes="${PIP_EXTRA_INDEX_URL:-$(_setting extra-index-url)}"
@@ -23,9 +27,9 @@ _uv() {
   SSL_CERT_FILE="${SSL_CERT_FILE:-${PIP_CERT:-$(_setting cert)}}"
   [ -z "$SSL_CERT_FILE" ] || export SSL_CERT_FILE
   # shellcheck disable=SC2046 # several words
-  .venv/bin/uv pip install --quiet --no-config --python .venv/bin/python --index-strategy unsafe-best-match \
+  .venv/bin/uv pip "$verb" --no-config --index-strategy unsafe-best-match \
     ${index:+--default-index "$index"} $(printf ' --index %s' $indexes | sed 's/ --index $//') \
-    $(printf ' --find-links %s' $find_links | sed 's/ --find-links $//') --editable "$1"
+    $(printf ' --find-links %s' $find_links | sed 's/ --find-links $//') "$@"
 }
 
 # Install the packages of packages.txt that are for SCRIPT...: debian_packages build

@@ -42,6 +42,14 @@ def pytest_collection_modifyitems(config, items):
         tiers.dearest_first(items)
 
 
+def pytest_collection_finish(session):
+    """Fail where groups are not kept together: it would be slow, and nobody would know why."""
+    if session.config.getoption("loadgroup", False):
+        lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        if lost:
+            raise pytest.UsageError(f"this pytest-xdist does not keep {lost[0].nodeid} in its group")
+
+
 def pytest_terminal_summary(terminalreporter):
     if not hasattr(terminalreporter.config, "workerinput"):
         tiers.summarize(terminalreporter)
