@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -15,6 +16,8 @@ from typing import IO
 from wheelsmith.beneath import remove_tree
 
 _CHUNK = 1 << 20
+# What a file system says that has no second names, no more of them for this file, or none for this user.
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 def sha256_file(path: Path) -> str:
@@ -33,6 +36,21 @@ def atomic_copy(source: Path, path: Path) -> None:
     """Copy a file so that ``path`` is either as it was or whole."""
     with _replacing(path.parent, path.name, lambda: path) as file, source.open("rb") as origin:
         shutil.copyfileobj(origin, file, _CHUNK)
+
+
+def atomic_link(source: Path, path: Path) -> bool:
+    """Return whether a file got a second name, in the place of what had it: not every file system has such names."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name[:40]}.", dir=path.parent) as folder:
+        linked = Path(folder, "linked")
+        try:
+            linked.hardlink_to(source)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                return False
+            raise
+        linked.replace(path)
+    return True
 
 
 def atomic_pour(chunks: Iterable[bytes], folder: Path, place: Callable[[], Path]) -> None:

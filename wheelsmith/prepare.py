@@ -9,7 +9,7 @@ from pathlib import Path
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.errors import MatrixError, Place, SettingError
 from wheelsmith.events import Listener, Notice
-from wheelsmith.matrix import CudaCompatibility, Matrix, expand, idle_rules, load_matrix, select
+from wheelsmith.matrix import CudaCompatibility, Matrix, cell_of, expand, idle_rules, load_matrix, select
 from wheelsmith.model import BuildPlan, Cell, Excluded
 from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
 from wheelsmith.recipe import (
@@ -65,11 +65,18 @@ class Request:
 class Prepared:
     """A request thought through: what will be built, where, and what will not and why.
 
+    :param kernel: what people call it, with the commit.
+    :param distribution: the project's name; None where neither the matrix nor its source says it.
+    :param version: without a local part; None where nobody says it.
+    :param cells: id of every cell that the matrix has, selected or not.
     :param apart: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
     """
 
     matrix: Matrix
     kernel: str
+    distribution: str | None
+    version: str | None
+    cells: frozenset[str]
     source: SourceTree
     engine: Engine
     plans: tuple[BuildPlan, ...]
@@ -131,6 +138,9 @@ def prepare(request: Request, listen: Listener) -> Prepared:
     return Prepared(
         matrix=matrix,
         kernel=_label(spec, source, matrix.kernel.distribution),
+        distribution=matrix.kernel.distribution or spec.name,
+        version=matrix.version or (str(spec.version) if spec.version is not None else None),
+        cells=frozenset(cell_of(answer).id for answer in everything),
         source=source,
         engine=engine,
         plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),

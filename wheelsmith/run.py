@@ -6,11 +6,13 @@ import fcntl
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
+
+from packaging.version import Version
 
 from wheelsmith.beneath import remove_tree
 from wheelsmith.engine import Limits, engine_for_own_programs, granted_cores, granted_memory
@@ -29,7 +31,7 @@ from wheelsmith.events import (
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.publish import publish_run
+from wheelsmith.publish import Answered, publish_run
 from wheelsmith.recipe import PhaseKind
 from wheelsmith.schedule import Build, BuildCosts, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
@@ -66,15 +68,7 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
             _build_all(prepared, request, folder, tally, results, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
-            publish_run(
-                prepared.plans,
-                results,
-                prepared.excluded,
-                out=prepared.out,
-                store=Store(request.cache / "store"),
-                work=folder,
-                variants=prepared.matrix.output.variants,
-            )
+            _tell_index(prepared, results, Store(request.cache / "store"), folder)
         _keep_small(request, results, listen, cancel)
     finally:
         listen(
@@ -88,6 +82,23 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
             )
         )
     return Outcome(results=tuple(results), excluded=prepared.excluded, interrupted=cancel.is_set())
+
+
+def _tell_index(prepared: Prepared, results: Sequence[BuildResult], store: Store, folder: Path) -> None:
+    """Put what a run came to into its own index; where nobody says what the project is called, it has no page."""
+    if not prepared.distribution or not prepared.version:
+        return
+    answered = Answered(
+        distribution=prepared.distribution,
+        version=Version(prepared.version),
+        tree=prepared.source.id.tree,
+        cells=prepared.cells,
+        plans=prepared.plans,
+        results=tuple(results),
+        excluded=prepared.excluded,
+        variants=prepared.matrix.output.variants,
+    )
+    publish_run(answered, out=prepared.out, store=store, work=folder)
 
 
 class _Tally:

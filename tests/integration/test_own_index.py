@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from command_line import run_command
-from kernels import NOARCH_TOML, matrix, pure_kernel
+from kernels import NOARCH_TOML, matrix, pure_kernel, tiny_kernel
 from packaging.version import Version
-from states import cell, of_torch, project
+from states import cell, of_torch, project, unserved
 
-from wheelsmith.index import Folder, Index, verify
+from wheelsmith.index import Folder, Index, NoWheel, verify
 from wheelsmith.publish.own_index import Made, follow_source
 
 
@@ -181,7 +181,7 @@ def test_what_came_from_elsewhere_was_published(build, run):
 
 def test_a_run_that_is_killed_between_leaves_nothing_that_passes_for_published(build, monkeypatch):
     assert build().code == 0
-    for step in ("add", "_drop", "_make_whole", "_copy"):
+    for step in ("add", "_drop", "_make_whole", "_name"):
         edit(step)
         with monkeypatch.context() as patch:
             place = "wheelsmith.index.Index.add" if step == "add" else f"wheelsmith.publish.own_index.{step}"
@@ -206,8 +206,11 @@ CPU, CUDA, OTHER = (
 ALL = frozenset(entry.sha256 for entry in (CPU, CUDA, OTHER))
 
 
-def made(tree=OLD, digests=None, hashes=None):
-    return Made(project="k", version=Version("1.0"), tree=tree, digests=digests or {}, hashes=hashes or {})
+CELLS = frozenset(cell(torch, cuda).id for torch in ("2.12", "2.13") for cuda in (None, "13.0"))
+
+
+def made(tree=OLD, digests=None, hashes=None, cells=CELLS):
+    return Made(project="k", version=Version("1.0"), tree=tree, cells=cells, digests=digests or {}, hashes=hashes or {})
 
 
 @pytest.mark.parametrize(
@@ -225,6 +228,9 @@ def made(tree=OLD, digests=None, hashes=None):
         # The same plan may give other bytes where nothing is reproducible.
         (made(hashes={CPU.filename: "ab" * 32}), ALL, [CUDA, OTHER]),
         (made(hashes={CPU.filename: CPU.sha256}), ALL, [CPU, CUDA, OTHER]),
+        # A cell that the matrix has no more, unlike one that the run merely did not answer.
+        (made(cells=CELLS - {cell("2.12", "13.0").id}), ALL, [CPU, OTHER]),
+        (made(cells=CELLS - {cell("2.12", "13.0").id}), frozenset(), [CPU, CUDA, OTHER]),
     ],
 )
 def test_wheels_of_another_source_go(run, changing, left):
@@ -235,6 +241,65 @@ def test_a_wheel_keeps_the_cells_that_are_still_its_own():
     both = replace(CPU, cells=(*CPU.cells, cell("2.13", None)))
     (left,) = follow_source(project(both), ALL, made(digests={CPU.cells[0].id: None})).entries
     assert left.cells == (cell("2.13", None),)
+
+
+def test_what_became_of_a_cell_goes_with_the_cell():
+    gone, kept = (unserved(cell(torch, None), NoWheel.FAILED, "it did") for torch in ("2.11", "2.13"))
+    assert follow_source(project(CPU, answers=(gone, kept)), ALL, made()) == project(CPU, answers=(kept,))
+
+
+def test_the_index_follows_the_matrix(build, tmp_path):
+    assert build().code == 0
+    matrix(tmp_path, "k", torch="2.13")
+    assert build().code == 0
+    (entry,) = Index(Folder(Path("dist/index"))).entries("pure")
+    assert [cell.torch for cell in entry.cells] == ["2.13"]
+    assert "torch=2.12" not in Path("dist/index/projects/pure/index.html").read_text()
+    assert verify(Folder(Path("dist/index"))) == ()
+
+
+@pytest.mark.release("it compiles, against two releases of torch: what goes is tried on states below")
+def test_a_wheel_goes_from_every_place_with_its_cell(run, tmp_path):
+    tiny_kernel(tmp_path / "k")
+    for torch, names in (("2.12, 2.13", 2), ("2.13", 1)):
+        matrix(tmp_path, "k", torch=torch)
+        assert run("build-matrix", "--engine", "local", "--progress", "plain").code == 0
+        assert len(wheels()) == len(wheels("dist/wheels")) == names
+        assert len({path.stat().st_ino for path in wheels("dist")}) == names
+    assert "torch2.13" in wheels()[0].name
+
+
+def test_a_wheel_takes_its_room_once(build, monkeypatch):
+    assert build().code == 0
+    (wheel,), (name,) = wheels(), wheels("dist/wheels")
+    assert name.samefile(wheel)
+    name.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("wheelsmith.publish.own_index.atomic_link", lambda *_: False)
+        assert build().code == 0
+    assert name.read_bytes() == wheel.read_bytes()
+    assert not name.samefile(wheel)
+
+
+def test_a_run_whose_cells_are_all_left_out_says_why_in_its_index(build, run, tmp_path):
+    everything = "rules: [{exclude: {torch: '2.1*'}, reason: they are old}]\n"
+    matrix(tmp_path, "k", more=everything, torch="2.12, 2.13")
+    assert build().code == 3
+    assert [(a.cell.torch, a.status) for a in Index(Folder(Path("dist/index"))).known("pure").answers] == [
+        ("2.12", "excluded"),
+        ("2.13", "excluded"),
+    ]
+    assert verify(Folder(Path("dist/index"))) == ()
+    assert run("publish", "target", "--from", "dist").code == 0
+    assert "they are old" in Path("target/projects/pure/index.html").read_text()
+
+
+def test_a_cell_that_is_left_out_later_loses_its_wheel(build, tmp_path):
+    assert build().code == 0
+    matrix(tmp_path, "k", more="rules: [{exclude: {torch: '2.1*'}, reason: they are old}]\n", torch="2.12, 2.13")
+    assert build().code == 3
+    assert wheels("dist") == []
+    assert len(Index(Folder(Path("dist/index"))).known("pure").answers) == 2
 
 
 def test_a_run_without_any_wheel_says_why_in_its_index(build, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from wheelsmith import __version__
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.files import atomic_pour, atomic_write, sha256_file
+from wheelsmith.files import atomic_link, atomic_pour, atomic_write, sha256_file
 from wheelsmith.index import Folder, Index, IndexEntry, Offer, ProjectState, Storage, check_project, read_metadata
 from wheelsmith.index.state import version_of
 from wheelsmith.index.storage import pieces_of
@@ -34,12 +34,34 @@ Seen = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a run tells its index.
+
+    :param distribution: the project's name, as it may be written.
+    :param version: of the kernel, without a local part.
+    :param tree: digest of its source.
+    :param cells: id of each cell that the matrix has, answered by this run or not.
+    :param variants: whether the index is to offer wheel variants too.
+    """
+
+    distribution: str
+    version: Version
+    tree: str
+    cells: frozenset[str]
+    plans: tuple[BuildPlan, ...]
+    results: tuple[BuildResult, ...]
+    excluded: tuple[Excluded, ...]
+    variants: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
     """What a run says of the wheels of its version.
 
     :param project: the normalized name.
     :param version: of the kernel, without a local part.
     :param tree: digest of its source.
+    :param cells: id of each cell that the matrix has, answered by this run or not.
     :param digests: id of each cell that the run answered → what builds it; None for one that is left out.
     :param hashes: file name → sha256 of each wheel.
     """
@@ -47,30 +69,19 @@ class Made:
     project: str
     version: Version
     tree: str
+    cells: frozenset[str]
     digests: Mapping[str, str | None]
     hashes: Mapping[str, str]
 
 
-def publish_run(
-    plans: Sequence[BuildPlan],
-    results: Sequence[BuildResult],
-    excluded: Sequence[Excluded],
-    *,
-    out: Path,
-    store: Store,
-    work: Path,
-    variants: bool,
-) -> None:
-    """Put every wheel of a run into its own index at once, and the plain ones beside it for people who want files.
+def publish_run(run: Answered, *, out: Path, store: Store, work: Path) -> None:
+    """Put every wheel of a run into its own index at once, and name the plain ones beside it for who wants files.
 
     :param out: the run's output folder.
     :param work: a folder for this.
-    :param variants: whether the index is to offer wheel variants too.
     :raises PackageIndexError: a wheel is in the index with other bytes and was published, or the index has lost wheels.
     """
-    if not plans:
-        return
-    told, seen, notes = _told(results, excluded, variants=variants), _seen(out), _notes(out)
+    told, seen, notes = _told(run), _seen(out), _notes(out)
     note = out / "index" / RUNS / f"{told}.json"
     before = _read_note(notes[0]) if len(notes) == 1 else {}
     if notes == [note] and before == seen:
@@ -79,14 +90,15 @@ def publish_run(
     # that were laid over one another: they stay, so that nobody publishes what is left of them.
     if len(notes) == 1:
         notes[0].unlink()
-    offers = built_wheels(plans, results, store)
-    beside = variant_wheels(offers, store, work) if variants else ()
-    release = Release(offers=(*offers, *beside), answers=unserved_cells(plans, results, excluded))
-    made = _made(plans, results, excluded, release.offers)
-    dropped = Folder(out / "index").transaction(lambda held: _tell(held, release, made))
+    offers = built_wheels(run.plans, run.results, store)
+    beside = variant_wheels(offers, store, work) if run.variants else ()
+    answers = unserved_cells(str(run.version), run.results, run.excluded)
+    release = Release(offers=(*offers, *beside), answers={run.distribution: answers})
+    made = _made(run, release.offers)
+    Folder(out / "index").transaction(lambda held: _tell(held, release, made, out / "wheels"))
     known = {key for key, found in seen.items() if before.get(key) == found}
     _make_whole(out / "index", release.offers, store, known)
-    _copy(offers, dropped, out / "wheels")
+    _name(offers, out)
     atomic_write(note, json.dumps(_seen(out)).encode())
 
 
@@ -96,7 +108,8 @@ def follow_source(state: ProjectState, changing: frozenset[str], made: Made) -> 
     :param changing: sha256 of each wheel that was never published; all others stay as they are.
     """
     entries = (_followed(entry, made) if entry.sha256 in changing else entry for entry in state.entries)
-    return replace(state, entries=tuple(entry for entry in entries if entry))
+    answers = (answer for answer in state.answers if answer.cell.id in made.cells)
+    return replace(state, entries=tuple(entry for entry in entries if entry), answers=tuple(answers))
 
 
 def _followed(entry: IndexEntry, made: Made) -> IndexEntry | None:
@@ -106,24 +119,27 @@ def _followed(entry: IndexEntry, made: Made) -> IndexEntry | None:
     if made.hashes.get(entry.filename, entry.sha256) != entry.sha256 or entry.provenance.source.tree != made.tree:
         return None
     digest = entry.provenance.plan_digest
-    cells = tuple(cell for cell in entry.cells if made.digests.get(cell.id, digest) == digest)
+    asked = (cell for cell in entry.cells if cell.id in made.cells)
+    cells = tuple(cell for cell in asked if made.digests.get(cell.id, digest) == digest)
     return replace(entry, cells=cells) if cells else None
 
 
-def _made(
-    plans: Sequence[BuildPlan], results: Sequence[BuildResult], excluded: Sequence[Excluded], offers: Sequence[Offer]
-) -> Made:
+def _made(run: Answered, offers: Sequence[Offer]) -> Made:
     return Made(
-        project=check_project(plans[0].wheel.distribution),
-        version=Version(Version(plans[0].wheel.version).public),
-        tree=plans[0].source.tree,
-        digests={item.cell.id: None for item in excluded} | {result.cell.id: result.plan_digest for result in results},
+        project=check_project(run.distribution),
+        version=run.version,
+        tree=run.tree,
+        cells=run.cells,
+        digests={i.cell.id: None for i in run.excluded} | {r.cell.id: r.plan_digest for r in run.results},
         hashes={offer.entry.filename: offer.entry.sha256 for offer in offers},
     )
 
 
-def _tell(storage: Storage, release: Release, made: Made) -> set[str]:
-    """Put a release into the index in the place of what this source was before; returns the file names that went."""
+def _tell(storage: Storage, release: Release, made: Made, names: Path) -> None:
+    """Put a release into the index in the place of what this source was before.
+
+    :param names: the folder in which wheels of the index have a second name.
+    """
     index, changing = Index(storage), unpublished(storage)
     published = {entry.sha256 for entry in index.entries(made.project)} - changing
     # Before the wheels are there: a run that is killed must not leave wheels behind that pass for published.
@@ -133,20 +149,18 @@ def _tell(storage: Storage, release: Release, made: Made) -> set[str]:
     follow = partial(follow_source, changing=changing, made=made)
     index.add(release.offers, upload_time=now, answers=release.answers, revise={made.project: follow})
     entries = [entry for state in index.states().values() for entry in state.entries]
-    dropped = _drop(storage, changing, {entry.path for entry in entries})
+    _drop(storage, changing, {entry.path for entry in entries}, names)
     set_unpublished(storage, changing & {entry.sha256 for entry in entries})
-    return dropped
 
 
-def _drop(storage: Storage, changing: frozenset[str], used: set[str]) -> set[str]:
-    """Remove the wheels that nothing refers to any more, and that nobody can have met; returns their names."""
-    dropped = set()
+def _drop(storage: Storage, changing: frozenset[str], used: set[str], names: Path) -> None:
+    """Remove the wheels that nothing refers to any more, and that nobody can have met."""
     for item in list(storage.listing("files/")):
         path = item.key.removesuffix(".metadata")
         if path not in used and path.count("/") == _DEPTH and path.split("/")[2] in changing:
+            # While its file is there, the run after one that was killed finds the name too.
+            (names / path.rpartition("/")[2]).unlink(missing_ok=True)
             storage.delete(item.key)
-            dropped.add(path.rpartition("/")[2])
-    return dropped
 
 
 def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[str]) -> None:
@@ -183,18 +197,17 @@ def _is_there(storage: Folder, folder: Path, entry: IndexEntry) -> bool:
     return side_car is not None and side_car.tag == entry.metadata_sha256
 
 
-def _copy(offers: Sequence[Offer], dropped: Iterable[str], folder: Path) -> None:
+def _name(offers: Sequence[Offer], out: Path) -> None:
+    """Give the wheels of a run a second name in one folder; they take their room on the disk once."""
     for offer in offers:
-        copy = folder / offer.entry.filename
-        if not copy.is_file() or copy.is_symlink() or sha256_file(copy) != offer.entry.sha256:
+        file, name = out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename
+        named = name.is_file() and not name.is_symlink() and name.samefile(file)
+        if not named and not atomic_link(file, name):
             # The key is the hash that the copy must have.
-            pieces = pieces_of(offer.wheel, offer.entry.path)
-            atomic_pour(pieces, folder, partial(folder.joinpath, offer.entry.filename))
-    for name in set(dropped) - {offer.entry.filename for offer in offers}:
-        (folder / name).unlink(missing_ok=True)
+            atomic_pour(pieces_of(file, offer.entry.path), name.parent, partial(Path, name))
 
 
-def _told(results: Sequence[BuildResult], excluded: Sequence[Excluded], *, variants: bool) -> str:
+def _told(run: Answered) -> str:
     """Return the digest of all that a run tells its index, so that a run with nothing new need not tell it again."""
     cells = [
         (
@@ -203,9 +216,10 @@ def _told(results: Sequence[BuildResult], excluded: Sequence[Excluded], *, varia
             result.wheel.to_json() if result.wheel else None,
             result.failure.to_json() if result.failure else None,
         )
-        for result in results
+        for result in run.results
     ]
-    return canonical_digest([__version__, variants, cells, [item.to_json() for item in excluded]])
+    source = [run.distribution, str(run.version), run.tree, sorted(run.cells)]
+    return canonical_digest([__version__, run.variants, source, cells, [item.to_json() for item in run.excluded]])
 
 
 def _seen(out: Path) -> Seen:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from packaging.version import Version
-
 from wheelsmith import __version__
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.index import (
@@ -93,13 +91,11 @@ def _variant_wheel(offer: Offer, variant: Variant, version: str, store: Store, w
         return store.put(digest, wheel, wheel_file(wheel))
 
 
-def unserved_cells(
-    plans: Sequence[BuildPlan], results: Sequence[BuildResult], excluded: Sequence[Excluded]
-) -> dict[str, tuple[Answer, ...]]:
-    """Give why the other cells of a run have no wheel, by project; a run without any plan has no project."""
-    if not plans:
-        return {}
-    version = Version(plans[0].wheel.version).public
+def unserved_cells(version: str, results: Sequence[BuildResult], excluded: Sequence[Excluded]) -> tuple[Answer, ...]:
+    """Return why the other cells of a run have no wheel.
+
+    :param version: of the kernel, without a local part.
+    """
     failed = [
         Answer(
             cell=result.cell,
@@ -114,7 +110,7 @@ def unserved_cells(
     left_out = [
         Answer(cell=item.cell, version=version, status=NoWheel.EXCLUDED, reason=item.reason) for item in excluded
     ]
-    return {plans[0].wheel.distribution: (*failed, *left_out)}
+    return (*failed, *left_out)
 
 
 def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> Offer:
