@@ -110,6 +110,10 @@ class PackageIndexError(WheelsmithError):
     """An index cannot be read or written, or would be made to lie."""
 
 
+class UnreadableError(PackageIndexError):
+    """What lies at a place of an index is not what may lie there: a broken state, or a link."""
+
+
 class OutputError(WheelsmithError):
     """What a build left cannot be taken."""
 

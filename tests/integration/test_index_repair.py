@@ -207,3 +207,79 @@ def test_a_state_that_is_removed_takes_its_pages_with_it(index, run):
     assert run("index", "repair", index).code == 0
     assert not [path for path in content(index) if "relu" in path and not path.startswith("files/")]
     assert b"relu" not in (index / "simple" / "index.html").read_bytes()
+
+
+def as_link(path):
+    path.rename(path.parent.parent / "elsewhere.json")
+    path.symlink_to(path.parent.parent / "elsewhere.json")
+
+
+BROKEN = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "another project's": lambda path: path.write_bytes((path.parent / "relu.json").read_bytes()),
+    "a newer wheelsmith's": lambda path: path.write_text('{"schema_version": 99}'),
+    "a link": as_link,
+}
+
+
+@pytest.mark.parametrize("lists", [True, False], ids=["lists", "no-lists"])
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_state_stops_nothing_but_its_project(how, lists, index, tmp_path, run):
+    before, state = content(index), (index / "_state" / "kernel.json").read_bytes()
+    BROKEN[how](index / "_state" / "kernel.json")
+    shutil.rmtree(index / "cpu" / "relu")
+    min((index / "files").rglob("relu*.metadata")).unlink()
+    if not lists:
+        (index / "_state" / ".listing.json").unlink()
+    named = run("index", "verify", index)
+    assert named.code == 1
+    assert "_state/kernel.json" in named.out
+    assert {"cpu/relu/index.html is missing", "cpu/relu/index.json is missing"} < set(named.out.splitlines())
+    repaired = run("index", "repair", index)
+    assert repaired.code == 1
+    assert "cpu/relu/index.html" in repaired.out.splitlines()
+    left = run("index", "verify", index)
+    assert [line for line in left.out.splitlines() if "_state/kernel.json" not in line] == []
+    assert set(left.out.splitlines()) <= set(repaired.err.splitlines())
+    now = content(index)
+    kept = {key for key in before if key != "_state/kernel.json" and (lists or "kernel" in key or "relu/" in key)}
+    assert {key: now.get(key) for key in kept} == {key: before[key] for key in kept}
+    Index(Folder(index)).add([wheel(tmp_path / "more", "gelu", CELLS[0])], upload_time=NOW)
+    (index / "_state" / "kernel.json").unlink()
+    (index / "_state" / "kernel.json").write_bytes(state)
+    assert run("index", "repair", index).code == 0
+    assert verify(Folder(index)) == ()
+    assert b"kernel" in (index / "index.html").read_bytes()
+
+
+def test_a_wheel_that_nobody_has_is_removed_by_the_command_that_is_named(index, tmp_path, run):
+    lost = min((index / "files").rglob("kernel-1+cpu*.whl"))
+    lost.unlink()
+    repaired = run("index", "repair", index)
+    assert repaired.code == 1
+    command = next(line for line in repaired.err.splitlines() if "index remove" in line).rpartition("wheelsmith ")[2]
+    assert run(*command.split()).code == 0
+    assert run("index", "verify", index).code == 0
+    told = [path for path in index.rglob("*") if path.suffix in {".html", ".json"} and lost.name in path.read_text()]
+    assert [path.name for path in told] == ["kernel.json"]
+    # Its name is still its own: it may come back, and nothing else in its place.
+    other = make_wheel(tmp_path / "other", "kernel", "1+cpu.torch2.9", files={"x.py": b""}, requires=("torch==2.9.*",))
+    refused = run("index", "add", index, other)
+    assert (refused.code, f"{lost.name} was in the index with other bytes" in refused.err) == (4, True)
+    assert run("publish", tmp_path / "copy", "--from", index).code == 0
+    Index(Folder(index)).add([wheel(tmp_path / "made", "kernel", CELLS[0])], upload_time=NOW)
+    assert verify(Folder(index)) == ()
+    assert Index(Folder(index)).known("kernel").removed == ()
+
+
+def test_the_last_wheel_takes_its_project_from_every_page(index, run):
+    assert run("index", "remove", index, "relu", "1").code == 0
+    assert run("index", "verify", index).code == 0
+    assert not (index / "simple" / "relu").exists()
+    assert "relu" not in (index / "index.html").read_text()
+    for path in (left := list((index / "files").rglob("relu*"))):
+        os.utime(path, (1, 1))
+    assert len(left) == 4
+    assert run("index", "gc", index, "--grace", "1s").code == 0
+    assert list((index / "files").rglob("relu*")) == []
+    assert run("index", "remove", index, "relu", "1").code == 4

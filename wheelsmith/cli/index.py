@@ -21,6 +21,7 @@ from wheelsmith.index import (
     ProjectStatus,
     Trouble,
     open_storage,
+    remove,
     roots,
     set_status,
     unyank,
@@ -73,6 +74,19 @@ def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool)
 def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
     """Take back a yank."""
     _change(target, project, partial(unyank, chosen=chosen), dry_run=dry_run)
+
+
+@command.command("remove")
+@target_argument
+@click.argument("project")
+@click.argument("chosen", metavar="VERSION|FILE")
+@dry_run_option
+def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
+    """List wheels no more, not even for an exact pin, as where a file is lost; yank does less.
+
+    gc removes their files later. Their names are never given to other bytes.
+    """
+    _change(target, project, partial(remove, chosen=chosen), dry_run=dry_run)
 
 
 @command.command("status")

@@ -3,7 +3,7 @@
 from wheelsmith.index.catalogue import Catalogue, catalogue_key, catalogue_of, load_catalogue
 from wheelsmith.index.choose import Chooser
 from wheelsmith.index.commands import Installer, Template, Torch, clean_base, fill, slots_of, template_for
-from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, Provenance
+from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, Provenance, Removed
 from wheelsmith.index.hub_builds import NoBuild, build_layout, kernel_version
 from wheelsmith.index.hub_client import kernel_branch
 from wheelsmith.index.hub_release import Build, add_release
@@ -12,7 +12,7 @@ from wheelsmith.index.local import Folder
 from wheelsmith.index.metadata import read_metadata, requires_beside_torch, requires_torch
 from wheelsmith.index.page_writer import GRACE
 from wheelsmith.index.serve import make_server
-from wheelsmith.index.state import check_project, project_of, set_status, unyank, yank
+from wheelsmith.index.state import check_project, project_of, remove, set_status, unyank, yank
 from wheelsmith.index.storage import Conflict, Staged, Storage, Write
 from wheelsmith.index.target import open_storage
 from wheelsmith.index.verify import Trouble, verify
@@ -39,6 +39,7 @@ __all__ = [
     "ProjectStatus",
     "Provenance",
     "Refusal",
+    "Removed",
     "Staged",
     "Storage",
     "Template",
@@ -61,6 +62,7 @@ __all__ = [
     "open_storage",
     "project_of",
     "read_metadata",
+    "remove",
     "requires_beside_torch",
     "requires_torch",
     "roots",

@@ -9,7 +9,7 @@ from wheelsmith.model import Cell, SourceId
 from wheelsmith.record import Record
 from wheelsmith.variants import Variant
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 def file_key(sha256: str, filename: str) -> str:
@@ -112,12 +112,26 @@ class Answer(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Removed(Record):
+    """A wheel that was published and is listed no more: its name never gets other bytes."""
+
+    filename: str
+    sha256: str
+
+    @property
+    def path(self) -> str:
+        """Return where it lay in the index."""
+        return file_key(self.sha256, self.filename)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState(Record):
     """All that an index knows of one project; its pages are made from nothing else.
 
     :param project: the normalized name (PEP 503).
     :param entries: sorted by file name.
     :param answers: for cells of the newest version that no wheel serves, sorted by cell.
+    :param removed: sorted by file name; none of them is among the entries.
     """
 
     project: str
@@ -125,4 +139,5 @@ class ProjectState(Record):
     answers: tuple[Answer, ...] = ()
     status: ProjectStatus = ProjectStatus.ACTIVE
     status_reason: str | None = None
+    removed: tuple[Removed, ...] = ()
     schema_version: int = SCHEMA_VERSION

@@ -127,8 +127,9 @@ class HubRepo:
                 self._folders.setdefault(item.key.rpartition("/")[0], {})[item.key] = item
         yield from (item for item in found if item.key.startswith(prefix))
 
-    def irregular(self) -> Iterator[str]:
+    def irregular(self, prefix: str = "") -> Iterator[str]:
         """Return nothing: an index makes none in a repo."""
+        del prefix
         return iter(())
 
     def transaction(self, work: Callable[[Storage], T]) -> T:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.errors import PackageIndexError, UnreadableError
 from wheelsmith.files import atomic_pour, atomic_write
 from wheelsmith.index.storage import Conflict, Listed, Storage, Stored, T, pieces_of
 
@@ -83,9 +83,9 @@ class Folder:
             if stat.S_ISREG(found.st_mode):
                 yield Listed(key, found.st_size, found.st_mtime)
 
-    def irregular(self) -> Iterator[str]:
+    def irregular(self, prefix: str = "") -> Iterator[str]:
         """Return the keys of what is neither a file nor a folder: links, pipes, devices."""
-        yield from (key for key, found in self._walk("") if not stat.S_ISREG(found.st_mode))
+        yield from (key for key, found in self._walk(prefix) if not stat.S_ISREG(found.st_mode))
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` while no other process changes the folder."""
@@ -108,13 +108,13 @@ class Folder:
     def _place(self, key: str) -> Path:
         """Return where a file lies.
 
-        :raises PackageIndexError: there is a link on the way, and what is written there would land elsewhere.
+        :raises UnreadableError: there is a link on the way, and what is written there would land elsewhere.
         """
         path = self._root
         for part in filter(None, key.split("/")):
             path /= part
             if part in {".", ".."} or path.is_symlink():
-                raise PackageIndexError(
+                raise UnreadableError(
                     f"{path} is a link, and an index has none: what is written there would land elsewhere",
                     remedy=f"see what is wrong, and what mends it: wheelsmith index verify {self._root}",
                 )

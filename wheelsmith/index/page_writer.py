@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.catalogue import catalogue_key
 from wheelsmith.index.converge import AT_ONCE, converge, persist, replace_file
 from wheelsmith.index.listing import Listing, dump_listing, listing_of, load_listing
@@ -56,7 +56,10 @@ def write_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
 
 
 def write_all_pages(storage: Storage) -> tuple[str, ...]:
-    """Render every project, and make the lists from nothing but the states; returns what was not as it should be."""
+    """Render every project, and make the lists from nothing but the states; returns what was not as it should be.
+
+    A project whose state is broken keeps its pages, and its place in the lists.
+    """
     return _Pages(storage, whole=True).write(project_names(storage))
 
 
@@ -78,7 +81,12 @@ class _Pages:
         with ThreadPoolExecutor(_PROJECTS_AT_ONCE) as rendering, ThreadPoolExecutor(AT_ONCE) as files:
 
             def bring(name: str) -> list[str]:
-                return converge(storage, files, state_key(name), partial(self._of_project, name))
+                try:
+                    return converge(storage, files, state_key(name), partial(self._of_project, name))
+                except UnreadableError:
+                    if not self._whole:
+                        raise
+                    return []
 
             written = list(rendering.map(bring, projects))
             persist(lambda: self._change_lists(projects, files))
@@ -103,15 +111,21 @@ class _Pages:
             # Lists that nobody can read are made anew. Whoever is in them has a state, so it is found after them.
             named = projects if known is not None else sorted({*projects, *project_names(self._storage)})
             now = dict(zip(named, files.map(self._listing_now, named), strict=True))
-            if not replace_file(self._storage, LISTING, stored, dump_listing((known or {}) | now)):
+            readable = {name: listing for name, listing in now.items() if listing}
+            broken = {name: item for name, item in (_lists(stored) or {}).items() if name in now.keys() - readable}
+            if not replace_file(self._storage, LISTING, stored, dump_listing((known or {}) | broken | readable)):
                 return
 
-    def _listing_now(self, project: str) -> Listing:
-        stored = self._storage.read(state_key(project))
-        tag, listing = self._listed.get(project, ("", None))
-        if stored and stored.tag == tag and listing:
-            return listing
-        return listing_of(read_project(self._storage.name, project, stored))
+    def _listing_now(self, project: str) -> Listing | None:
+        """Return what the lists are to say of a project; None where its state is broken."""
+        try:
+            stored = self._storage.read(state_key(project))
+            tag, listing = self._listed.get(project, ("", None))
+            if stored and stored.tag == tag and listing:
+                return listing
+            return listing_of(read_project(self._storage.name, project, stored))
+        except UnreadableError:
+            return None
 
     def _of_lists(self, stored: Stored | None) -> dict[str, bytes | None]:
         roots = {root for item in (self._before or {}).values() for root in item.roots}

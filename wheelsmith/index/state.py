@@ -10,8 +10,8 @@ from functools import lru_cache
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.errors import PackageIndexError
-from wheelsmith.index.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.errors import PackageIndexError, UnreadableError
+from wheelsmith.index.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus, Removed
 from wheelsmith.index.validity import check_entry, check_state
 from wheelsmith.record import by_lines, in_one_line, read_json
 from wheelsmith.tags import read_wheel_name
@@ -78,11 +78,11 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
     try:
         plain = read_json(data)
         if plain["schema_version"] > SCHEMA_VERSION:
-            raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
+            raise UnreadableError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
         state = ProjectState.from_json({**plain, "schema_version": SCHEMA_VERSION})
         check_state(state, project)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise PackageIndexError(
+        raise UnreadableError(
             f"{place} is broken: {in_one_line(error)}", remedy="restore it from a backup; nothing was changed"
         ) from None
     return state
@@ -91,11 +91,14 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
 def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Iterable[Answer] = ()) -> ProjectState:
     """Add wheels, and what became of the cells that have none; what is there already stays as it is.
 
-    :raises PackageIndexError: a file name is there with other bytes, or the project takes no wheels.
+    :raises PackageIndexError: a file name is or was there with other bytes, or the project takes no wheels.
     """
+    gone = {item.filename: item for item in state.removed}
     merged = {entry.filename: entry for entry in state.entries}
     for entry in entries:
         _check_new(entry, state.project)
+        if known := merged.get(entry.filename) or gone.pop(entry.filename, None):
+            _check_same(known, entry)
         merged[entry.filename] = _merged(merged.get(entry.filename), entry)
     if not state.status.takes_wheels and merged.keys() - {entry.filename for entry in state.entries}:
         raise PackageIndexError(
@@ -104,7 +107,9 @@ def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Ite
         )
     kept = tuple(merged[name] for name in sorted(merged))
     _check_variants(kept)
-    return replace(state, entries=kept, answers=_answers(kept, [*state.answers, *answers]))
+    return replace(
+        state, entries=kept, answers=_answers(kept, [*state.answers, *answers]), removed=tuple(gone.values())
+    )
 
 
 def yank(state: ProjectState, chosen: str, reason: str) -> ProjectState:
@@ -124,6 +129,19 @@ def unyank(state: ProjectState, chosen: str) -> ProjectState:
     return _change(state, chosen, lambda entry: replace(entry, yanked=None))
 
 
+def remove(state: ProjectState, chosen: str) -> ProjectState:
+    """List wheels no more; their names never get other bytes.
+
+    :param chosen: a wheel's file name, or a version, with its local part or without.
+    :raises PackageIndexError: there is no such wheel.
+    """
+    names = _chosen(state, chosen)
+    gone = [Removed(filename=item.filename, sha256=item.sha256) for item in state.entries if item.filename in names]
+    removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
+    entries = tuple(entry for entry in state.entries if entry.filename not in names)
+    return replace(state, entries=entries, removed=tuple(removed))
+
+
 def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -> ProjectState:
     """Say of a project what its owner thinks of it (PEP 792)."""
     return replace(state, status=status, status_reason=reason)
@@ -133,17 +151,21 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
     """Give the entry of a wheel that may be there already; it then serves its old cells and the new ones."""
     if known is None:
         return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
-    if known.sha256 != new.sha256:
-        raise PackageIndexError(
-            f"{new.filename} is in the index with other bytes, and a published file never changes",
-            remedy="give the kernel a new version, in matrix.yaml or build.toml; or start another index",
-        )
     cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
     return replace(
         known,
         cells=tuple(cells[name] for name in sorted(cells)),
         provenance=known.provenance or new.provenance,
     )
+
+
+def _check_same(known: IndexEntry | Removed, new: IndexEntry) -> None:
+    if known.sha256 != new.sha256:
+        where = "is" if isinstance(known, IndexEntry) else "was"
+        raise PackageIndexError(
+            f"{new.filename} {where} in the index with other bytes, and a published file never changes",
+            remedy="give the kernel a new version, in matrix.yaml or build.toml; or start another index",
+        )
 
 
 def _check_new(entry: IndexEntry, project: str) -> None:
@@ -181,14 +203,19 @@ def _answers(entries: Sequence[IndexEntry], answers: Iterable[Answer]) -> tuple[
 
 
 def _change(state: ProjectState, chosen: str, change: Callable[[IndexEntry], IndexEntry]) -> ProjectState:
+    names = _chosen(state, chosen)
+    entries = (change(entry) if entry.filename in names else entry for entry in state.entries)
+    return replace(state, entries=tuple(entries))
+
+
+def _chosen(state: ProjectState, chosen: str) -> set[str]:
     names = {entry.filename for entry in state.entries if _is(entry, chosen)}
     if not names:
         raise PackageIndexError(
             f"{state.project} has no wheel {chosen}",
             remedy="name a file, or a version such as 1.0 or 1.0+cu130.torch2.11",
         )
-    entries = (change(entry) if entry.filename in names else entry for entry in state.entries)
-    return replace(state, entries=tuple(entries))
+    return names
 
 
 def _is(entry: IndexEntry, chosen: str) -> bool:

@@ -104,8 +104,11 @@ class Storage(Protocol):
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Give every file whose key begins with ``prefix``, in no order."""
 
-    def irregular(self) -> Iterator[str]:
-        """Return the keys of what is neither a file nor a folder, such as links, which only a file system has."""
+    def irregular(self, prefix: str = "") -> Iterator[str]:
+        """Return the keys of what is neither a file nor a folder, such as links, which only a file system has.
+
+        :param prefix: with which the keys begin.
+        """
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work``, which may be called again when others were faster.
@@ -189,9 +192,9 @@ class Staged:
         staged = (self.look(key) for key in self._writes if key.startswith(prefix))
         yield from (item for item in staged if item)
 
-    def irregular(self) -> Iterator[str]:
+    def irregular(self, prefix: str = "") -> Iterator[str]:
         """Return the keys of what would be neither a file nor a folder."""
-        yield from (key for key in self._under.irregular() if key not in self._writes)
+        yield from (key for key in self._under.irregular(prefix) if key not in self._writes)
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entry import ProjectState
 from wheelsmith.index.state import load_state
 from wheelsmith.index.storage import Storage, Stored
@@ -26,14 +26,15 @@ def project_in(key: str) -> str | None:
 
 
 def project_names(storage: Storage) -> list[str]:
-    """Return the projects that have a state."""
-    return sorted(name for item in storage.listing(STATE) if (name := project_in(item.key)))
+    """Return the projects that have a state, or what is none in its place."""
+    keys = (*(item.key for item in storage.listing(STATE)), *storage.irregular(STATE))
+    return sorted({name for key in keys if (name := project_in(key))})
 
 
 def load_project(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
     """Return a project's state, which is empty where there is none, and what is stored.
 
-    :raises PackageIndexError: it cannot be read.
+    :raises PackageIndexError: it cannot be read; an UnreadableError where it is no state.
     """
     stored = storage.read(state_key(project))
     return read_project(storage.name, project, stored), stored
@@ -67,3 +68,14 @@ def load_states(storage: Storage) -> dict[str, ProjectState]:
     :raises PackageIndexError: one cannot be read.
     """
     return {name: load_project(storage, name)[0] for name in project_names(storage)}
+
+
+def sift_states(storage: Storage) -> tuple[dict[str, ProjectState], dict[str, UnreadableError]]:
+    """Return every project's state, and apart why those are not states that are not."""
+    states, broken = {}, {}
+    for name in project_names(storage):
+        try:
+            states[name] = load_project(storage, name)[0]
+        except UnreadableError as error:
+            broken[name] = error
+    return states, broken

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from wheelsmith.index.entry import Answer, IndexEntry, ProjectState
+from wheelsmith.index.entry import Answer, IndexEntry, ProjectState, Removed
 from wheelsmith.model import Cell
 from wheelsmith.tags import parse_capability, read_wheel_name
 from wheelsmith.variants import dump_variants, variant_mistakes
@@ -42,6 +42,11 @@ def check_state(state: ProjectState, project: str) -> None:
         names.add(entry.filename)
     for answer in state.answers:
         _check_answer(answer)
+    for removed in state.removed:
+        _check_removed(removed, project)
+        if removed.filename in names:
+            raise ValueError(f"{removed.filename} is listed twice")
+        names.add(removed.filename)
 
 
 def check_entry(entry: IndexEntry, project: str) -> None:
@@ -49,20 +54,28 @@ def check_entry(entry: IndexEntry, project: str) -> None:
 
     :raises ValueError: it says which field is wrong.
     """
-    if not _FILE.fullmatch(entry.filename):
-        raise ValueError(f"{_quoted(entry.filename)} is not the plain file name of a wheel")
-    name = read_wheel_name(entry.filename)
-    if name.project != project:
-        raise ValueError(f"{entry.filename} is a wheel of {name.project}, not of {project}")
-    for text in (entry.sha256, entry.metadata_sha256):
-        if not _HASH.fullmatch(text):
-            raise ValueError(f"{_quoted(text)} is not the sha256 of anything ({entry.filename})")
+    _check_file(entry.filename, project, (entry.sha256, entry.metadata_sha256))
     if isinstance(entry.size, bool) or not 0 <= entry.size < _LARGEST:
         raise ValueError(f"{entry.filename} cannot have a size of {str(entry.size)[:40]}")
     if entry.upload_time and not _TIME.fullmatch(entry.upload_time):
         raise ValueError(f"{_quoted(entry.upload_time)} is not a time in UTC ({entry.filename})")
     _check_cells(entry.cells)
-    _check_words(entry, name.label)
+    _check_words(entry, read_wheel_name(entry.filename).label)
+
+
+def _check_removed(removed: Removed, project: str) -> None:
+    _check_file(removed.filename, project, (removed.sha256,))
+
+
+def _check_file(filename: str, project: str, hashes: Iterable[str]) -> None:
+    if not _FILE.fullmatch(filename):
+        raise ValueError(f"{_quoted(filename)} is not the plain file name of a wheel")
+    name = read_wheel_name(filename)
+    if name.project != project:
+        raise ValueError(f"{filename} is a wheel of {name.project}, not of {project}")
+    for text in hashes:
+        if not _HASH.fullmatch(text):
+            raise ValueError(f"{_quoted(text)} is not the sha256 of anything ({filename})")
 
 
 def check_root(name: str) -> str:

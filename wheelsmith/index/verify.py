@@ -6,18 +6,18 @@ import hashlib
 import io
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entry import IndexEntry, ProjectState
-from wheelsmith.index.listing import EVERYTHING, dump_listing, listing_of
+from wheelsmith.index.listing import EVERYTHING, Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.metadata import read_metadata
 from wheelsmith.index.pages import project_pages, root_pages
 from wheelsmith.index.state import project_of
 from wheelsmith.index.storage import Storage
-from wheelsmith.index.stored_states import LISTING, STATE, load_states, project_in
+from wheelsmith.index.stored_states import LISTING, STATE, project_in, sift_states, state_key
 from wheelsmith.index.variants import variants_files
 
 # As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
@@ -34,6 +34,7 @@ class Fault(StrEnum):
     WHEEL = "wheel"
     SIDE_CAR = "side-car"
     METADATA_HASH = "metadata-hash"
+    STATE = "state"
     STRAY_STATE = "stray-state"
 
 
@@ -60,26 +61,40 @@ class Trouble:
 def verify(storage: Storage) -> tuple[Trouble, ...]:
     """Return what is wrong with the index; nothing is changed. Reads every wheel.
 
-    :raises PackageIndexError: a project's state cannot be read.
+    :raises PackageIndexError: the storage cannot be read.
     """
     links = frozenset(storage.irregular())
-    states = load_states(storage)
+    states, broken = sift_states(storage)
     wrong = [_link(storage, key) for key in sorted(links)]
+    wrong += [_broken(name, error) for name, error in sorted(broken.items()) if not _beneath(state_key(name), links)]
     for state in states.values():
         for entry in state.entries:
             wrong += _file_troubles(storage, entry, links)
-    expected = expected_files(states)
+    expected = _expected_files(states, _listed(storage, broken, links))
     for key, data in sorted(expected.items()):
         if not _beneath(key, links):
             wrong += _page_troubles(storage, key, data)
-    return (*wrong, *_unasked(storage, expected))
+    return (*wrong, *_unasked(storage, expected, broken))
 
 
-def expected_files(states: Mapping[str, ProjectState]) -> dict[str, bytes]:
-    """Return all that is made from states, and nothing else: key → content."""
-    listing = {name: listing_of(state) for name, state in states.items()}
+def _listed(storage: Storage, broken: Iterable[str], links: frozenset[str]) -> dict[str, Listing]:
+    """Return what the lists said last of projects whose state is broken."""
+    stored = None if _beneath(LISTING, links) else storage.read(LISTING)
+    try:
+        lists = load_listing(stored)
+    except PackageIndexError:
+        return {}
+    return {name: lists[name] for name in broken if name in lists}
+
+
+def _expected_files(states: Mapping[str, ProjectState], listed: Mapping[str, Listing]) -> dict[str, bytes]:
+    """Return all that is made from states, and nothing else: key → content.
+
+    :param listed: what the lists say of projects that have no state that can be read.
+    """
+    listing = {**listed, **{name: listing_of(state) for name, state in states.items()}}
     expected = root_pages(listing)
-    if states:
+    if listing:
         expected[LISTING] = dump_listing(listing)
     for state in states.values():
         expected |= project_pages(state) | {file.path: file.data for file in variants_files(state)}
@@ -89,12 +104,18 @@ def expected_files(states: Mapping[str, ProjectState]) -> dict[str, bytes]:
 def unasked_pages(storage: Storage) -> list[str]:
     """Return the files in the folders of pages that no state asks for; hidden ones are being written.
 
-    :raises PackageIndexError: a project's state cannot be read.
+    What a broken state asks for is not known, so the pages of its project stay.
     """
     # The states after the files: what is published meanwhile has changed its state first.
     lying = [item.key for item in storage.listing("")]
-    expected = expected_files(load_states(storage))
-    return sorted(key for key in lying if _is_page(key) and key not in expected)
+    links = frozenset(storage.irregular())
+    states, broken = sift_states(storage)
+    expected = _expected_files(states, _listed(storage, broken, links))
+    return sorted(key for key in lying if _is_unasked(key, expected, broken))
+
+
+def _is_unasked(key: str, expected: Mapping[str, bytes], broken: Mapping[str, object]) -> bool:
+    return _is_page(key) and key not in expected and key.split("/")[1] not in broken
 
 
 def _is_page(key: str) -> bool:
@@ -102,10 +123,10 @@ def _is_page(key: str) -> bool:
     return bool(rest) and bool(_ROOT.fullmatch(root)) and not TEMPORARY.fullmatch(key.rpartition("/")[2])
 
 
-def _unasked(storage: Storage, expected: Mapping[str, bytes]) -> Iterator[Trouble]:
+def _unasked(storage: Storage, expected: Mapping[str, bytes], broken: Mapping[str, object]) -> Iterator[Trouble]:
     for item in sorted(storage.listing(""), key=lambda item: item.key):
         name = item.key.removeprefix(STATE)
-        if _is_page(item.key) and item.key not in expected:
+        if _is_unasked(item.key, expected, broken):
             message = f"{item.key} is there, and no state asks for it"
             yield Trouble(fault=Fault.UNASKED, key=item.key, message=message, remedy=_repair(storage))
         elif item.key.startswith(STATE) and not name.startswith((".", "runs/")) and project_in(item.key) is None:
@@ -119,6 +140,11 @@ def _page_troubles(storage: Storage, key: str, data: bytes) -> Iterator[Trouble]
     if stored is None or stored.data != data:
         message = f"{key} is missing" if stored is None else f"{key} is not what the state says"
         yield Trouble(fault=Fault.PAGE, key=key, message=message, remedy=_repair(storage))
+
+
+def _broken(project: str, error: UnreadableError) -> Trouble:
+    remedy = error.remedy or "restore it from a backup"
+    return Trouble(fault=Fault.STATE, key=state_key(project), message=str(error), remedy=remedy)
 
 
 def _link(storage: Storage, key: str) -> Trouble:
@@ -138,7 +164,11 @@ def _file_troubles(storage: Storage, entry: IndexEntry, links: frozenset[str]) -
     if _beneath(entry.path, links):
         return
     wheel = storage.read(entry.path)
-    from_copy = f"{_repair(storage)} --from FOLDER, which has the wheel whose sha256 is {entry.sha256}"
+    chosen = f"{shlex.quote(storage.name)} {project_of(entry.filename)} {entry.filename}"
+    from_copy = (
+        f"{_repair(storage)} --from FOLDER, which has the wheel whose sha256 is {entry.sha256}; "
+        f"where nobody has it any more: wheelsmith index remove {chosen}"
+    )
 
     def trouble(fault: Fault, message: str, remedy: str) -> Trouble:
         return Trouble(fault=fault, key=entry.path, message=message, remedy=remedy, entry=entry)
@@ -152,8 +182,7 @@ def _file_troubles(storage: Storage, entry: IndexEntry, links: frozenset[str]) -
     try:
         metadata = read_metadata(io.BytesIO(wheel.data), entry.filename)
     except PackageIndexError as error:
-        yank = f"wheelsmith index yank {shlex.quote(storage.name)} {project_of(entry.filename)} {entry.filename}"
-        yield trouble(Fault.WHEEL, str(error), f"publish another version, and: {yank}")
+        yield trouble(Fault.WHEEL, str(error), f"publish another version, and: wheelsmith index remove {chosen}")
         return
     if hashlib.sha256(metadata).hexdigest() != entry.metadata_sha256:
         message = f"{entry.filename}.metadata has another hash than its page says"

@@ -16,7 +16,17 @@ from packaging.version import Version
 from wheelsmith import __version__
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.files import atomic_link, atomic_pour, atomic_write, sha256_file
-from wheelsmith.index import Folder, Index, IndexEntry, Offer, ProjectState, Storage, check_project, read_metadata
+from wheelsmith.index import (
+    Folder,
+    Index,
+    IndexEntry,
+    Offer,
+    ProjectState,
+    Storage,
+    check_project,
+    project_of,
+    read_metadata,
+)
 from wheelsmith.index.state import version_of
 from wheelsmith.index.storage import pieces_of
 from wheelsmith.index.unpublished import set_unpublished, unpublished
@@ -181,9 +191,10 @@ def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[
         else:
             lost.append(entry.filename)
     if lost:
+        drop = f"wheelsmith index remove {folder} {project_of(lost[0])} {lost[0]}"
         raise PackageIndexError(
             f"the index in {folder} has lost {len(lost)} wheels of earlier runs, such as {lost[0]}",
-            remedy=f"wheelsmith index repair {folder} --from FOLDER; or remove {folder} and build again",
+            remedy=f"wheelsmith index repair {folder} --from FOLDER; where nobody has it any more: {drop}",
         )
     for key in unasked_pages(storage):
         storage.delete(key)

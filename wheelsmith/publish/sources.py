@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -87,9 +87,11 @@ def _refuse_mixed_runs(index: Path) -> None:
         )
 
 
-def _refuse_unlisted(states: Iterable[ProjectState], index: Path, folder: Path) -> None:
-    entries = [entry for state in states for entry in state.entries]
-    listed, hashes = {index / entry.path for entry in entries}, {entry.sha256 for entry in entries}
+def _refuse_unlisted(states: Collection[ProjectState], index: Path, folder: Path) -> None:
+    # Until somebody collects it, the file of a wheel that was removed lies there too.
+    known = {(each.path, each.sha256) for state in states for each in state.entries}
+    known |= {(each.path, each.sha256) for state in states for each in state.removed}
+    listed, hashes = {index / path for path, _ in known}, {sha256 for _, sha256 in known}
     files = index / "files"
     lost = [
         path
