@@ -10,7 +10,7 @@ import pytest
 from states import cell, entry, of_torch, project, provenance, unserved
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import NoWheel, ProjectStatus, catalogue_of, load_catalogue
+from wheelsmith.index import Choice, Chooser, NoWheel, ProjectStatus, Wish, catalogue_of, load_catalogue
 from wheelsmith.index.catalogue import dump_catalogue
 from wheelsmith.index.commands import clean_base
 from wheelsmith.index.grid import Grid, GridCell, GridRow, GridStatus, catalogue_cells, grids, used_statuses
@@ -255,3 +255,39 @@ def test_what_is_no_catalogue_is_refused(data):
 )
 def test_an_address_holds_nothing_that_a_shell_reads(address, base):
     assert clean_base(address) == base
+
+
+@pytest.mark.parametrize(
+    ("entries", "status"),
+    [
+        # torch 2.9 was built for CUDA 12.6, 12.8 and 13.0.
+        ([of_torch("2.9", "13.0")], GridStatus.BUILT),
+        ([of_torch("2.9", "12.8")], GridStatus.BUILT),
+        ([of_torch("2.9", "13.2")], GridStatus.UNPAIRED),
+        ([of_torch("2.9", "11.8")], GridStatus.UNPAIRED),
+        ([of_torch("2.9", "13.2", version="2.0"), of_torch("2.9", "13.2")], GridStatus.UNPAIRED),
+        ([of_torch("2.9", "13.2", yanked="bad")], GridStatus.YANKED),
+        # One that was made with CUDA 13.0 and serves 13.2 goes with the torch for 13.0.
+        (
+            [
+                of_torch("2.9", "13.2", version="2.0"),
+                entry("1.0+cu130.torch2.9", cell("2.9", "13.2"), provenance=provenance(cell("2.9", "13.2"))),
+            ],
+            GridStatus.OLDER,
+        ),
+        ([entry("1.0", cell("2.9", "13.2"), tag="py3-none-any")], GridStatus.FOLDED),
+    ],
+)
+def test_the_matrix_says_what_the_picker_says(entries, status):
+    catalogue = catalogue_of(project(*entries))
+    ((place, shown),) = catalogue_cells(catalogue).items()
+    wish = Wish(torch=place.torch, compute=place.compute, arch=place.arch, python="3.12")
+    chosen = Chooser(catalogue).choose(wish)
+    if status is not GridStatus.FOLDED:
+        assert shown.status is status
+    usable = shown.status in {GridStatus.BUILT, GridStatus.FOLDED, GridStatus.OLDER}
+    assert isinstance(chosen, Choice) is usable
+    if isinstance(chosen, Choice):
+        assert shown.link == f"#wheel-{catalogue.wheels.index(chosen.wheel)}"
+    page = human_pages(project(*entries))["projects/k/index.html"].decode()
+    assert f'<td class="is-{shown.status}">' in page

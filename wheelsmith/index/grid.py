@@ -15,7 +15,8 @@ from wheelsmith.index.catalogue import Catalogue, CatalogueCell, CatalogueWheel,
 from wheelsmith.index.entry import NoWheel
 from wheelsmith.index.fits import numbers
 from wheelsmith.index.nearest import compute_order
-from wheelsmith.index.wish import compute_name
+from wheelsmith.index.pairing import torch_build
+from wheelsmith.index.wish import KnownWheel, Wish, compute_name
 from wheelsmith.units import show_size
 
 
@@ -26,6 +27,7 @@ class GridStatus(StrEnum):
     CACHED = "cached"
     FOLDED = "folded"
     OLDER = "older"
+    UNPAIRED = "unpaired"
     YANKED = "yanked"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -42,12 +44,13 @@ class GridStatus(StrEnum):
         return _MEANINGS[self]
 
 
-_SIGNS = dict(zip(GridStatus, "✓=↪↶⊘✕-·", strict=True))
+_SIGNS = dict(zip(GridStatus, "✓=↪↶≠⊘✕-·", strict=True))
 _MEANINGS = {
     GridStatus.BUILT: "has a wheel of its own",
     GridStatus.CACHED: "was made before",
     GridStatus.FOLDED: "is served by another cell's wheel",
     GridStatus.OLDER: "only an older version has a wheel",
+    GridStatus.UNPAIRED: "has a wheel, and torch's own builds are for older CUDAs than its code",
     GridStatus.YANKED: "its wheel should not be chosen any more",
     GridStatus.FAILED: "its build failed",
     GridStatus.CANCELLED: "was not built",
@@ -110,7 +113,10 @@ def catalogue_cells(catalogue: Catalogue) -> dict[CatalogueCell, GridCell]:
     # The newest come first; what is not yanked goes before what is.
     for place, wheel in sorted(enumerate(catalogue.wheels), key=lambda pair: pair[1].yanked is not None):
         for cell in wheel.cells:
-            if cell not in found:
+            known = found.get(cell)
+            # As the picker does, an older wheel that torch has a build for goes before a newer one without.
+            better = known and known.status is GridStatus.UNPAIRED and wheel.yanked is None and _is_paired(cell, wheel)
+            if known is None or better:
                 older = newest is not None and _public(wheel.version) < newest
                 found[cell], shown[cell] = _served(cell, wheel, place, older=older), wheel
             elif wheel.yanked is not None and Version(wheel.version) > Version(shown[cell].version):
@@ -139,6 +145,8 @@ def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bo
     made_for = wheel.provenance.cell if wheel.provenance else cell.id
     if wheel.yanked is not None:
         status, detail = GridStatus.YANKED, _yank(wheel)
+    elif not _is_paired(cell, wheel):
+        status, detail = GridStatus.UNPAIRED, show_size(wheel.size)
     elif older:
         status, detail = GridStatus.OLDER, str(_public(wheel.version))
     elif made_for != cell.id:
@@ -146,6 +154,12 @@ def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bo
     else:
         status, detail = GridStatus.BUILT, show_size(wheel.size)
     return GridCell(status=status, detail=detail, link=f"#wheel-{place}", wish=_wish(cell))
+
+
+def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
+    """Say whether one of torch's own builds goes with a wheel."""
+    wish = Wish(torch=cell.torch, compute=cell.compute, arch=cell.arch, python=cell.python or "3.12")
+    return torch_build(wish, KnownWheel(wheel)) is not None
 
 
 def _yank(wheel: CatalogueWheel) -> str:
