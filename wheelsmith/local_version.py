@@ -9,7 +9,10 @@ name was there say ``cu130`` alone, and sort below both.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+
+from packaging.version import Version
 
 from wheelsmith.facts import cuda_toolkits
 from wheelsmith.model import Cell
@@ -84,6 +87,24 @@ def read_local_version(local: str | None) -> LocalVersion:
         wrong=tuple(wrong),
     )
     return replace(read, own=text == _spelled(read))
+
+
+def outranked(versions: Iterable[Version]) -> dict[Version, Version]:
+    """Return which stable-ABI wheels of the newest version, by their old name, sort below a wheel for one torch.
+
+    :param versions: of wheels that may be chosen.
+    :returns: ``2+cu130`` → ``2+cu130.torch2.10``, which installers take for who names no torch. Nothing for a compute
+        platform that has a wheel by the name of today.
+    """
+    known = sorted(versions)
+    newest = [version for version in known if version.public == known[-1].public]
+    read = {version: read_local_version(version.local) for version in newest}
+    found = {}
+    for old in (version for version in newest if version.local == read[version].compute):
+        beside = [version for version in newest if read[version].own and read[version].compute == old.local]
+        if any(read[version].torch for version in beside) and not any(read[version].stable for version in beside):
+            found[old] = beside[-1]
+    return found
 
 
 def cuda_major(compute: str) -> int:

@@ -1,12 +1,16 @@
 """A wheel for torch's stable ABI beside wheels for one torch each: which of them installers take."""
 
+import json
+
 import pytest
+from command_line import run_command
 from installers import reported, sources
+from packaging.version import Version
 from torches import HERE, NOW, served
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Chooser, Folder, Index, Wish, catalogue_of, make_server
-from wheelsmith.local_version import local_version_of
+from wheelsmith.index import Chooser, Folder, Index, Wish, advise, catalogue_of, make_server
+from wheelsmith.local_version import local_version_of, outranked
 from wheelsmith.model import Cell
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
@@ -96,6 +100,42 @@ def test_what_was_published_before_stays_and_is_passed_over(installer, index, to
     # What the new name is for: without it, the older torch won.
     assert taken(tools, installer, empty, where, "kept") == {"kept": "2+cu130.torch2.10", "torch": "2.10.1+cu130"}
     assert taken(tools, installer, empty, where, "kept", "torch==2.12.*")["kept"] == BEFORE
+
+
+def test_the_old_name_is_told_where_it_lets_an_older_torch_win(index, monkeypatch, capsys):
+    storage, address = index[0]._storage, index[1]
+    (told,) = advise(storage)
+    assert told.message.startswith("kept 2+cu130, for more than one torch, sorts below 2+cu130.torch2.10")
+    assert told.remedy.startswith(
+        f"build kept 2 again with this wheelsmith and publish it: its wheel is called {STABLE}"
+    )
+    answer = run_command(monkeypatch, capsys, "index", "verify", storage.name)
+    assert (answer.code, answer.out) == (0, "")
+    assert f"note: {told.message}\n  help: {told.remedy}\n" in answer.err
+    for project, rules in (("kept", ["stable-abi-name"]), ("moved", []), ("kernel", [])):
+        found = run_command(monkeypatch, capsys, "index", "doctor", address, "--project", project, "--json")
+        assert [item["rule"] for item in json.loads(found.out)["findings"] if "stable" in item["rule"]] == rules
+        assert found.code == 0
+
+
+@pytest.mark.parametrize(
+    ("versions", "found"),
+    [
+        (["2+cu130", "2+cu130.torch2.10"], {"2+cu130": "2+cu130.torch2.10"}),
+        (["2+cu130", "2+cu130.torch2.9", "2+cu130.torch2.10"], {"2+cu130": "2+cu130.torch2.10"}),
+        (["2+cu130", "2+cu130.torch2.10", "2+cu130.torchstable"], {}),
+        (["2+cu130", "2+cu126.torch2.10"], {}),
+        (["2+cu130", "2+cpu.torch2.10", "2+cpu"], {"2+cpu": "2+cpu.torch2.10"}),
+        (["2+cu130"], {}),
+        (["2", "2+cu130.torch2.10"], {}),
+        ([], {}),
+        # Who names no version gets the newest, and the old ones were there when its pins were made.
+        (["2+cu130", "2+cu130.torch2.10", "3+cu130.torchstable"], {}),
+    ],
+)
+def test_what_sorts_above_the_old_name(versions, found):
+    answer = outranked(map(Version, versions))
+    assert {str(old): str(by) for old, by in answer.items()} == found
 
 
 @pytest.mark.parametrize(("project", "newer"), [("kernel", STABLE), ("moved", STABLE), ("kept", BEFORE)])

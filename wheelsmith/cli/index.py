@@ -20,6 +20,7 @@ from wheelsmith.index import (
     ProjectState,
     ProjectStatus,
     Trouble,
+    advise,
     open_storage,
     remove,
     roots,
@@ -152,10 +153,17 @@ def gc(*, target: str, grace: float, dry_run: bool) -> None:
 @target_argument
 @click.pass_context
 def verify_(ctx: click.Context, *, target: str) -> None:
-    """Compare every file, side-car and page with the state; reads every wheel."""
+    """Compare every file, side-car and page with the state; reads every wheel.
+
+    A note tells what could be better, and changes no exit code.
+    """
+    from wheelsmith.engine import visible
+
     storage = open_storage(target)
     wrong = verify(storage)
     _show_troubles(wrong, err=False)
+    for advice in advise(storage):
+        click.echo(f"note: {visible(advice.message)}\n  help: {visible(advice.remedy)}", err=True)
     click.echo(f"{storage.name}: {f'{len(wrong)} wrong' if wrong else 'all is right'}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
 

@@ -15,7 +15,7 @@ from wheelsmith.index.serve import make_server
 from wheelsmith.index.state import check_project, project_of, remove, set_status, unyank, yank
 from wheelsmith.index.storage import Conflict, Staged, Storage, Write
 from wheelsmith.index.target import open_storage
-from wheelsmith.index.verify import Trouble, verify
+from wheelsmith.index.verify import Trouble, advise, verify
 from wheelsmith.index.wish import Choice, Nearest, Refusal, Wish, compute_name
 from wheelsmith.index.writer import Index, Offer
 
@@ -48,6 +48,7 @@ __all__ = [
     "Wish",
     "Write",
     "add_release",
+    "advise",
     "build_layout",
     "catalogue_key",
     "catalogue_of",

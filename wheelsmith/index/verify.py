@@ -12,13 +12,14 @@ from enum import StrEnum
 
 from wheelsmith.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entry import IndexEntry, ProjectState
-from wheelsmith.index.listing import EVERYTHING, Listing, dump_listing, listing_of, load_listing
+from wheelsmith.index.listing import EVERYTHING, Listing, dump_listing, listing_of, load_listing, roots
 from wheelsmith.index.metadata import read_metadata
 from wheelsmith.index.pages import project_pages, root_pages
-from wheelsmith.index.state import project_of
+from wheelsmith.index.state import project_of, version_of
 from wheelsmith.index.storage import Storage
 from wheelsmith.index.stored_states import LISTING, STATE, project_in, sift_states, state_key
 from wheelsmith.index.variants import variants_files
+from wheelsmith.local_version import STABLE, outranked
 
 # As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
 TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
@@ -36,6 +37,7 @@ class Fault(StrEnum):
     METADATA_HASH = "metadata-hash"
     STATE = "state"
     STRAY_STATE = "stray-state"
+    NAME = "name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,21 @@ def verify(storage: Storage) -> tuple[Trouble, ...]:
         if not _beneath(key, links):
             wrong += _page_troubles(storage, key, data)
     return (*wrong, *_unasked(storage, expected, broken))
+
+
+def advise(storage: Storage) -> tuple[Trouble, ...]:
+    """Return what is as the states say, and could be better."""
+    advice = []
+    for name, state in sift_states(storage)[0].items():
+        standing = [entry for entry in state.entries if entry.yanked is None and roots(entry)]
+        for old, by in outranked(version_of(entry) for entry in standing).items():
+            message = f"{name} {old}, for more than one torch, sorts below {by}: who names no torch gets an older one"
+            remedy = (
+                f"build {name} {old.public} again with this wheelsmith and publish it: its wheel is called "
+                f"{old}.{STABLE} now, and sorts above; what is there stays"
+            )
+            advice.append(Trouble(fault=Fault.NAME, key=state_key(name), message=message, remedy=remedy))
+    return tuple(advice)
 
 
 def _listed(storage: Storage, broken: Iterable[str], links: frozenset[str]) -> dict[str, Listing]:

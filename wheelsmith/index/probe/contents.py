@@ -16,6 +16,7 @@ from wheelsmith.index.probe.names import VARIANTS, variant_of, wheel_of
 from wheelsmith.index.probe.page import Link, Page
 from wheelsmith.index.probe.reach import readable
 from wheelsmith.index.probe.visit import PageVisit
+from wheelsmith.local_version import outranked
 
 _NEWEST = (1, 4)
 _STRONG = frozenset({"sha256", "sha384", "sha512", "blake2b"})
@@ -36,6 +37,7 @@ def judge_contents(visit: PageVisit) -> Iterator[Finding]:
     yield from _judge_shape(page, visit.pip)
     yield from _judge_links(page, visit.pip)
     yield from _judge_each(page, visit.pip)
+    yield from _judge_order(page, visit.pip)
     other = readable(visit.html)
     if other is not None and page.kind == "json" and other.kind == "html":
         yield from _judge_agreement(page, other, visit.html)
@@ -139,6 +141,13 @@ def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
         message = "a file is yanked with an empty reason: pip takes it for one in good standing, uv does not"
         yield finding("empty-yank", Severity.WARNING, message, shown, BOTH)
     yield from _judge_age_and_size(link, page, shown)
+
+
+def _judge_order(page: Page, shown: Exchange) -> Iterator[Finding]:
+    named = [wheel for link in page.links if link.yanked is None and (wheel := wheel_of(link.filename))]
+    for old, by in outranked(version for _, version in named).items():
+        message = f"{old}, for more than one torch, sorts below {by}: who names no torch gets an older one"
+        yield finding("stable-abi-name", Severity.WARNING, message, shown, BOTH)
 
 
 def _judge_name(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
