@@ -250,7 +250,7 @@ print("held: a pipe can be made")
     Reach(
         "modules, other kernels, the machine",
         """
-image = os.memfd_create("x")
+image = os.open("image", os.O_RDWR | os.O_CREAT)
 tried("init_module", lambda: sys_("init_module", b"x", 1, b""))
 tried("finit_module", lambda: sys_("finit_module", image, b"", 0))
 tried("delete_module", lambda: sys_("delete_module", b"wheelsmith_none", 0))
@@ -338,6 +338,7 @@ print("held: other limits can be lowered")
         """
 libc.shmget.restype = ctypes.c_int
 tried("System V memory", lambda: libc.shmget(T["ipc_key"], 0, 0) >= 0 or None)
+tried("System V memory of its own", lambda: libc.shmget(T["ipc_key"] + 1, 4096, 0o1600) >= 0 or None)
 tried("all of it", lambda: [line for line in open("/proc/sysvipc/shm")][1:] or None)
 tried("POSIX memory", lambda: read("/dev/shm/" + T["canary"]))
 tried("a POSIX queue", lambda: sys_("mq_open", b"x", os.O_RDWR | os.O_CREAT, 0o600, None))
@@ -370,6 +371,7 @@ for number in (*range(475, 600), 1000, 1 << 20, (1 << 31) - 1):
         """
 for value in (0x40000, 0x400000, 0x100000, 0x40000 | 0x20000):
     tried(f"personality {value:x}", lambda: in_child(lambda: sys_("personality", value)))
+tried("memory that nobody holds", lambda: sys_("memfd_create", b"x", 0))
 tried("secret memory", lambda: sys_("memfd_secret", 0))
 tried("vmsplice", lambda: sys_("vmsplice", os.pipe()[1], ZERO, 0, 0))
 tried("remap_file_pages", lambda: sys_("remap_file_pages", 0, 0, 0, 0, 0))

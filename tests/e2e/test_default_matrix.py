@@ -9,9 +9,11 @@ from pathlib import Path
 
 import containers
 import pytest
+import wants
 from factory import ROOT, Factory, example
 
-from wheelsmith.engine import Readiness, engines
+from wheelsmith.engine import Limits, Readiness, engines
+from wheelsmith.engine.cgroup import make_group
 from wheelsmith.index import Folder, make_server, verify
 from wheelsmith.wheel.check import check_wheel
 
@@ -154,3 +156,24 @@ def test_check_command_reads_every_wheel(built):
     answer = built.run("check", "--verbose", *map(str, wheels(built)))
     assert answer.returncode == 0
     assert answer.stdout.count("ok    platform-tag") == 4
+
+
+@pytest.mark.release("the whole matrix once more, on one core")
+def test_it_keeps_to_one_core_and_two_gigabytes(built, tmp_path):
+    """As a pod or a CI job has them: within the limits, without the kernel having to kill, to the same bytes."""
+    containers.wanted("bwrap")
+    wants.root("a control group of its own")
+    group = make_group(Limits(memory=2 * 2**30, disk=2**40))
+    if group is None:
+        wants.absent("no control group can be made here")
+    factory = example(tmp_path / "factory")
+    try:
+        command = group.wrap(("taskset", "--cpu-list", "0", *factory.command("build-matrix", "--engine", "bwrap")))
+        answer = subprocess.run(command, cwd=factory.folder, env=factory.environment(), capture_output=True, text=True)
+        assert answer.returncode == 0, answer.stderr
+        assert not group.out_of_memory()
+        assert group.peak_memory() <= 2 * 2**30
+    finally:
+        group.kill()
+        group.remove()
+    assert factory.hashes() == built.hashes("first")

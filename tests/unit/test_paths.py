@@ -49,6 +49,7 @@ NEAR = {
         "Shelf._keep": BESIDE,
         "Shelf.drop": BESIDE,
     },
+    "engine/container_tree.py": {"namespace_of": MACHINE},
     "engine/containers.py": {
         "ContainerEngine.workplace": CACHE,
         "ContainerEngine._leash": "an empty folder of its own",
@@ -73,9 +74,16 @@ NEAR = {
         "_oom_kills": GROUPS,
         "members": GROUPS,
     },
+    "engine/promises.py": {
+        "try_promises": "a folder of its own, in which nobody's code but ours writes",
+        "_Bench._work": "the same",
+        "_Bench.inside": "the same",
+        "_Bench.not_along": "the same",
+        "_with_words": MACHINE,
+    },
     "engine/granted.py": {"_available": MACHINE, "_left": GROUPS, "_quotas": GROUPS, "_reclaimable": GROUPS},
     "engine/hierarchy.py": {"_upwards": GROUPS, "group_path": MACHINE},
-    "engine/process_tree.py": {"_processes": MACHINE, "_sum_of": MACHINE, "most_processes_beside_others": MACHINE},
+    "engine/process_tree.py": {"all_processes": MACHINE, "_sum_of": MACHINE, "most_processes_beside_others": MACHINE},
     "run.py": {
         "make_output_folder": OUT,
         "scratch": "the folder that work folders are made in",
@@ -105,6 +113,7 @@ FAR = {
     "backend/hooks.py": "runs inside of the sandbox",
     "backend/phases.py": "runs inside of the sandbox",
     "backend/survey.py": "runs inside of an image, or asks this machine",
+    "backend/trial.py": "runs inside of the sandbox",
     "cli/build_matrix.py": OUT,
     "cli/doctor.py": MACHINE,
     "cli/serve.py": USER,

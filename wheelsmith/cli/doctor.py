@@ -13,8 +13,17 @@ from dataclasses import dataclass
 import click
 
 from wheelsmith.cli.options import json_option
-from wheelsmith.engine import Readiness, engines, this_machine
-from wheelsmith.errors import ExitCode
+from wheelsmith.engine import (
+    ContainerEngine,
+    Engine,
+    Readiness,
+    engines,
+    granted_cores,
+    granted_memory,
+    this_machine,
+    try_promises,
+)
+from wheelsmith.errors import EngineError, ExitCode
 from wheelsmith.events import ignore
 from wheelsmith.facts import cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
 from wheelsmith.matrix.schema import ARCHES
@@ -40,10 +49,13 @@ class Symptom(Record):
 @json_option("Print what was found as JSON on stdout.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool) -> None:
-    """Say what this machine can build, and what is missing with the command that mends it. Uses no network."""
+    """Say what this machine can build, and what is missing with the command that mends it. Uses no network.
+
+    Each promise of SECURITY.md is tried on each engine that is ready.
+    """
     from wheelsmith.report import make_console
 
-    symptoms = [*_engines(), *_compilers(), *_machine(), *_toolchains()]
+    symptoms = [*_engines(), *_promises(), *_compilers(), *_machine(), *_toolchains()]
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "symptoms": [s.to_json() for s in symptoms]}, indent=1))
     else:
@@ -63,6 +75,46 @@ def _engines() -> Iterator[Symptom]:
         found = f"{probe.version or 'ready'} ({probe.isolation})" if ready else f"{probe.readiness}: {probe.detail}"
         # local takes the place of any other, so none is needed; but it confines nothing.
         yield Symptom(what=f"engine {engine.name}", ok=ready, found=found, needed=False, remedy=probe.remedy)
+
+
+def _promises() -> Iterator[Symptom]:
+    for engine in engines(default_cache()).values():
+        if engine.probe().readiness is Readiness.READY:
+            yield from _promises_of(engine)
+
+
+def _promises_of(engine: Engine) -> Iterator[Symptom]:
+    from wheelsmith.images import list_images, recipes
+
+    image = None
+    try:
+        if isinstance(engine, ContainerEngine):
+            name = next((image.name for image in list_images(engine) if image.name in recipes()), None)
+            if name is None:
+                remedy = f"wheelsmith image build debian --engine {engine.name}"
+                yield _untried(engine, "it has no image of ours", remedy)
+                return
+            image = engine.workplace(name).image
+        for promise in try_promises(engine, image):
+            yield Symptom(
+                what=f"{promise.engine}: {promise.what}",
+                ok=promise.holds,
+                found=promise.found,
+                needed=False,
+                remedy=promise.remedy,
+            )
+    except EngineError as error:
+        yield _untried(engine, error.message, error.remedy)
+
+
+def _untried(engine: Engine, reason: str, remedy: str | None) -> Symptom:
+    return Symptom(
+        what=f"{engine.name}: what SECURITY.md promises",
+        ok=False,
+        found=f"not tried: {reason}",
+        needed=False,
+        remedy=remedy,
+    )
 
 
 def _compilers() -> Iterator[Symptom]:
@@ -89,6 +141,9 @@ def _machine() -> Iterator[Symptom]:
         found=f"{cache}, {free / 2**30:.1f} GiB free",
         remedy="free some disk, or choose another place with WHEELSMITH_CACHE",
     )
+    user = "root" if os.getuid() == 0 else f"an ordinary user, {os.getuid()}"
+    granted = f"{granted_cores()} cores, {granted_memory() / 2**30:.1f} GiB of memory free for us"
+    yield Symptom(what="granted", ok=True, found=f"{granted}, as {user}")
     yield Symptom(what="python", ok=True, found=f"{platform.python_version()} at {sys.executable}")
 
 

@@ -7,6 +7,7 @@ from wheelsmith.engine.granted import granted_cores, granted_memory
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import last_words, visible
+from wheelsmith.engine.promises import Promise, try_promises
 from wheelsmith.engine.protocol import (
     Command,
     Ending,
@@ -30,6 +31,7 @@ __all__ = [
     "Local",
     "Mount",
     "Probe",
+    "Promise",
     "Readiness",
     "choose",
     "engine_for_own_programs",
@@ -38,5 +40,6 @@ __all__ = [
     "granted_memory",
     "last_words",
     "this_machine",
+    "try_promises",
     "visible",
 ]

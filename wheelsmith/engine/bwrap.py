@@ -107,8 +107,7 @@ class Bubblewrap:
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
-            *_environment(command),
-            *_last_step(command.workdir, command.limits, command.argv),
+            *_last_step(command.workdir, command.limits, (*_environment(command), *command.argv)),
         )
 
     def _probe(
@@ -207,7 +206,8 @@ def _environment(command: Command) -> tuple[str, ...]:
     bins = (f"{python.prefix}/bin" for python in _pythons(command))
     path = ":".join(dict.fromkeys([*command.path, *bins, "/usr/bin", "/bin"]))
     whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
-    return tuple(part for name, value in sorted(whole.items()) for part in ("--setenv", name, value))
+    # Not by bubblewrap: the last step, which has capabilities, must not load what a variable names.
+    return ("/usr/bin/env", *(f"{name}={value}" for name, value in sorted(whole.items())))
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -103,18 +103,34 @@ def make_group(limits: Limits) -> Group | None:
 
     Every limit that holds for this process holds for the group.
     """
+    made = _group_or_reason(limits)
+    return made if isinstance(made, Group) else None
+
+
+def why_no_group(limits: Limits) -> str | None:
+    """Return why no group can be made with these limits, or None where one can: one is made, and removed."""
+    made = _group_or_reason(limits)
+    if isinstance(made, str):
+        return made
+    made.remove()
+    return None
+
+
+def _group_or_reason(limits: Limits) -> Group | str:
     name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
     memory = group_path("memory")
     if memory is None:
-        return None
+        return "no control groups for memory are mounted"
     make = _make_v1 if memory.version == 1 else _make_v2
+    reason = "there is no control group to make one in"
     for parent in _homes(memory):
         group = Group(folders=(parent / name,), limits=limits)
         try:
             return replace(group, folders=make(parent / name, limits))
-        except OSError:
+        except OSError as error:
             group.remove()
-    return None
+            reason = f"no control group can be made in {parent}: {error.strerror or error}"
+    return reason
 
 
 def group_of_container(identity: str, pid: str, limits: Limits) -> Group:

@@ -25,9 +25,10 @@ from threading import Event, Timer
 
 from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.client_environment import client_environment
+from wheelsmith.engine.container_tree import ContainerTree, namespace_of
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
-from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness
+from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness, TreeLimits
 from wheelsmith.engine.seccomp import profile_file
 from wheelsmith.errors import EngineError
 from wheelsmith.files import atomic_write, mark_used, sha256_file
@@ -62,7 +63,7 @@ class Leash:
     """A running container that ends when its holder does."""
 
     name: str
-    group: Group
+    group: TreeLimits
     client: subprocess.Popen[str]
 
 
@@ -89,7 +90,7 @@ class ContainerEngine(ABC):
         """Give the client's command, with the options that this machine needs."""
 
     @abstractmethod
-    def run_options(self) -> tuple[str, ...]:
+    def run_options(self, limits: Limits) -> tuple[str, ...]:
         """Give the options of ``run`` that only this engine has."""
 
     @abstractmethod
@@ -278,7 +279,7 @@ class ContainerEngine(ABC):
             *(("--cpus", str(limits.cpus)) if limits.cpus else ()),
             *(word for proxy in _PROXIES for n in (proxy, proxy.upper()) for word in ("--env", f"{n}=")),
             *(word for mount in command.mounts for word in ("--mount", _mount(mount))),
-            *self.run_options(),
+            *self.run_options(limits),
             *("--entrypoint", "/bin/sh", image, "-c", _first_process(limits)),
         )
 
@@ -296,10 +297,14 @@ class ContainerEngine(ABC):
         program = self.workplace(command.image.name).pythons.get(command.python)
         return (str(Path(program).parent),) if program else ()
 
-    def _group(self, name: str, limits: Limits) -> Group:
+    def _group(self, name: str, limits: Limits) -> TreeLimits:
         answer = self.ask("inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", name)
         identity, _, pid = answer.stdout.strip().partition(" ")
-        return group_of_container(identity, pid, limits)
+        group = group_of_container(identity, pid, limits)
+        namespace = namespace_of(pid)
+        # A daemon in a virtual machine names processes of its own, and bounds them there.
+        here = namespace not in {None, namespace_of(os.getpid())}
+        return ContainerTree(limits=limits, namespace=str(namespace)) if here and not group.folders else group
 
     def _remove(self, *names: str) -> None:
         self.ask("rm", "--force", *self.remove_options(), *names)
@@ -326,11 +331,11 @@ def _wait(client: subprocess.Popen[str]) -> None:
         client.wait()
 
 
-def _judged(exit_: Exit, group: Group) -> Exit:
+def _judged(exit_: Exit, group: TreeLimits) -> Exit:
     """Tell a kill apart where nobody could count the memory: 137 is then most likely the memory limit."""
     if exit_.ending is not Ending.EXITED or exit_.code != _KILLED:
         return exit_
-    counted = bool(group.folders) or not group.limits.memory
+    counted = not isinstance(group, Group) or bool(group.folders) or not group.limits.memory
     return replace(exit_, ending=Ending.KILLED if counted else Ending.OUT_OF_MEMORY)
 
 

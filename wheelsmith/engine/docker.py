@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.processes import last_words
-from wheelsmith.engine.protocol import Probe, Readiness
+from wheelsmith.engine.protocol import Limits, Probe, Readiness
 
 _OLDEST = Version("20.10")
 _NO_BUILDKIT_INSIDE = Version("23")
@@ -38,8 +38,9 @@ class Docker(ContainerEngine):
         """Give docker's command."""
         return ("docker",)
 
-    def run_options(self) -> tuple[str, ...]:
+    def run_options(self, limits: Limits) -> tuple[str, ...]:
         """Need nothing that podman does not have."""
+        del limits
         return ()
 
     def has_buildkit(self) -> bool:

@@ -11,8 +11,9 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.engine.containers import ContainerEngine
+from wheelsmith.engine.process_tree import most_processes
 from wheelsmith.engine.processes import last_words
-from wheelsmith.engine.protocol import Probe, Readiness
+from wheelsmith.engine.protocol import Limits, Probe, Readiness
 
 _OLDEST = Version("4.0")
 _INSTALL = "apt-get install podman"
@@ -51,12 +52,13 @@ class Podman(ContainerEngine):
             options += ["--runtime", runc]
         return ("podman", *options)
 
-    def run_options(self) -> tuple[str, ...]:
+    def run_options(self, limits: Limits) -> tuple[str, ...]:
         """Give the options that only podman has, or that only podman needs."""
-        options = ["--read-only-tmpfs=false", "--http-proxy=false"]
-        if os.getuid():
-            options += ["--userns", "keep-id"]
-        return (*options, *resource_options())
+        options = ("--read-only-tmpfs=false", "--http-proxy=false")
+        if os.getuid() == 0:
+            return (*options, *resource_options(_MOST_PROCESSES))
+        # Control groups, which --pids-limit takes, are seldom an ordinary user's; user namespaces are.
+        return (*options, "--userns", "keep-id", *resource_options(most_processes(limits)))
 
     def remove_options(self) -> tuple[str, ...]:
         """End containers at once: podman otherwise waits ten seconds for them to end by themselves."""
@@ -64,7 +66,7 @@ class Podman(ContainerEngine):
 
     def build_options(self) -> tuple[str, ...]:
         """Ask for no more than this process may have."""
-        return resource_options()
+        return resource_options(_MOST_PROCESSES)
 
     def label_format(self, label: str) -> str:
         """Give the template that prints a label in ``ps``."""
@@ -78,14 +80,19 @@ class Podman(ContainerEngine):
         return self._found(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
 
 
-def resource_options() -> tuple[str, ...]:
-    """Ask for no more files and processes than this process may have itself."""
+def resource_options(most: int) -> tuple[str, ...]:
+    """Ask for no more files and processes than this process may have itself.
+
+    :param most: processes, if it may have more.
+    """
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if not 0 < files < _WANTED_FILES:
-        return ()
     _, processes = resource.getrlimit(resource.RLIMIT_NPROC)
-    most = _MOST_PROCESSES if processes <= 0 else min(processes, _MOST_PROCESSES)
-    return ("--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={most}:{most}")
+    fewer = 0 < files < _WANTED_FILES
+    most = most if processes <= 0 else min(processes, most)
+    return (
+        *(("--ulimit", f"nofile={files}:{files}") if fewer else ()),
+        *(("--ulimit", f"nproc={most}:{most}") if fewer or most < _MOST_PROCESSES else ()),
+    )
 
 
 def _version(text: str) -> Version | None:

@@ -19,11 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wheelsmith.engine.cgroup import limited
+from wheelsmith.engine.granted import granted_memory
 from wheelsmith.engine.protocol import Limits
 
 _PROC = Path("/proc")
 _TICK = 0.1  # seconds between looks, unless they take long:
 _SHARE = 20  # no more than a twentieth of the time goes into looking,
+_RESERVE = 20  # of what was free when a tree began, this part is the machine's own
 _LONGEST = 1.0  # but no more seconds than these pass between two looks
 # Linux counts RLIMIT_NPROC in each user namespace by itself since this release; before, all of a user's processes.
 _COUNTED_APART = (5, 14)
@@ -50,6 +52,7 @@ class ProcessTree:
     """
 
     limits: Limits
+    _least: int = field(default_factory=lambda: granted_memory() // _RESERVE, init=False)
     _peak: int = field(default=0, init=False)
     _over: bool = field(default=False, init=False)
     _next: float = field(default=0.0, init=False)
@@ -61,16 +64,21 @@ class ProcessTree:
         data = [f"ulimit -d {self.limits.memory // 1024}"] if self.limits.memory else []
         return limited(self.limits, argv, *data)
 
+    def find(self, pid: int) -> dict[int, Process]:
+        """Return what belongs to the tree that begins with a process."""
+        return processes_below((pid,))
+
     def watch(self, pid: int) -> bool:
         """Return whether the tree of a process may go on."""
         now = time.monotonic()
         if now < self._next:
             return True
-        tree = processes_below((pid,))
+        tree = self.find(pid)
         self._seen = tree
         if sum(process.threads for process in tree.values()) > self.limits.pids:
             return False  # before each of them is asked what it holds, which takes long
-        self._over = self._holds_too_much(tree)
+        # What no process maps is in nobody's account: memory shared behind one page, what sockets hold.
+        self._over = self._holds_too_much(tree) or granted_memory() < self._least
         took = time.monotonic() - now
         self._next = now + took + min(max(_TICK, took * _SHARE), _LONGEST)
         return not self._over
@@ -89,7 +97,7 @@ class ProcessTree:
 
     def kill(self) -> None:
         """Kill whatever was last seen of the tree, in whatever session, with all that comes from it."""
-        here = _processes()
+        here = all_processes()
         # Its number may be another's by now.
         left = [pid for pid, seen in self._seen.items() if pid in here and here[pid].start == seen.start]
         for pid in _below(left, here):
@@ -137,10 +145,11 @@ def processes_below(first: Iterable[int]) -> dict[int, Process]:
 
     Those whose parent ended are their namespace's first process's.
     """
-    return _below(first, _processes())
+    return _below(first, all_processes())
 
 
-def _processes() -> dict[int, Process]:
+def all_processes() -> dict[int, Process]:
+    """Return the processes that can be seen from here."""
     here: dict[int, Process] = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():

@@ -1,0 +1,54 @@
+"""What doctor says of SECURITY.md's promises is what this machine does: each is tried where it holds and where not."""
+
+import pytest
+from test_engines import uncounted  # noqa: F401  # a fixture
+
+from wheelsmith.engine import Local, try_promises
+from wheelsmith.engine.bwrap import Bubblewrap
+from wheelsmith.engine.promises import BOUNDED, DIES, NOT_ALONG, READ_WITHIN
+
+pytestmark = pytest.mark.e2e
+INSIDE = {
+    "no network, loopback and other address families included",
+    "no files of the host but those declared, read-only",
+    "no tokens, no environment of yours",
+    "one filter of system calls, with the reason beside each",
+    "nothing about the host is told",
+}
+
+
+def test_an_engine_keeps_what_is_promised_of_it(confining):
+    engine, image = confining
+    said = {promise.what: promise for promise in try_promises(engine, image)}
+    broken = {what: promise.found for what, promise in said.items() if not promise.holds}
+    # SECURITY.md says so of containers.
+    allowed = {"nothing about the host is told"} if engine.has_images else set()
+    assert set(broken) == allowed, broken
+    assert set(said) == INSIDE | {BOUNDED, DIES, READ_WITHIN, NOT_ALONG}
+
+
+def test_where_nothing_confines_it_says_so(tmp_path):
+    """The same trial finds what is there to be found: that a sandbox shows nothing is no mistake of the trial's."""
+    said = {promise.what: promise for promise in try_promises(Local(), None)}
+    assert {what for what, promise in said.items() if not promise.holds} == INSIDE - {
+        "no tokens, no environment of yours"
+    }
+    assert "loopback answers" in said["no network, loopback and other address families included"].found
+    assert "there is no filter" in said["one filter of system calls, with the reason beside each"].found
+
+
+def test_an_engine_with_its_filter_open_is_found_out(monkeypatch):
+    """A filter that lets everything through, in an otherwise whole sandbox."""
+    let_through = bytes.fromhex("06000000 0000ff7f")  # BPF_RET, SECCOMP_RET_ALLOW
+    monkeypatch.setattr("wheelsmith.engine.bwrap.launch_filter", lambda machine: let_through)
+    said = {promise.what: promise for promise in try_promises(Bubblewrap(), None)}
+    broken = {what: promise.found for what, promise in said.items() if not promise.holds}
+    assert "io_uring is open" in broken["one filter of system calls, with the reason beside each"]
+    assert "AF_VSOCK" in broken["no network, loopback and other address families included"]
+
+
+def test_without_control_groups_it_says_what_bounds_memory(uncounted, monkeypatch):  # noqa: F811  # the fixture
+    monkeypatch.setattr("wheelsmith.engine.promises.why_no_group", lambda limits: "no control group can be made here")
+    said = {promise.what: promise for promise in try_promises(uncounted, None)}
+    assert said[BOUNDED].holds, said[BOUNDED].found
+    assert said[BOUNDED].found.endswith("no control group can be made here")

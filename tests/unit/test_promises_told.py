@@ -1,0 +1,89 @@
+"""What doctor says of SECURITY.md's promises turns with the machine."""
+
+from pathlib import Path
+
+import pytest
+
+from wheelsmith.engine import Ending, Exit, Local, try_promises
+from wheelsmith.engine.promises import BOUNDED, DIES, READ_WITHIN
+
+SECURITY = (Path(__file__).parent.parent.parent / "SECURITY.md").read_text()
+
+
+class Machine:
+    """An engine that answers what it is told to.
+
+    :param inside: what the trial prints.
+    :param ending: of every command that uses too much.
+    """
+
+    name = "fake"
+    has_images = False
+    isolates = True
+    starts_at_once = True
+
+    def __init__(self, inside="{}", ending=Ending.TIMEOUT):
+        self.inside, self.ending = inside, ending
+
+    def run(self, command, on_line, cancel):
+        if "-c" not in command.argv:
+            on_line(self.inside)
+            return Exit(ending=Ending.EXITED, code=0, seconds=0.1)
+        return Exit(ending=self.ending, code=0, seconds=0.1)
+
+
+def said_of(engine, monkeypatch, **replaced):
+    """What is said of an engine, promise by promise; what else is asked of the machine is replaced."""
+    answers = {"why_no_group": lambda limits: None, "engine_for_own_programs": lambda engine: engine, **replaced}
+    for name, answer in answers.items():
+        monkeypatch.setattr(f"wheelsmith.engine.promises.{name}", answer)
+    monkeypatch.setattr("wheelsmith.engine.promises._HOLDER", "")
+    return {promise.what: promise for promise in try_promises(engine, None)}
+
+
+HELD = '{"network": [], "files": [], "environment": [], "calls": [], "host": []}'
+
+
+def test_every_promise_is_one_of_those_that_security_md_gives(monkeypatch):
+    said = said_of(Machine(HELD), monkeypatch)
+    rows = {line.split("|")[1].strip() for line in SECURITY.splitlines() if line.startswith("| ")}
+    assert set(said) == rows - {"", "---"}
+
+
+def test_what_was_refused_holds(monkeypatch):
+    said = said_of(Machine(HELD), monkeypatch)
+    assert [what for what, promise in said.items() if not promise.holds] == [DIES]  # nothing was started to be killed
+    assert "the kernel counts" in said[BOUNDED].found
+
+
+@pytest.mark.parametrize("part", ["network", "files", "environment", "calls", "host"])
+def test_what_worked_inside_does_not_hold(part, monkeypatch):
+    said = said_of(Machine(HELD.replace(f'"{part}": []', f'"{part}": ["the moon can be reached"]')), monkeypatch)
+    (broken,) = (promise for what, promise in said.items() if not promise.holds and what != DIES)
+    assert broken.found == "the moon can be reached"
+
+
+@pytest.mark.parametrize("words", ["", "python3: not found", "[]", "null", "{}"])
+def test_what_could_not_be_tried_does_not_hold(words, monkeypatch):
+    said = said_of(Machine(words), monkeypatch)
+    assert sum(not promise.holds and "could not be tried" in promise.found for promise in said.values()) == 5 + 1
+
+
+def test_what_uses_too_much_and_ends_well_is_not_bounded(monkeypatch):
+    said = said_of(Machine(HELD, Ending.EXITED), monkeypatch)
+    assert not said[BOUNDED].holds
+    assert said[BOUNDED].found == "not bounded: memory, processes, time, output, disk"
+
+
+def test_without_control_groups_it_says_what_bounds_memory_and_why(monkeypatch):
+    reason = "no control group can be made in /sys/fs/cgroup: Permission denied"
+    said = said_of(Machine(HELD), monkeypatch, why_no_group=lambda limits: reason)
+    assert said[BOUNDED].holds
+    assert "ten times a second" in said[BOUNDED].found
+    assert said[BOUNDED].found.endswith(reason)
+
+
+def test_without_a_sandbox_for_our_own_programs_it_says_so(monkeypatch):
+    said = said_of(Machine(HELD), monkeypatch, engine_for_own_programs=lambda engine: Local())
+    assert not said[READ_WITHIN].holds
+    assert "no sandbox" in said[READ_WITHIN].found

@@ -1,0 +1,108 @@
+"""Try from inside of a sandbox what it should not let anybody do, and say what of it worked.
+
+Runs inside containers too, so it needs nothing but Python, and no new one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# linux/socket.h: packets as they are, the kernel's ciphers, the hypervisor.
+_OTHER_FAMILIES = {"AF_PACKET": 17, "AF_ALG": 38, "AF_VSOCK": 40}
+_KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)
+_NEW_NETWORK, _NEW_USER, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x00020000
+
+
+def try_all(told: dict[str, Any]) -> dict[str, list[str]]:
+    """Return, promise by promise, what does not hold.
+
+    :param told: what the outside has laid out to be found: an open port, a file, a secret.
+    """
+    return {
+        "network": list(_network(told)),
+        "files": list(_files(told)),
+        "environment": list(_environment(told)),
+        "calls": list(_calls()),
+        "host": list(_host(told)),
+    }
+
+
+def _network(told: dict[str, Any]) -> Iterator[str]:
+    if _works(lambda: socket.create_connection(("127.0.0.1", told["port"]), 1).close()):
+        yield "the host's loopback answers"
+    names = [line.partition(":")[0].strip() for line in _text("/proc/net/dev").splitlines() if ":" in line]
+    yield from (f"there is a network {name}" for name in names if name != "lo")
+    for name, family in _OTHER_FAMILIES.items():
+        if any(_works(partial(_socket_of, family, kind)) for kind in _KINDS):
+            yield f"a socket of {name} can be made"
+
+
+def _socket_of(family: int, kind: int) -> None:
+    socket.socket(family, kind).close()
+
+
+def _files(told: dict[str, Any]) -> Iterator[str]:
+    if _text(told["file"]):
+        yield f"{told['file']} can be read"
+    for folder in ("/", "/usr", told["shown"]):
+        if os.access(folder, os.W_OK):
+            yield f"{folder} can be written to"
+
+
+def _environment(told: dict[str, Any]) -> Iterator[str]:
+    if any(told["variable"] in name for name in os.environ):
+        yield f"the variable {told['variable']} is seen"
+
+
+def _calls() -> Iterator[str]:
+    status = dict(line.split(":", 1) for line in _text("/proc/self/status").splitlines() if ":" in line)
+    if status.get("Seccomp", "").strip() != "2":
+        yield "there is no filter"
+    if status.get("NoNewPrivs", "").strip() != "1":
+        yield "programs may gain rights"
+    yield from (f"{name} is not empty" for name in ("CapEff", "CapPrm", "CapBnd") if int(status.get(name, "0"), 16))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for name, flag in (("user", _NEW_USER), ("mount", _NEW_USER | _NEW_MOUNTS), ("network", _NEW_USER | _NEW_NETWORK)):
+        if libc.unshare(flag) == 0:
+            yield f"a {name} namespace can be made"
+    # The filter says that the call does not exist; a kernel that is only out of memory or rights says something else.
+    if libc.syscall(ctypes.c_long(425), 0, None) != -1 or ctypes.get_errno() != errno.ENOSYS:  # io_uring_setup
+        yield "io_uring is open"
+
+
+def _host(told: dict[str, Any]) -> Iterator[str]:
+    for path in ("/proc/self/mountinfo", "/proc/cmdline", "/proc/partitions", "/proc/key-users"):
+        if _text(path).strip("\0\n "):
+            yield path
+    if socket.gethostname() == told["hostname"]:
+        yield "the host's name"
+    if told["marker"] in _text(f"/proc/{told['pid']}/cmdline"):
+        yield "the host's processes"
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _works(action: Callable[[], object]) -> bool:
+    try:
+        action()
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{json.dumps(try_all(json.loads(sys.argv[1])))}\n")
