@@ -37,6 +37,7 @@ from wheelsmith.schedule import Build, BuildCosts, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.tasks import Demand, Task
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.wheel import check_edition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,13 +182,17 @@ def _build_all(
     def loaded(held: Demand) -> None:
         listen(Load(cores=held.cores, all_cores=whole.cores, memory=held.memory, all_memory=whole.memory))
 
-    kept = {} if request.force or request.test else _kept(prepared.plans, Store(request.cache / "store"))
-    for result in kept.values():
-        answered(result)
-    builds = fold([plan for plan in prepared.plans if plan.cell.id not in kept])
+    stored = {} if request.force else _stored(prepared.plans, Store(request.cache / "store"))
+    proven = {digest for digest, wheel in stored.items() if wheel.checked == check_edition() and not request.test}
+    for plan in prepared.plans:
+        if plan.build_digest in proven:
+            answered(_cached(plan, stored[plan.build_digest]))
+    builds = fold([plan for plan in prepared.plans if plan.build_digest not in proven])
+    # What is only to be checked again needs no toolchain.
+    made = tuple(build for build in builds if request.test or build.plan.build_digest not in stored)
     workshop = make_workshop(prepared, request, folder, heard)
     folded = {build.plan.cell.id: build for build in builds}
-    spent = BuildCosts(workshop.costs, (build.plan for build in builds))
+    spent = BuildCosts(workshop.costs, (build.plan for build in made))
     listen(Expectation(seconds=spent.known()))
     whole = Machine(cores=_cores(request), memory=workshop.memory)
 
@@ -198,8 +203,11 @@ def _build_all(
 
     try:
         run_builds(
-            [CellBuild(build.plan, workshop, _fetched(build.plan)) for build in sorted(builds, key=_weight)],
-            _fetches(builds, workshop),
+            [
+                CellBuild(build.plan, workshop, _fetched(build.plan) if build in made else ())
+                for build in sorted(builds, key=_weight)
+            ],
+            _fetches(made, workshop),
             machine=whole,
             on_load=loaded,
             on_result=finished,
@@ -243,25 +251,19 @@ def _fetches(builds: tuple[Build, ...], workshop: Workshop) -> tuple[Task, ...]:
     return tuple(fetch(prefix) for prefix in prefixes)
 
 
-def _kept(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, BuildResult]:
-    """Give the results of the cells whose wheel is in the store; each wheel is looked up once."""
-    stored: dict[str, StoredWheel | None] = {}
-    found = {}
-    for plan in plans:
-        digest = plan.build_digest
-        if digest not in stored:
-            stored[digest] = store.find(digest)
-        if kept := stored[digest]:
-            found[plan.cell.id] = BuildResult(
-                cell=plan.cell, plan_digest=digest, status=Status.CACHED, wheel=kept.wheel
-            )
-    return found
+def _stored(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, StoredWheel]:
+    """Give by its digest what each plan made before; each wheel is looked up once."""
+    found = {digest: store.find(digest) for digest in dict.fromkeys(plan.build_digest for plan in plans)}
+    return {digest: stored for digest, stored in found.items() if stored}
+
+
+def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
+    return BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=Status.CACHED, wheel=stored.wheel)
 
 
 def cached_digests(prepared: Prepared, request: Request) -> frozenset[str]:
     """Give the build digests of the plans whose wheel is in the store."""
-    kept = _kept(prepared.plans, Store(request.cache / "store"))
-    return frozenset(result.plan_digest for result in kept.values())
+    return frozenset(_stored(prepared.plans, Store(request.cache / "store")))
 
 
 def _keep_small(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:

@@ -25,8 +25,9 @@ _LONGEST = 4 << 20  # bytes of what the program says of a wheel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finisher:
-    """The program that repairs and checks one wheel, and the folder that it works in.
+    """A program that reads one wheel, and the folder that it works in.
 
+    :param program: the module that repairs and checks what a build left, or that checks what was finished before.
     :param engine: where it runs. Its image, if the build had one, need not have this Python.
     :param folder: for this alone.
     """
@@ -34,6 +35,7 @@ class Finisher:
     plan: BuildPlan
     engine: Engine
     folder: Path
+    program: str = "wheelsmith.wheel.finish"
 
     def lay_out(self, filename: str, pieces: Iterable[bytes]) -> None:
         """Write the folder.
@@ -60,7 +62,7 @@ class Finisher:
         """
         return Command(
             name=f"{command_name(self.plan)}-finish",
-            argv=(sys.executable, "-m", "wheelsmith.wheel.finish", layout.FINISH),
+            argv=(sys.executable, "-m", self.program, layout.FINISH),
             mounts=(
                 Mount(source=self.folder, target=layout.FINISH, writable=True),
                 *(_own_programs() if self.engine.isolates else ()),

@@ -10,20 +10,27 @@ from wheelsmith.errors import StoreError
 from wheelsmith.files import atomic_copy, atomic_write, mark_used, sha256_file
 from wheelsmith.model import WheelFile
 
+_CHECKED = "checked"  # beside the fields of a WheelFile
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWheel:
-    """A wheel in the store; its content was compared with its hash when it was found."""
+    """A wheel in the store; its content was compared with its hash when it was found.
+
+    :param checked: the edition of the check that it passed; empty where it is not known.
+    """
 
     wheel: WheelFile
     path: Path
+    checked: str = ""
 
 
 class Store:
     """A content-addressed folder, safe for several processes: every file appears by rename.
 
-    ``plans/<build digest>.json`` names the wheel; ``wheels/<sha256>/<filename>`` is the wheel. The wheel is
-    written first, so a plan never points at nothing. A plan's modification time says when it was last of use.
+    ``plans/<build digest>.json`` names the wheel, and the check that it passed; ``wheels/<sha256>/<filename>`` is the
+    wheel. The wheel is written first, so a plan never points at nothing. A plan's modification time says when it was
+    last of use.
     """
 
     def __init__(self, root: Path) -> None:
@@ -32,7 +39,9 @@ class Store:
     def find(self, build_digest: str) -> StoredWheel | None:
         """Give the wheel that this plan made before; one whose bytes changed since is as good as none."""
         try:
-            wheel = WheelFile.from_json(json.loads(self._plan(build_digest).read_bytes()))
+            record = json.loads(self._plan(build_digest).read_bytes())
+            checked = str(record.pop(_CHECKED, "")) if isinstance(record, dict) else ""
+            wheel = WheelFile.from_json(record)
             path = self._wheel(wheel)
             if path.stat().st_size != wheel.size or sha256_file(path) != wheel.sha256:
                 return None
@@ -41,18 +50,28 @@ class Store:
         except OSError as error:
             raise _unusable(self._root, error) from error
         mark_used(self._plan(build_digest))
-        return StoredWheel(wheel=wheel, path=path)
+        return StoredWheel(wheel=wheel, path=path, checked=checked)
 
-    def put(self, build_digest: str, path: Path, wheel: WheelFile) -> StoredWheel:
-        """Keep a finished wheel."""
+    def put(self, build_digest: str, path: Path, wheel: WheelFile, checked: str = "") -> StoredWheel:
+        """Keep a finished wheel.
+
+        :param checked: the edition of the check that it has passed.
+        """
         kept = self._wheel(wheel)
         try:
             atomic_copy(path, kept)
-            record = json.dumps(wheel.to_json(), sort_keys=True, indent=1) + "\n"
-            atomic_write(self._plan(build_digest), record.encode())
         except OSError as error:
             raise _unusable(self._root, error) from error
-        return StoredWheel(wheel=wheel, path=kept)
+        return self.note_checked(build_digest, StoredWheel(wheel=wheel, path=kept, checked=checked))
+
+    def note_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
+        """Write down which check the wheel of a plan has passed."""
+        record = {**stored.wheel.to_json(), **({_CHECKED: stored.checked} if stored.checked else {})}
+        try:
+            atomic_write(self._plan(build_digest), (json.dumps(record, sort_keys=True, indent=1) + "\n").encode())
+        except OSError as error:
+            raise _unusable(self._root, error) from error
+        return stored
 
     def find_file(self, sha256: str, filename: str) -> Path | None:
         """Return where a wheel of that content lies; one whose bytes changed since is as good as none."""

@@ -3,6 +3,7 @@
 What repairs, checks and makes wheels is imported from its own module: most runs have no use for it.
 """
 
+from wheelsmith.wheel.edition import check_edition
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.finished import CHECKING, FINISHED, LEFT, ORDER, PACKED, Finished, Order
 from wheelsmith.wheel.report import CheckReport, Finding
@@ -18,6 +19,7 @@ __all__ = [
     "Finding",
     "Finished",
     "Order",
+    "check_edition",
     "read_variant",
     "wheel_file",
 ]
