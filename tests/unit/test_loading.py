@@ -116,6 +116,24 @@ def test_who_brings_openmp_is_told(needed, said, tmp_path):
     assert told.message.endswith(f"of them torch 2.11's{said}")
 
 
+@pytest.mark.parametrize(("torch", "named"), [("2.6", "98df74fd"), ("2.9", "a49a47f9")])
+def test_openmp_that_torch_has_under_another_name(torch, named, tmp_path):
+    """Of arm64: whoever links it gets told how to do without, and whoever does without gets torch's own."""
+
+    def made(*needed, symbols):
+        elf = torch_extension("aarch64", *symbols, needed=("libtorch_cpu.so", "libc10.so", *needed))
+        version = f"1.0+cu126.torch{torch}"
+        requires = (f"torch=={torch}.*",)
+        tag = "cp39-abi3-manylinux_2_28_aarch64"
+        files = {"kernel/_k.abi3.so": w.write_elf(elf)}
+        found = check_wheel(make_wheel(tmp_path, "kernel", version, requires=requires, files=files, tag=tag)).findings
+        return {finding.rule: finding.message for finding in found if not finding.ok}
+
+    linked = made("libgomp.so.1", symbols=w.undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"))["libraries"]
+    assert f"not in torch {torch} ({torch} has it as libgomp-{named}.so.1.0.0: link without it, that one" in linked
+    assert {"libraries", "symbols"}.isdisjoint(made(symbols=w.undefined("GOMP_parallel")))
+
+
 def test_vector_functions_of_glibc(tmp_path):
     elf = torch_extension(
         "x86_64", *w.undefined("_ZGVbN2v_sin@GLIBC_2.22@libmvec.so.1"), needed=("libc10.so", "libmvec.so.1")
@@ -173,7 +191,10 @@ def test_a_library_that_some_releases_of_torch_lack_is_told_of_once(tmp_path):
         "aarch64", *w.undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"), needed=("libc10.so", "libgomp.so.1")
     )
     wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.6",), version="1.0")
-    assert wrong == {"libraries": "kernel/_k.abi3.so needs libgomp.so.1: not in torch 2.6, 2.7, 2.8, 2.9"}
+    assert wrong == {
+        "libraries": "kernel/_k.abi3.so needs libgomp.so.1: not in torch 2.6, 2.7, 2.8, 2.9 "
+        "(2.9 has it as libgomp-a49a47f9.so.1.0.0: link without it, that one is found)"
+    }
     assert complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.10",), version="1.0") == {}
 
 

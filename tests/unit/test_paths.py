@@ -41,6 +41,7 @@ INDEX = "an index, which no sandbox sees"
 NEAR = {
     "pipeline/cell.py": {
         "CellBuild.result": OUT,
+        "_chunks": CACHE,
     },
     "pipeline/finishing.py": {"Finisher.collect": BESIDE, "_packages": PACKAGE},
     "pipeline/diary.py": {"Diary.command": "a file without a name", "Diary._write": OUT},
@@ -105,6 +106,7 @@ NEAR = {
     },
     "store/pruning.py": {"_Removal.take_away": CACHE, "_Removal.finish": CACHE},
     "wheel/finish.py": dict.fromkeys(("main", "finish"), "in the folder that it is given, within the build's limits"),
+    "wheel/recheck.py": dict.fromkeys(("main", "recheck"), "in the folder that it is given, within the cell's limits"),
     "wheel/repair.py": {"repair": "in the folder that the wheel was copied to", "pack": "in the same, names checked"},
     "wheel/auditwheel.py": {"repair": "in the same"},
 }
@@ -155,6 +157,7 @@ FAR = {
     "toolchain/remote.py": CACHE,
     "toolchain/unpack.py": CACHE,
     "wheel/archive/reader.py": WHEEL,
+    "wheel/edition.py": PACKAGE,
     "wheel/facts.py": WHEEL,
     "wheel/inspection.py": WHEEL,
     "wheel/manylinux.py": PACKAGE,

@@ -102,8 +102,13 @@ class Providers:
             return "torch's, which the wheel does not require"
         table = symbol_table(arch)
         lacking = [r for r in self.torch if table and not self._torch_file(table, r, library)]
+        if not lacking:
+            return None
+        renamed = table.renamed(lacking[-1], library) if table else None
         kind = " for cpu" if self.compute == "cpu" else ""
-        return f"not in torch {', '.join(lacking)}{kind}" if lacking else None
+        # Found by its symbols all the same: torch's libraries need it, and they are searched.
+        remedy = f" ({lacking[-1]} has it as {renamed}: link without it, that one is found)" if renamed else ""
+        return f"not in torch {', '.join(lacking)}{kind}{remedy}"
 
     def without_cuda(self, library: str) -> str | None:
         """Return why CUDA does not bring one of its libraries; None where it does."""

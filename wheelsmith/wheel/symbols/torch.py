@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -74,6 +75,12 @@ class SymbolTable:
         if name in libraries:
             return name
         return next((file for file, library in libraries.items() if library.soname == name), None)
+
+    def renamed(self, release: str, name: str) -> str | None:
+        """Return the file name that auditwheel gave a library in one release; None where it is not there so."""
+        stem, dot, rest = name.partition(".so")
+        renamed = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{8}}\.so{re.escape(rest)}[\d.]*")
+        return next((file for file in self.libraries[release] if dot and renamed.fullmatch(file)), None)
 
     def exports_of(self, release: str) -> dict[str, set[int]]:
         """Return the fingerprints of all that each library of one release exports."""
