@@ -44,8 +44,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         majors = _majors(asked)
         seen += majors is not None
         if majors is not None and major not in majors:
-            others = ", ".join(map(str, sorted(majors))) or "no release that is known"
-            wrong.append(f"the version says {compute}, and it requires {texts}, which is for CUDA {others}")
+            others = f"CUDA {', '.join(map(str, sorted(majors)))}" if majors else "no CUDA that is known"
+            wrong.append(f"the version says {compute}, and it requires {texts}, which is for {others}")
     if seen:
         yield finding("cuda-requirement", wrong, f"what it requires of CUDA's packages may be of CUDA {major}")
 
