@@ -24,6 +24,7 @@ import containers
 import hostile
 import processes
 import pytest
+import wants
 from command_line import run_command
 from factory import ROOT, Factory
 from filelock import FileLock
@@ -309,7 +310,7 @@ while True:
 def test_fork_bomb(code, engine, work, world, marker):
     with most_processes(marker) as counts:
         exit_, _ = run(engine, work, code, marker, pids=40, seconds=2.0, memory=256 * MIB)
-    assert exit_.ending in {Ending.TIMEOUT, Ending.OUT_OF_MEMORY}
+    assert exit_.ending in {Ending.TIMEOUT, Ending.OUT_OF_MEMORY, Ending.TOO_MANY_PROCESSES}
     assert exit_.seconds < 10
     assert 0 < counts[-1] <= 40 + 8  # what the engine itself runs
 
@@ -341,7 +342,7 @@ def test_memory_bomb(code, engine, work, world, marker):
     exit_, lines = run(engine, work, code, marker, memory=128 * MIB, seconds=15.0)
     refused = exit_.ending is Ending.EXITED and exit_.code and "Error" in lines[-1]
     assert exit_.ending is Ending.OUT_OF_MEMORY or refused, (exit_, lines[-3:])
-    assert exit_.peak_memory is None or exit_.peak_memory <= 129 * MIB
+    assert exit_.peak_memory is None or exit_.peak_memory <= (129 if wants.COUNTED else 1024) * MIB
 
 
 DISK_BOMBS = {
@@ -715,7 +716,8 @@ def test_endings_are_explained(bench):
         bench.workshop = dataclasses.replace(bench.workshop, limits=limits)
         result = bench.build(code)
         assert result.failure
-        assert words in result.failure.message
+        refused = not wants.COUNTED and any("MemoryError" in line for line in result.failure.tail)
+        assert words in result.failure.message or refused
 
 
 # --- kernels that attack with what compilers do -------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What is compiled again, and what is not; and that nobody gets what another has made up."""
 
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -235,6 +236,68 @@ def test_an_object_that_is_a_link_is_refused(factory, tmp_path):
     steps(factory, code=1)
     (cell,) = factory.results().values()
     assert cell["failure"]["message"] == "what the build left as tiny.cpp.o is not one regular file"
+
+
+ASKS = '#if __has_include("late.h")\n#include "late.h"\n#else\n#define ANSWER 1\n#endif\n'
+USES = '#include <cstdio>\nint tiny_answer() { return std::puts("42") + ANSWER; }\n'
+ONE, TWO = "#define ANSWER 1\n", "#define ANSWER 2\n"
+# What is there at first, and what it becomes: no name and no time of what was there tells of it.
+CHANGES = {
+    "a header that is found before another": (
+        {"tiny.cpp": '#include "x.h"\n' + USES, "b/x.h": ONE, "a/none.h": ""},
+        {"a/x.h": TWO},
+    ),
+    "a header that was asked for and not there": (
+        {"tiny.cpp": ASKS + USES, "a/none.h": "", "b/none.h": ""},
+        {"a/late.h": TWO},
+    ),
+    "a header of a header": (
+        {"tiny.cpp": '#include "x.h"\n' + USES, "a/x.h": '#include "y.h"\n', "b/y.h": ONE},
+        {"b/y.h": TWO},
+    ),
+    "a text that is included by a macro": (
+        {"tiny.cpp": '#define WHICH "x.h"\n#include WHICH\n' + USES, "a/x.h": ONE, "b/none.h": ""},
+        {"a/x.h": TWO},
+    ),
+    "a header that became the system's": (
+        {
+            "tiny.cpp": '#include "x.h"\n' + USES,
+            "a/x.h": ONE,
+            "b/none.h": "",
+        },
+        {"a/x.h": "#pragma GCC system_header\n" + TWO},
+    ),
+}
+
+
+@pytest.mark.release("several whole builds; the parts have unit tests")
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_read_decides_whatever_it_looks_like(change, tmp_path):
+    """Four builds each. Same names, sizes and times: what came before gives nothing of itself to what comes after."""
+    containers.wanted("bwrap")
+    before, after = CHANGES[change]
+    toml = {"build.toml": BUILD_TOML + 'include = ["a", "b"]\n'}
+
+    def lay_out(factory, files):
+        tiny_kernel(factory.folder / "k", **toml, **files)
+        matrix(factory.folder, "k")
+        for path in (factory.folder / "k").rglob("*"):
+            os.utime(path, (10**9, 10**9))
+
+    shared, clean = Factory.at(tmp_path / "shared"), Factory.at(tmp_path / "clean")
+    lay_out(shared, before)
+    steps(shared, "--out", "first")
+    lay_out(shared, before | after)
+    steps(shared, "--out", "second")
+    lay_out(clean, before | after)
+    steps(clean)
+    assert shared.hashes("second") == clean.hashes()
+    assert shared.hashes("second") != shared.hashes("first")
+    # And back: what was made first is found again, and is what it was.
+    shutil.rmtree(shared.folder / "k")
+    lay_out(shared, before)
+    assert really_run(steps(shared, "--force", "--out", "third")) == []
+    assert shared.hashes("third") == shared.hashes("first")
 
 
 @pytest.mark.release("several whole builds; the parts have unit tests")

@@ -8,6 +8,9 @@ from typing import NoReturn
 
 import pytest
 
+# Whether the kernel counts memory. For an ordinary user wheelsmith looks ten times a second, so a burst can overshoot,
+# and one process is refused more than the limit, which it may answer in words of its own.
+COUNTED = os.getuid() == 0
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
 
 

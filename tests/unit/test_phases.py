@@ -203,7 +203,22 @@ def test_options_in_options_are_looked_at_too(words):
 def test_code_for_this_very_machine_is_not_kept():
     assert depends_on_machine(gxx("-march=native"))
     assert depends_on_machine(nvcc("-Xcompiler", "-fPIC,-mtune=native"))
+    assert depends_on_machine(nvcc("-Xcompiler", "-march=native,-O3"))
+    assert depends_on_machine(nvcc("--compiler-options=-mcpu=native,-fopenmp"))
+    assert depends_on_machine(gxx("-mcpu=native+crypto"))
     assert not depends_on_machine(gxx("-march=x86-64-v3"))
+
+
+@pytest.mark.parametrize(
+    "hidden", ["-wrapper,sh", "--prefix=src", "--specs=mine", "-include,own.h", "-Wa,--defsym,x=1", "-fplugin=x", "-B."]
+)
+@pytest.mark.parametrize(
+    "form", [("-Xcompiler", "-fPIC,{}"), ("--compiler-options=-fpic,{}",)], ids=["apart", "together"]
+)
+def test_options_in_options_are_each_looked_at(form, hidden):
+    """A harmless one before it hid what runs a program from us, and not from nvcc."""
+    with pytest.raises(Unsplittable):
+        check_tame(nvcc(*(word.format(hidden) for word in form)))
 
 
 def test_options_in_options_may_be_tame():

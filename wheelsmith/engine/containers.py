@@ -190,8 +190,11 @@ class ContainerEngine(ABC):
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end."""
         with self._leash(command) as leash:
+            inside = self._inside(command)
+            if isinstance(leash.group, ContainerTree):
+                inside = leash.group.wrap(inside)
             exit_ = Watched(
-                argv=(*self.client(), "exec", "--workdir", command.workdir, leash.name, *self._inside(command)),
+                argv=(*self.client(), "exec", "--workdir", command.workdir, leash.name, *inside),
                 env=client_environment(),
                 cwd="/",
                 limits=command.limits,

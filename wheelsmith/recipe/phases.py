@@ -64,17 +64,19 @@ _TAME = re.compile(
     r"|-m[a-z0-9][a-z0-9=+_.,-]*|-W(?![alp],)[a-z][a-z0-9=+_,-]*"
     r"|-use_fast_math|--use_fast_math|--expt-[a-z-]+|-lineinfo|--generate-line-info|--extra-device-vectorization"
     r"|-gencode=arch=compute_\w+,code=\w+|--ptxas-options=[\w=,-]+|--(ftz|fmad|prec-div|prec-sqrt)=\w+"
-    r"|-maxrregcount=\d+|--maxrregcount=\d+|-diag-suppress=[\d,]+|--diag-suppress=[\d,]+|--compiler-options=-[fmW][a-z0-9=+_.,-]*"
+    r"|-maxrregcount=\d+|--maxrregcount=\d+|-diag-suppress=[\d,]+|--diag-suppress=[\d,]+"
     r"|-default-stream=[a-z-]+|--default-stream=[a-z-]+|-objtemp|-xc|-ftemplate-backtrace-limit=\d+"
 )
-_WITH_VALUE = {"-Xptxas", "-Xcompiler", "-Xcudafe", "--diag_suppress", "-I", "-isystem", "-D", "-U", "-gencode"}
+_WITH_VALUE = {"-Xptxas", "-Xcudafe", "--diag_suppress", "-I", "-isystem", "-D", "-U", "-gencode"}
 _TAME_VALUE = {
     "-Xptxas": re.compile(r"(-v|-O[0-4]|-dlcm=\w+|-dscm=\w+|--warn-on-\w[\w-]*|-warn-[\w-]+)(,-[\w=-]+)*"),
-    "-Xcompiler": re.compile(r"-[fmOWw](?![alp],)[A-Za-z0-9=+_.,-]*"),
     "-Xcudafe": re.compile(r"--(diag_suppress|display_error_number)(=\w+)?"),
     "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
 }
-_NO_PLUGIN = re.compile(r"-(fplugin|fdump|fprofile|W[alp],|wrapper|B|specs)")
+_NATIVE = re.compile(r"=native(?![\w.-])")  # -march=native, also with more behind a comma or a plus
+# Options for g++ among nvcc's; nvcc takes them apart at commas.
+_FOR_HOST, _FOR_HOST_WITH_VALUE = "--compiler-options=", "-Xcompiler"
+_OF_HOST = re.compile(r"-([fmOWwDU]|pthread)")
 
 
 def check_tame(step: Step) -> None:
@@ -86,10 +88,14 @@ def check_tame(step: Step) -> None:
     for word in words:
         if word == "-ccbin":
             next(words)
+        elif word == _FOR_HOST_WITH_VALUE or word.startswith(_FOR_HOST):
+            value = next(words, "") if word == _FOR_HOST_WITH_VALUE else word.removeprefix(_FOR_HOST)
+            if not all(_OF_HOST.match(part) and _TAME.fullmatch(part) for part in value.split(",")):
+                raise Unsplittable(f"{word} {value}")
         elif word in _WITH_VALUE:
             value = next(words, "")
             shape = _TAME_VALUE.get(word)
-            if (shape and not shape.fullmatch(value)) or any(_NO_PLUGIN.match(part) for part in value.split(",")):
+            if shape and not shape.fullmatch(value):
                 raise Unsplittable(f"{word} {value}")
         elif not _TAME.fullmatch(word):
             raise Unsplittable(word)
@@ -97,7 +103,7 @@ def check_tame(step: Step) -> None:
 
 def depends_on_machine(step: Step) -> bool:
     """Say whether a step asks for code for the very machine that it is run on, which no hash of inputs tells."""
-    return any(word.endswith("native") for word in step.argv)
+    return any(_NATIVE.search(word) for word in step.argv)
 
 
 def whole(step: Step) -> tuple[Phase, ...]:
