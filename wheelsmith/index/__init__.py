@@ -1,5 +1,6 @@
 """A static package index: a state for each project, and pages made from nothing else."""
 
+from wheelsmith.index.about import About, about_of
 from wheelsmith.index.catalogue import Catalogue, catalogue_key, catalogue_of, load_catalogue
 from wheelsmith.index.choose import Chooser
 from wheelsmith.index.commands import Installer, Template, Torch, clean_base, fill, slots_of, template_for
@@ -21,6 +22,7 @@ from wheelsmith.index.writer import Index, Offer
 
 __all__ = [
     "GRACE",
+    "About",
     "Answer",
     "Build",
     "Catalogue",
@@ -47,6 +49,7 @@ __all__ = [
     "Trouble",
     "Wish",
     "Write",
+    "about_of",
     "add_release",
     "advise",
     "build_layout",

@@ -13,8 +13,9 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.about import About, check_about
 from wheelsmith.index.entry import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, Provenance, file_key
-from wheelsmith.index.listing import roots
+from wheelsmith.index.listing import newest_about, roots
 from wheelsmith.index.state import version_of
 from wheelsmith.model import Cell
 from wheelsmith.record import Record, in_one_line, read_json
@@ -88,6 +89,7 @@ class Catalogue(Record):
     """A project as its index offers it.
 
     :param wheels: those that some root lists, the newest version first.
+    :param about: what METADATA of the newest tells people.
     """
 
     project: str
@@ -95,6 +97,7 @@ class Catalogue(Record):
     unserved: tuple[Unserved, ...] = ()
     status: ProjectStatus = ProjectStatus.ACTIVE
     status_reason: str | None = None
+    about: About | None = None
     schema_version: int = SCHEMA_VERSION
 
 
@@ -113,6 +116,7 @@ def catalogue_of(state: ProjectState) -> Catalogue:
         unserved=tuple(_unserved(answer) for answer in state.answers if answer.cell.settings.advertise),
         status=state.status,
         status_reason=state.status_reason,
+        about=newest_about(entry for _, entry in listed),
     )
 
 
@@ -137,6 +141,8 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
         if plain["schema_version"] > SCHEMA_VERSION:
             raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
         wheels = tuple(_read_wheel(item) for item in plain.pop("wheels", ()))
+        if plain.get("about") is not None:
+            plain["about"] = _known(About, plain["about"])
         unserved = tuple(_read(Unserved, _with_cell(item)) for item in plain.pop("unserved", ()))
         catalogue = dataclasses.replace(_read(Catalogue, plain), wheels=wheels, unserved=unserved)
         _check(catalogue)
@@ -163,6 +169,8 @@ def _check(catalogue: Catalogue) -> None:
             Requirement(text)
         for text in wheel.gpu_archs:
             parse_capability(text)
+    if catalogue.about is not None:
+        check_about(catalogue.about)
     for cell in (*(c for wheel in catalogue.wheels for c in wheel.cells), *(u.cell for u in catalogue.unserved)):
         if not all(map(_RELEASE.fullmatch, (cell.torch, cell.python or "3.9"))) or not _WORD.fullmatch(cell.compute):
             raise ValueError(f"{cell.id!r} is no cell")

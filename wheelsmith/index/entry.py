@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from wheelsmith.index.about import About
 from wheelsmith.model import Cell, SourceId
 from wheelsmith.record import Record
 from wheelsmith.variants import Variant
@@ -65,6 +66,7 @@ class IndexEntry(Record):
     :param variant: what a variant wheel needs of a machine; None for a plain wheel, which is all that pip reads.
     :param variant_of: the file name of the plain wheel that has the same content, for a variant wheel that has one.
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
+    :param about: what METADATA tells people; None where an older wheelsmith published it.
     """
 
     filename: str
@@ -81,6 +83,7 @@ class IndexEntry(Record):
     variant: Variant | None = None
     variant_of: str | None = None
     yanked: str | None = None
+    about: About | None = None
 
     @property
     def path(self) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from packaging.version import Version
 
 from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.about import About, check_about
 from wheelsmith.index.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.state import check_project, version_of
 from wheelsmith.index.storage import Stored
@@ -25,6 +27,7 @@ class Listing(Record):
     :param version: the newest that is not yanked, without a local part; None when there is none.
     :param torches: releases that its wheels serve, the oldest first.
     :param archs: CPU architectures that its wheels serve.
+    :param summary: of the newest wheel that has one, in a line.
     """
 
     roots: tuple[str, ...]
@@ -32,6 +35,7 @@ class Listing(Record):
     torches: tuple[str, ...]
     archs: tuple[str, ...]
     status: ProjectStatus
+    summary: str | None = None
 
 
 def roots(entry: IndexEntry) -> tuple[str, ...]:
@@ -46,10 +50,18 @@ def roots(entry: IndexEntry) -> tuple[str, ...]:
     return (EVERYTHING,) if entry.variant else (EVERYTHING, *sorted(computes))
 
 
+def newest_about(entries: Iterable[IndexEntry]) -> About | None:
+    """Return what the newest wheel tells people; a yanked one only where no other is left."""
+    ranked = ((entry.yanked is None, version_of(entry), entry.filename, entry) for entry in entries if entry.about)
+    newest = max(ranked, key=itemgetter(0, 1, 2), default=None)
+    return newest[-1].about if newest else None
+
+
 def listing_of(state: ProjectState) -> Listing:
     """Give what the lists say of a project."""
     listed = [entry for entry in state.entries if roots(entry)]
     standing = [version_of(entry) for entry in listed if entry.yanked is None]
+    about = None if state.status is ProjectStatus.QUARANTINED else newest_about(listed)
     cells = {cell for entry in listed for cell in entry.cells if cell.settings.advertise}
     return Listing(
         roots=tuple(sorted({root for entry in listed for root in roots(entry)})),
@@ -57,6 +69,7 @@ def listing_of(state: ProjectState) -> Listing:
         torches=tuple(sorted({cell.torch for cell in cells}, key=_numbers)),
         archs=tuple(sorted({cell.arch for cell in cells})),
         status=state.status,
+        summary=about.summary if about else None,
     )
 
 
@@ -93,6 +106,7 @@ def _check(item: Listing) -> None:
         check_root(root)
     for torch in item.torches:
         check_release(torch)
+    check_about(About(summary=item.summary))
     if item.version is not None:
         Version(item.version)
 

@@ -156,6 +156,7 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
         known,
         cells=tuple(cells[name] for name in sorted(cells)),
         provenance=known.provenance or new.provenance,
+        about=known.about or new.about,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from wheelsmith.index.about import check_about
 from wheelsmith.index.entry import Answer, IndexEntry, ProjectState, Removed
 from wheelsmith.model import Cell
 from wheelsmith.tags import parse_capability, read_wheel_name
@@ -108,6 +109,8 @@ def _check_words(entry: IndexEntry, label: str | None) -> None:
         raise ValueError(f"{entry.filename} is listed with the variant {entry.variant and entry.variant.label!r}")
     if entry.variant and (wrong := variant_mistakes(json.loads(dump_variants([entry.variant])))):
         raise ValueError(f"{entry.filename}: {wrong[0]}")
+    if entry.about is not None:
+        check_about(entry.about)
     if entry.variant_of is not None and not _FILE.fullmatch(entry.variant_of):
         raise ValueError(f"{_quoted(entry.variant_of)} is not the plain file name of a wheel")
 

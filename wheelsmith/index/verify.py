@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from wheelsmith.errors import PackageIndexError, UnreadableError
+from wheelsmith.index.about import about_of
 from wheelsmith.index.entry import IndexEntry, ProjectState
 from wheelsmith.index.listing import EVERYTHING, Listing, dump_listing, listing_of, load_listing, roots
 from wheelsmith.index.metadata import read_metadata
@@ -36,6 +37,7 @@ class Fault(StrEnum):
     SIDE_CAR = "side-car"
     METADATA_HASH = "metadata-hash"
     STATE = "state"
+    ABOUT = "about"
     STRAY_STATE = "stray-state"
     NAME = "name"
 
@@ -204,6 +206,9 @@ def _file_troubles(storage: Storage, entry: IndexEntry, links: frozenset[str]) -
     if hashlib.sha256(metadata).hexdigest() != entry.metadata_sha256:
         message = f"{entry.filename}.metadata has another hash than its page says"
         yield trouble(Fault.METADATA_HASH, message, _repair(storage))
+    if entry.about != about_of(metadata):
+        message = f"the state tells other words of {entry.filename} than its METADATA"
+        yield trouble(Fault.ABOUT, message, _repair(storage))
     beside = f"{entry.path}.metadata"
     if _beneath(beside, links):
         return

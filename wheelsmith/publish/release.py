@@ -16,6 +16,7 @@ from wheelsmith.index import (
     NoWheel,
     Offer,
     Provenance,
+    about_of,
     read_metadata,
     requires_beside_torch,
     requires_torch,
@@ -135,6 +136,7 @@ def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPl
         gpu_archs=plan.wheel.gpu_archs if plan else (),
         variant=read_variant(path),
         provenance=_provenance(plan) if plan else None,
+        about=about_of(metadata),
     )
     return Offer(entry=entry, wheel=path, metadata=metadata)
 

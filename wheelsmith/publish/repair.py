@@ -7,9 +7,20 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from wheelsmith.files import sha256_file
-from wheelsmith.index import Index, IndexEntry, ProjectState, Storage, Trouble, project_of, read_metadata, verify
+from wheelsmith.index import (
+    Index,
+    IndexEntry,
+    ProjectState,
+    Storage,
+    Trouble,
+    about_of,
+    project_of,
+    read_metadata,
+    verify,
+)
 from wheelsmith.index.verify import Fault, unasked_pages
 
 
@@ -77,18 +88,16 @@ def _mend_wheel(
     if trouble.fault is Fault.SIDE_CAR:
         storage.put(f"{entry.path}.metadata", metadata)
         return [f"{entry.path}.metadata"]
-    digest = hashlib.sha256(metadata).hexdigest()
+    said = {"metadata_sha256": hashlib.sha256(metadata).hexdigest(), "about": about_of(metadata)}
     project = project_of(entry.filename)
-    Index(storage).change(project, lambda state: _with_metadata(state, entry, digest))
+    Index(storage).change(project, lambda state: _with_metadata(state, entry, said))
     return [f"_state/{project}.json"]
 
 
-def _with_metadata(state: ProjectState, entry: IndexEntry, digest: str) -> ProjectState:
-    """Correct the hash of a side-car: the wheel is what was published, so its METADATA is right."""
+def _with_metadata(state: ProjectState, entry: IndexEntry, said: Mapping[str, Any]) -> ProjectState:
+    """Correct what is known of METADATA: the wheel is what was published, so its own is right."""
     entries = (
-        replace(known, metadata_sha256=digest)
-        if (known.filename, known.sha256) == (entry.filename, entry.sha256)
-        else known
+        replace(known, **said) if (known.filename, known.sha256) == (entry.filename, entry.sha256) else known
         for known in state.entries
     )
     return replace(state, entries=tuple(entries))
