@@ -299,6 +299,7 @@ class Failure(Record):
 class BuildResult(Record):
     """What came of one cell: a wheel or a failure, never both.
 
+    :param built_in: how long each stage took when a cached wheel was built; empty where that was not kept.
     :param log: the log's file name in the run's log folder, or None when nothing ran.
     """
 
@@ -308,4 +309,5 @@ class BuildResult(Record):
     wheel: WheelFile | None = None
     failure: Failure | None = None
     timings: tuple[Timing, ...] = ()
+    built_in: tuple[Timing, ...] = ()
     log: str | None = None

@@ -258,7 +258,13 @@ def _stored(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, StoredWheel
 
 
 def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
-    return BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=Status.CACHED, wheel=stored.wheel)
+    return BuildResult(
+        cell=plan.cell,
+        plan_digest=plan.build_digest,
+        status=Status.CACHED,
+        wheel=stored.wheel,
+        built_in=stored.timings,
+    )
 
 
 def cached_digests(prepared: Prepared, request: Request) -> frozenset[str]:

@@ -5,7 +5,7 @@ A page of an index and the report of a run show the same thing, so this knows ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ from wheelsmith.units import show_size
 
 
 class GridStatus(StrEnum):
-    """How a cell stands; the sign tells them apart without colour."""
+    """How a cell stands; the sign tells without colour which of them a person should look at."""
 
     BUILT = "built"
     CACHED = "cached"
@@ -39,16 +39,21 @@ class GridStatus(StrEnum):
         return _SIGNS[self]
 
     @property
+    def ordinary(self) -> bool:
+        """Say whether it is as people expect: there is a wheel, whoever made it and when."""
+        return self in {GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED}
+
+    @property
     def meaning(self) -> str:
         """Give what the legend says."""
         return _MEANINGS[self]
 
 
-_SIGNS = dict(zip(GridStatus, "✓=↪↶≠⊘✕-·", strict=True))
+_SIGNS = dict(zip(GridStatus, "✓✓✓↶≠⊘✕-·", strict=True))
 _MEANINGS = {
-    GridStatus.BUILT: "has a wheel of its own",
-    GridStatus.CACHED: "was made before",
-    GridStatus.FOLDED: "is served by another cell's wheel",
+    GridStatus.BUILT: "has a wheel",
+    GridStatus.CACHED: "has a wheel that was made before",
+    GridStatus.FOLDED: "has the wheel of another cell",
     GridStatus.OLDER: "only an older version has a wheel",
     GridStatus.UNPAIRED: "has a wheel, and torch's own builds are for older CUDAs than its code",
     GridStatus.YANKED: "its wheel should not be chosen any more",
@@ -63,6 +68,7 @@ class GridCell:
     """One cell.
 
     :param detail: a few words more: the size of its wheel, or whose wheel it shares.
+    :param yank: the version that nobody should choose here any more, and why.
     :param link: where the page says the rest.
     :param wish: the query that a picker on the page answers, e.g. ``torch=2.11&compute=cu130&arch=x86_64``.
     """
@@ -71,6 +77,7 @@ class GridCell:
     detail: str = ""
     link: str | None = None
     wish: str | None = None
+    yank: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +103,17 @@ def grids(cells: Mapping[CatalogueCell, GridCell]) -> tuple[Grid, ...]:
 
 
 def used_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
-    """Give what a legend must explain."""
-    used = {cell.status for grid in shown for row in grid.rows for cell in row.cells if cell}
+    """Give what a legend must explain; of those with one sign the first."""
+    used = {GridStatus.BUILT if cell.status.ordinary else cell.status for cell in _cells(shown)}
     return tuple(status for status in GridStatus if status in used)
+
+
+def yanks(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
+    """Give the reasons for which cells go without a newer wheel, each with its versions."""
+    found: dict[str, dict[str, None]] = {}
+    for version, reason in dict.fromkeys(cell.yank for cell in _cells(shown) if cell.yank):
+        found.setdefault(reason, {})[version] = None
+    return {reason: tuple(versions) for reason, versions in found.items()}
 
 
 def catalogue_cells(catalogue: Catalogue) -> dict[CatalogueCell, GridCell]:
@@ -120,11 +135,15 @@ def catalogue_cells(catalogue: Catalogue) -> dict[CatalogueCell, GridCell]:
                 older = newest is not None and _public(wheel.version) < newest
                 found[cell], shown[cell] = _served(cell, wheel, place, older=older), wheel
             elif wheel.yanked is not None and Version(wheel.version) > Version(shown[cell].version):
-                found[cell] = replace(found[cell], detail=f"{found[cell].detail}; not {_yank(wheel)}")
+                found[cell] = replace(found[cell], yank=(wheel.version, wheel.yanked))
                 shown[cell] = wheel
     for answer in catalogue.unserved:
         found[answer.cell] = _unserved(answer)
     return found
+
+
+def _cells(shown: Iterable[Grid]) -> Iterator[GridCell]:
+    return (cell for grid in shown for row in grid.rows for cell in row.cells if cell)
 
 
 def _grid(arch: str, cells: Mapping[CatalogueCell, GridCell]) -> Grid:
@@ -143,17 +162,18 @@ def _grid(arch: str, cells: Mapping[CatalogueCell, GridCell]) -> Grid:
 
 def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bool) -> GridCell:
     made_for = wheel.provenance.cell if wheel.provenance else cell.id
-    if wheel.yanked is not None:
-        status, detail = GridStatus.YANKED, _yank(wheel)
+    yank = None if wheel.yanked is None else (wheel.version, wheel.yanked)
+    if yank:
+        status, detail = GridStatus.YANKED, ""
     elif not _is_paired(cell, wheel):
-        status, detail = GridStatus.UNPAIRED, show_size(wheel.size)
+        status, detail = GridStatus.UNPAIRED, ""
     elif older:
         status, detail = GridStatus.OLDER, str(_public(wheel.version))
     elif made_for != cell.id:
         status, detail = GridStatus.FOLDED, _difference(cell, made_for, wheel.cells)
     else:
         status, detail = GridStatus.BUILT, show_size(wheel.size)
-    return GridCell(status=status, detail=detail, link=f"#wheel-{place}", wish=_wish(cell))
+    return GridCell(status=status, detail=detail, link=f"#wheel-{place}", wish=wish_query(cell), yank=yank)
 
 
 def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
@@ -162,14 +182,9 @@ def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
     return torch_build(wish, KnownWheel(wheel)) is not None
 
 
-def _yank(wheel: CatalogueWheel) -> str:
-    """Name a yanked wheel and why it should not be chosen."""
-    return f"{wheel.version}: {wheel.yanked}" if wheel.yanked else wheel.version
-
-
 def _unserved(answer: Unserved) -> GridCell:
     status = GridStatus.FAILED if answer.status is NoWheel.FAILED else GridStatus.EXCLUDED
-    return GridCell(status=status, link=f"#cell-{answer.cell.id}", wish=_wish(answer.cell))
+    return GridCell(status=status, link=f"#cell-{answer.cell.id}", wish=wish_query(answer.cell))
 
 
 def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCell]) -> str:
@@ -189,7 +204,8 @@ def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCe
     return "of " + ", ".join(differing)
 
 
-def _wish(cell: CatalogueCell) -> str:
+def wish_query(cell: CatalogueCell | Wish) -> str:
+    """Give what a page's picker is asked for a cell."""
     python = f"&python={cell.python}" if cell.python else ""
     return f"torch={cell.torch}&compute={cell.compute}&arch={cell.arch}{python}"
 

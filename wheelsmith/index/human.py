@@ -12,25 +12,22 @@ from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import Version
-
-from wheelsmith.index.catalogue import Catalogue, CatalogueWheel, Unserved, catalogue_key, catalogue_of, dump_catalogue
+from wheelsmith.index.catalogue import Catalogue, Unserved, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.choose import Chooser
-from wheelsmith.index.commands import Installer, Torch, fill, pin, slots_of, template_for
+from wheelsmith.index.commands import Installer, Torch, fill, slots_of, template_for
 from wheelsmith.index.entry import NoWheel, ProjectState
 from wheelsmith.index.fits import numbers
-from wheelsmith.index.grid import catalogue_cells, grids, used_statuses
+from wheelsmith.index.grid import catalogue_cells, grids, used_statuses, yanks
 from wheelsmith.index.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.nearest import compute_order
 from wheelsmith.index.picker import Picker, picker_data, picker_of
+from wheelsmith.index.wheel_groups import BASE, VersionOfWheels, span, versions_of
 from wheelsmith.index.wish import Choice, Wish, compute_name
 from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-# A page does not know where it will be served. Its script does; without one, people set a variable.
-_BASE = "$INDEX/"
 _SHOWN_WITHOUT_SCRIPT = (Installer.PIP, Installer.UV)
 
 
@@ -46,15 +43,6 @@ class Row:
     commands: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A wheel as its page shows it: ``place`` is its number in the catalogue, ``pin`` names it alone."""
-
-    wheel: CatalogueWheel
-    place: int
-    pin: str
-
-
 def human_pages(state: ProjectState) -> dict[str, bytes]:
     """Give what people and choosing programs read of a project: key → bytes. One that is kept back has no page."""
     catalogue = catalogue_of(state)
@@ -67,9 +55,11 @@ def human_pages(state: ProjectState) -> dict[str, bytes]:
 def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
     """Give the page for the whole index: key → bytes."""
     shown = {name: item for name, item in sorted(listing.items()) if item.roots}
-    computes = {name: [compute_name(root) for root in _computes(item)] for name, item in shown.items()}
-    page = environment().get_template("index.html").render(projects=shown, computes=computes, **assets("search.js"))
-    return {"index.html": page.encode()}
+    computes = {name: _computes(item) for name, item in shown.items()}
+    page = environment().get_template("index.html")
+    every = sorted({root for roots in computes.values() for root in roots}, key=compute_order)
+    text = page.render(projects=shown, computes=computes, roots=every, **assets("address.js", "search.js"))
+    return {"index.html": text.encode()}
 
 
 def assets(*scripts: str) -> dict[str, Any]:
@@ -95,7 +85,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"size": show_size, "compute_name": compute_name, "span": _span}
+    made.filters |= {"size": show_size, "compute_name": compute_name, "span": span, "computes": _compute_names}
     return made
 
 
@@ -103,6 +93,7 @@ def _project(catalogue: Catalogue) -> bytes:
     chooser = Chooser(catalogue)
     picker = picker_of(chooser)
     shown = grids(catalogue_cells(catalogue))
+    versions = versions_of(chooser, picker)
     page = environment().get_template("page.html")
     return page.render(
         catalogue=catalogue,
@@ -114,10 +105,12 @@ def _project(catalogue: Catalogue) -> bytes:
         torches=tuple(Torch),
         grids=shown,
         legend=used_statuses(shown),
+        yanks=yanks(shown),
         failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
         excluded=_excluded(catalogue),
-        versions=_versions(chooser),
-        **assets("picker.js"),
+        current=_current(versions),
+        versions=versions,
+        **assets("address.js", "picker.js"),
     ).encode()
 
 
@@ -130,7 +123,7 @@ def _rows(picker: Picker) -> tuple[Row, ...]:
     for _, group in groupby(served, lambda pair: (pair[0].torch, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
         wishes = list(group)
         wish, choice = wishes[0]
-        pythons = _span([wish.python for wish, _ in wishes])
+        pythons = span([wish.python for wish, _ in wishes])
         rows.append(Row(wish=wish, pythons=pythons, commands=_commands(choice, wish)))
     return tuple(rows)
 
@@ -140,7 +133,7 @@ def _commands(choice: Choice, wish: Wish) -> tuple[tuple[str, str], ...]:
     commands = []
     for installer in _SHOWN_WITHOUT_SCRIPT:
         for torch in Torch:
-            slots = {**slots_of(choice, wish, torch), "base": _BASE}
+            slots = {**slots_of(choice, wish, torch), "base": BASE}
             text = fill(template_for(installer, torch, others=others), slots).text(_quoted)
             commands.append((f"{installer.label}, torch {torch.label}", text))
     return tuple(commands)
@@ -148,8 +141,18 @@ def _commands(choice: Choice, wish: Wish) -> tuple[tuple[str, str], ...]:
 
 def _quoted(word: str) -> str:
     """Quote a word; in double quotes where the shell must find the variable in it."""
-    rest = word.replace(_BASE, "", 1)
+    rest = word.replace(BASE, "", 1)
     return f'"{word}"' if rest != word and not set(rest) & set('"$`\\') else shlex.quote(word)
+
+
+def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
+    """Give the newest version that has a wheel in good standing, or the newest."""
+    standing = (
+        version
+        for version in versions
+        if any(shown.wheel.yanked is None for group in version.groups for shown in group.wheels)
+    )
+    return next(standing, versions[0] if versions else None)
 
 
 def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
@@ -162,29 +165,16 @@ def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
     return tuple(tuple(group) for _, group in groupby(left_out, place))
 
 
-def _versions(chooser: Chooser) -> tuple[tuple[str, tuple[Shown, ...]], ...]:
-    """Give the wheels of each version, the newest first."""
-    shown = [
-        (version.public, Shown(wheel=wheel, place=place, pin=_pin(chooser, wheel, version)))
-        for place, wheel in enumerate(chooser.catalogue.wheels)
-        for version in [Version(wheel.version)]
-    ]
-    return tuple((public, tuple(item for _, item in group)) for public, group in groupby(shown, lambda pair: pair[0]))
-
-
-def _pin(chooser: Chooser, wheel: CatalogueWheel, version: Version) -> str:
-    """Name one wheel in the root that has them all; torch stays as it is, because that root has none."""
-    requirement = pin(chooser.catalogue.project, wheel.version, equals=chooser.named_by_equals(version))
-    return f'pip install {requirement} --index-url "{_BASE}{EVERYTHING}/"'
-
-
 def _computes(item: Listing) -> list[str]:
     return sorted((root for root in item.roots if root != EVERYTHING), key=compute_order)
 
 
-def _span(names: Sequence[str]) -> str:
-    """Give ``2.9``, or the first and the last of several with a dash between."""
-    return names[0] if len(names) == 1 else f"{names[0]} – {names[-1]}" if names else ""  # noqa: RUF001  # a range
+def _compute_names(computes: Sequence[str]) -> str:
+    """Give ``CPU, CUDA 12.8, 13.0``."""
+    names = [compute_name(compute) for compute in computes]
+    cudas = [name.removeprefix("CUDA ") for name in names if name.startswith("CUDA ")]
+    others = [name for name in names if not name.startswith("CUDA ")]
+    return ", ".join([*others, *([f"CUDA {', '.join(cudas)}"] if cudas else [])])
 
 
 def _digest(text: str) -> str:

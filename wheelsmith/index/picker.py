@@ -15,7 +15,7 @@ from wheelsmith.index.wish import Choice, Refusal, Wish
 from wheelsmith.units import show_size
 
 # What a page opens with, where it has a wheel: neither the newest nor the oldest.
-_USUAL = {"arch": "x86_64", "python": "3.12"}
+USUAL = {"arch": "x86_64", "python": "3.12"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def _first(wishes: Sequence[Wish], answers: Sequence[Choice | Refusal]) -> int:
     served = [number for number, answer in enumerate(answers) if isinstance(answer, Choice)]
 
     def usual(number: int) -> tuple[int, int]:
-        return sum(getattr(wishes[number], axis) == value for axis, value in _USUAL.items()), number
+        return sum(getattr(wishes[number], axis) == value for axis, value in USUAL.items()), number
 
     return max(served, key=usual, default=0)
 

@@ -89,6 +89,7 @@ class CellBuild:
             wheel=self._stored.wheel if self._stored and failure is None else None,
             failure=failure,
             timings=self._diary.timings,
+            built_in=self._stored.timings if self._stored and status is Status.CACHED else (),
             log=log_name(plan) if (self._workshop.logs / log_name(plan)).exists() else None,
         )
 
@@ -166,7 +167,9 @@ class CellBuild:
         wheel = finisher.answer()
         self._diary.enter("store")
         path = finisher.collect(wheel, shop.folder / self.name)
-        self._stored = shop.store.put(self.plan.build_digest, path, wheel, check_edition())
+        self._stored = shop.store.put(
+            self.plan.build_digest, path, wheel, checked=check_edition(), timings=self._diary.timings
+        )
         return self._test_task()
 
     def _recheck(self, stored: StoredWheel, memory: int) -> tuple[Task, ...]:

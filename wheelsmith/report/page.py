@@ -16,6 +16,7 @@ from wheelsmith.index.grid import GridCell, GridStatus, grids, used_statuses
 from wheelsmith.index.human import assets, environment
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status
 from wheelsmith.report.figure import draw
+from wheelsmith.report.score import score
 from wheelsmith.report.style import duration, seconds
 from wheelsmith.report.timeline import Stopwatch, Timeline
 from wheelsmith.schedule import Folded, fold, folded
@@ -59,6 +60,7 @@ def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) 
             version=__version__,
             finished=finished,
             took=duration(finished.seconds),
+            score=score(started.plans, finished.results),
             tally=_tally(finished),
             grids=shown,
             legend=used_statuses(shown),
@@ -83,6 +85,7 @@ def _environment() -> Environment:
     made.filters = {
         **shared.filters,
         "took": lambda result: duration(seconds(result)),
+        "built_in": lambda result: duration(sum(timing.seconds for timing in result.built_in)),
         "duration": duration,
         "kind": _css_class,
     }

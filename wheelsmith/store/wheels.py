@@ -8,9 +8,9 @@ from pathlib import Path
 
 from wheelsmith.errors import StoreError
 from wheelsmith.files import atomic_copy, atomic_write, mark_used, sha256_file
-from wheelsmith.model import WheelFile
+from wheelsmith.model import Timing, WheelFile
 
-_CHECKED = "checked"  # beside the fields of a WheelFile
+_CHECKED, _TIMINGS = "checked", "timings"  # beside the fields of a WheelFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +18,13 @@ class StoredWheel:
     """A wheel in the store; its content was compared with its hash when it was found.
 
     :param checked: the edition of the check that it passed; empty where it is not known.
+    :param timings: how long each stage of its build took; empty where that was not kept.
     """
 
     wheel: WheelFile
     path: Path
     checked: str = ""
+    timings: tuple[Timing, ...] = ()
 
 
 class Store:
@@ -41,32 +43,46 @@ class Store:
         try:
             record = json.loads(self._plan(build_digest).read_bytes())
             checked = str(record.pop(_CHECKED, "")) if isinstance(record, dict) else ""
+            timings = tuple(Timing.from_json(item) for item in record.pop(_TIMINGS, ()))
             wheel = WheelFile.from_json(record)
             path = self._wheel(wheel)
             if path.stat().st_size != wheel.size or sha256_file(path) != wheel.sha256:
                 return None
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return None
         except OSError as error:
             raise _unusable(self._root, error) from error
         mark_used(self._plan(build_digest))
-        return StoredWheel(wheel=wheel, path=path, checked=checked)
+        return StoredWheel(wheel=wheel, path=path, checked=checked, timings=timings)
 
-    def put(self, build_digest: str, path: Path, wheel: WheelFile, checked: str = "") -> StoredWheel:
+    def put(
+        self,
+        build_digest: str,
+        path: Path,
+        wheel: WheelFile,
+        checked: str = "",
+        timings: tuple[Timing, ...] = (),
+    ) -> StoredWheel:
         """Keep a finished wheel.
 
         :param checked: the edition of the check that it has passed.
+        :param timings: how long each stage of its build took.
         """
         kept = self._wheel(wheel)
         try:
             atomic_copy(path, kept)
         except OSError as error:
             raise _unusable(self._root, error) from error
-        return self.note_checked(build_digest, StoredWheel(wheel=wheel, path=kept, checked=checked))
+        stored = StoredWheel(wheel=wheel, path=kept, checked=checked, timings=timings)
+        return self.note_checked(build_digest, stored)
 
     def note_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
         """Write down which check the wheel of a plan has passed."""
-        record = {**stored.wheel.to_json(), **({_CHECKED: stored.checked} if stored.checked else {})}
+        record = {
+            **stored.wheel.to_json(),
+            **({_CHECKED: stored.checked} if stored.checked else {}),
+            **({_TIMINGS: [timing.to_json() for timing in stored.timings]} if stored.timings else {}),
+        }
         try:
             atomic_write(self._plan(build_digest), (json.dumps(record, sort_keys=True, indent=1) + "\n").encode())
         except OSError as error:

@@ -1,12 +1,10 @@
 
-// Looks up what was decided when the page was made, and fills in this page's own address.
+// Looks up what was decided when the page was made.
 (() => {
   "use strict";
   const $ = (id) => document.getElementById(id);
 
   // The rule of commands.py, once more: slots, then quotes.
-  const clean = (address) => address.replace(/[^A-Za-z0-9._~:/@%+=,[\]-]/gu, (sign) =>
-    Array.from(new TextEncoder().encode(sign), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
   const quoted = (word) => (word && !/[^\w@%+=:,./-]/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
   const filled = (word, slots) => {
     const whole = /^\{([a-z0-9_]+)\}$/.exec(word);
@@ -19,9 +17,7 @@
     return template.before + lines.map((words) => words.map(quoted).join(" ")).join(" && ");
   };
 
-  const here = location.href.split(/[?#]/)[0];
-  const end = here.lastIndexOf("/projects/");
-  const base = clean(end < 0 ? new URL("../../", here).href : here.slice(0, end + 1));
+  const base = document.documentElement.dataset.served;
   for (const code of document.querySelectorAll("[data-base]")) {
     code.textContent = code.textContent.replaceAll(/"\$INDEX\/([^"]*)"/g, (_, rest) => quoted(base + rest));
   }
@@ -95,21 +91,25 @@
     }
     return parts;
   };
+  const isServed = (name, value) => !("reason" in answerTo({ ...wish, [name]: value }));
   const show = () => {
+    let dashed = false;
     for (const name of names) {
+      // Where no choice of an axis would help, it is not this axis that is wrong.
+      const helps = asked.has(name) && values[name].some((value) => isServed(name, value));
       for (const radio of radios[name]) {
         radio.checked = radio.value === wish[name];
-        const none = asked.has(name) && "reason" in answerTo({ ...wish, [name]: radio.value });
+        const none = helps && !isServed(name, radio.value);
+        dashed ||= none;
         radio.parentElement.classList.toggle("none", none);
         radio.setAttribute("aria-description", none ? "no wheel with the other choices" : "");
       }
     }
+    $("dashed").hidden = !dashed;
     const answer = answerTo(wish);
     const refused = "reason" in answer;
     $("said").replaceChildren(...(refused ? showReason(answer) : showCommand(answer)));
     $("answer").classList.toggle("refused", refused);
-    $("copy").hidden = refused;
-    $("copy").textContent = "Copy";
   };
 
   picker.addEventListener("change", (event) => {
@@ -134,17 +134,6 @@
       $("answer").scrollIntoView({ block: "center" });
     });
   }
-  $("copy").addEventListener("click", async () => {
-    const code = $("command");
-    try {
-      await navigator.clipboard.writeText(code.textContent);
-      $("copy").textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(code);
-      $("copy").textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
-    }
-    setTimeout(() => { $("copy").textContent = "Copy"; }, 2000);
-  });
   $("picker").hidden = false;
   follow();
 })();

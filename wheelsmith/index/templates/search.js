@@ -6,7 +6,7 @@
   if (!input) return;
   const rows = Array.from(document.querySelectorAll("#projects tbody tr"), (row) => [
     row,
-    `${row.textContent};${row.dataset.torches}`.toLowerCase(),
+    `${row.textContent};${row.dataset.finds}`.toLowerCase(),
   ]);
   const show = () => {
     // "torch 2.1" must not find torch 2.11, and "cuda 13" must find CUDA 13.0.
