@@ -5,6 +5,7 @@ Chromium and npm must be there; without them the tests are skipped, but never in
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 import wants
 from outside import outside
 from shop import make_pypi, make_shop, make_torches
+from states import of_torch, project
 
 from wheelsmith.index import (
     Choice,
@@ -33,6 +35,7 @@ from wheelsmith.index import (
     slots_of,
     template_for,
 )
+from wheelsmith.index.human import human_pages
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pages")]
 WEB = Path(__file__).parent / "web"
@@ -357,6 +360,38 @@ def test_impossible_choices_answer_with_the_reason_and_a_way_out(visit):
     assert "activation==" in command_of(page)
 
 
+def test_dashes_are_explained_and_stand_on_the_axes_that_would_help(visit):
+    def dashed(name):
+        return page.locator(f"label.none [name={name}]").count()
+
+    page = visit("projects/activation/#torch=2.9&compute=cu130&arch=x86_64&python=3.12")
+    explanation = page.get_by_text("has no wheel with your other choices")
+    assert page.locator(".reason").is_visible()
+    assert explanation.is_visible()
+    assert dashed("torch") == 1
+    assert dashed("compute") == 3
+    # No other CPU and no other Python has one either: these are not what is wrong.
+    assert dashed("arch") == dashed("python") == 0
+    page.get_by_text("2.13", exact=True).first.click()
+    assert dashed("torch") == 1
+    assert explanation.is_visible()
+    page = visit("projects/rmsnorm/#torch=2.13&compute=cpu")
+    assert page.locator("label.none").count() == 0
+    assert not page.get_by_text("has no wheel with your other choices").is_visible()
+
+
+def test_each_wheel_that_the_picker_gives_is_linked_to_its_answer(visit):
+    page = visit("projects/activation/")
+    links = page.locator("a.choose")
+    assert links.count() > 10
+    for number in range(links.count()):
+        name = links.nth(number).locator("xpath=..").locator(".wheel-name").text_content()
+        links.nth(number).evaluate("(link) => { link.closest('details').open = true; link.click(); }")
+        assert page.locator(".chosen .wheel-name").text_content() == name
+    groups = page.locator("section[aria-labelledby=wheels] > .items").first.locator("h3")
+    assert groups.all_text_contents() == ["CUDA 13.0", "CUDA 12.8", "CUDA 12.6", "CPU"]
+
+
 def test_a_cell_of_the_matrix_is_a_question_to_the_picker(visit):
     page = visit("projects/activation/")
     page.locator("table.grid").first.locator("tr", has_text="torch 2.13").locator("td", has_text="folded").click()
@@ -376,7 +411,7 @@ def test_the_keyboard_alone_is_enough(visit):
     page = visit("projects/activation/#torch=2.11&compute=cu130&arch=x86_64&python=3.12")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    for _ in range(3):
+    for _ in range(4):  # the index, the theme, the address, and the first question
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "torch"
     outline = "getComputedStyle(document.activeElement.nextElementSibling).outlineStyle"
@@ -390,11 +425,22 @@ def test_the_keyboard_alone_is_enough(visit):
     assert command_of(page).startswith("uv pip install")
 
 
-def test_the_command_is_copied(visit):
+def test_the_command_and_the_address_are_copied(visit, base):
     page = visit("projects/activation/", permissions=["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy").click()
-    page.get_by_role("button", name="Copied").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()") == command_of(page)
+    for name, copied in (("the command", command_of(page)), ("the address of this index", base)):
+        page.get_by_role("button", name=f"Copy {name}").click()
+        page.get_by_role("button", name=f"Copied {name}").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == copied
+    page.get_by_role("button", name="Copy the command").wait_for()
+
+
+def test_the_address_of_every_root_can_be_copied(visit, base):
+    page = visit("", permissions=["clipboard-read", "clipboard-write"])
+    for name, address in (("this index", base), ("CUDA 13.0", f"{base}cu130/"), ("every wheel", f"{base}simple/")):
+        page.get_by_role("button", name=re.compile(f"Copy the address (of|for) {name}")).click()
+        page.wait_for_function(
+            "(wanted) => navigator.clipboard.readText().then((text) => text === wanted)", arg=address
+        )
 
 
 def test_the_theme_follows_the_system_and_can_be_chosen(visit):
@@ -412,7 +458,7 @@ def test_the_theme_follows_the_system_and_can_be_chosen(visit):
 
 def test_the_index_is_searched(visit):
     page = visit("")
-    names = page.locator("#projects tbody tr:visible th")
+    names = page.locator("#projects tbody tr:visible th a")
     assert names.all_text_contents() == ["activation", "fused", "layers", "rmsnorm"]
     for words, found in (
         ("torch 2.9", ["activation"]),
@@ -430,6 +476,15 @@ def test_the_index_is_searched(visit):
     assert page.get_by_role("heading", level=1).text_content() == "rmsnorm 0.3"
 
 
+# What scrolls or cuts off, beside what only screen readers are told.
+SIDEWAYS = """
+Array.from(document.querySelectorAll("main *"))
+  .filter((each) => getComputedStyle(each).overflowX !== "visible" && each.clientWidth > 1)
+  .filter((each) => each.scrollWidth > each.clientWidth)
+  .map((each) => each.outerHTML.slice(0, 99))
+"""
+
+
 @pytest.mark.parametrize("width", [360, 390])
 def test_a_phone_needs_no_sideways_scrolling(visit, width):
     for path in (
@@ -441,6 +496,22 @@ def test_a_phone_needs_no_sideways_scrolling(visit, width):
         page = visit(path, viewport={"width": width, "height": 800})
         page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
         assert page.evaluate("document.documentElement.scrollWidth") == width, path
+        # Not even within a part of it: no column is where nobody looks for it.
+        assert page.evaluate(SIDEWAYS) == [], path
+
+
+def test_a_matrix_of_many_columns_shows_all_of_them_on_a_phone(visit, tmp_path):
+    computes = (None, "11.8", "12.1", "12.4", "12.6", "12.8", "13.0", "13.2", "13.3")
+    many = project(*(of_torch(torch, cuda) for torch in ("2.11", "2.13") for cuda in computes))
+    (tmp_path / "page.html").write_bytes(human_pages(many)["projects/k/index.html"])
+    page = visit((tmp_path / "page.html").as_uri(), viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.evaluate(SIDEWAYS) == []
+    cells = page.locator("table.grid td[data-column]")
+    assert cells.count() == 18
+    for number in range(18):
+        box = cells.nth(number).bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 390
 
 
 def test_a_page_works_from_a_folder(visit, shop):

@@ -26,7 +26,7 @@ from wheelsmith.beneath import make_read_only
 from wheelsmith.errors import CacheInUse, StoreError, ToolchainError
 from wheelsmith.events import ignore
 from wheelsmith.files import publish_tree, sha256_file
-from wheelsmith.model import WheelFile
+from wheelsmith.model import Timing, WheelFile
 from wheelsmith.store import (
     Bounds,
     Damaged,
@@ -502,6 +502,21 @@ def test_a_damaged_wheel_is_as_good_as_none_until_it_is_made_again(harm, cache):
     assert Store(cache / "store").find("new") is None
     put_wheel(cache, "old", content("a"))
     assert Store(cache / "store").find("new").path.read_bytes() == content("a")
+
+
+def test_how_long_its_build_took_is_kept_with_a_wheel(cache):
+    store, took = Store(cache / "store"), (Timing(stage="compile", seconds=61.5), Timing(stage="check", seconds=0.25))
+    found = store.find("old")
+    assert found.timings == ()
+    store.put("old", found.path, found.wheel, took)
+    assert Store(cache / "store").find("old").timings == took
+    record = json.loads(plan(cache, "old").read_bytes())
+    # As older versions wrote it, and as nobody does.
+    for timings, answer in (({}, ()), ({"timings": [{"stage": 1}]}, None), ({"timings": 7}, None)):
+        plan(cache, "old").write_text(json.dumps({**found.wheel.to_json(), **timings}))
+        again = store.find("old")
+        assert (again and again.timings) == answer
+    assert record["sha256"] == found.wheel.sha256
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"sha256": 1}', "{" * 5])

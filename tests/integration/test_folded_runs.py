@@ -65,6 +65,12 @@ def test_a_run_says_it_first_and_with_each_cell(monkeypatch, capsys, tmp_path):
     assert list(folded.values()) == [{"cell": first, "reason": "nothing is compiled"}] * 3
     again = run_command(monkeypatch, capsys, "build-matrix", "--engine", "local", "--progress", "plain")
     assert "4 cached in " in again.err
+    # How long the build took that made it is told for as long as the wheel is kept.
+    cells = json.loads((tmp_path / "dist" / "results.json").read_text())["cells"].values()
+    took = [timing["seconds"] for cell in cells for timing in cell["built_in"] if timing["stage"] == "build"]
+    assert len(took) == 4
+    assert min(took) > 0
+    assert (tmp_path / "dist" / "report.html").read_text().count("cached, built in ") == 4
 
 
 def test_another_build_system_is_not_folded(monkeypatch, capsys, tmp_path):

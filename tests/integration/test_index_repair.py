@@ -1,5 +1,6 @@
 """What ``index verify`` names, ``index repair`` mends or leaves with the command that does; the two never disagree."""
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -12,6 +13,7 @@ from wheels import make_wheel, offer
 from wheelsmith.index import Answer, Folder, Index, NoWheel, verify
 from wheelsmith.model import Cell
 from wheelsmith.publish import repair
+from wheelsmith.record import by_lines
 
 NOW = "2026-01-02T03:04:05Z"
 CELLS = tuple(Cell(torch="2.9", cuda=cuda, arch="x86_64") for cuda in (None, "13.0"))
@@ -77,6 +79,21 @@ def rehashed(index):
     state.write_text(state.read_text().replace(sha256, "0" * 64))
 
 
+def told(about):
+    """Give a state what it tells people of its wheels, as an older wheelsmith or a stranger may have left it."""
+
+    def damage(index):
+        path = index / "_state" / "kernel.json"
+        state = json.loads(path.read_bytes())
+        for entry in state["entries"]:
+            entry["about"] = about
+            if about is None:
+                del entry["about"]
+        path.write_bytes(by_lines({**state, "schema_version": 2 if about is None else 3}))
+
+    return damage
+
+
 # What is wrong, and whether it can be mended without the wheels.
 DAMAGES = {
     "a page is gone": (remove("cu130/kernel/index.html"), True),
@@ -98,6 +115,8 @@ DAMAGES = {
     "a side-car is gone": (first("files/*/*/kernel*.metadata", lambda path: path.unlink()), True),
     "a side-car is another": (first("files/*/*/kernel*.metadata", lambda path: path.write_text("Name: x\n")), True),
     "a side-car's hash is another": (rehashed, True),
+    "an older wheelsmith wrote the state": (told(None), True),
+    "the state tells what METADATA does not": (told({"summary": "Free money", "license": None, "links": []}), True),
     "a wheel is gone": (first("files/*/*/kernel*.whl", lambda path: path.unlink()), False),
     "a wheel is another": (first("files/*/*/kernel*.whl", lambda path: path.write_bytes(b"x" * 9)), False),
     "a wheel of its size is another": (

@@ -487,14 +487,14 @@ def test_a_yanks_reason_is_told_wherever_the_yanked_wheel_would_have_been_chosen
     assert choice.wheel.version == "1.0+cpu.torch2.12"
     assert choice.notes == ("k 2.0+cpu.torch2.12 was yanked: wrong <sums>",)
     (shown,) = catalogue_cells(catalogue).values()
-    assert shown.detail.endswith("; not 2.0+cpu.torch2.12: wrong <sums>")
+    assert shown.yank == ("2.0+cpu.torch2.12", "wrong <sums>")
     alone = catalogue_of(project(new))
     assert Chooser(alone).choose(wanted).reason == "k 2.0+cpu.torch2.12 was yanked: wrong <sums>"
     (shown,) = catalogue_cells(alone).values()
-    assert (shown.status, shown.detail) == (GridStatus.YANKED, "2.0+cpu.torch2.12: wrong <sums>")
+    assert (shown.status, shown.yank) == (GridStatus.YANKED, ("2.0+cpu.torch2.12", "wrong <sums>"))
     page = human_pages(project(old, new))["projects/k/index.html"].decode()
     assert page.count("was yanked: wrong \\u003csums\\u003e") == 1  # what the picker's script shows
-    assert "not 2.0+cpu.torch2.12: wrong &lt;sums&gt;" in page
+    assert "Yanked: wrong &lt;sums&gt; <small>(2.0+cpu.torch2.12)</small>" in page
     # An older wheel that is yanked is nobody's concern.
     assert (
         Chooser(catalogue_of(project(replace(old, yanked="x"), replace(new, yanked=None)))).choose(wanted).notes == ()

@@ -83,7 +83,9 @@ def test_nothing_of_somebody_else_becomes_markup(pages):
     nasty = replace(nasty, entries=(*nasty.entries, of_torch("2.12", "13.0", yanked=NASTY)))
     for state in (STATE, nasty):
         page = Reader(human_pages(state)["projects/k/index.html"])
-        assert [attrs.get("type") for tag, attrs in page.tags if tag == "script"] == [None, "application/json", None]
+        assert [attrs.get("type") for tag, attrs in page.tags if tag == "script"] == [
+            None, "application/json", None, None,
+        ]  # fmt: skip
         reasons = [answer.get("reason", "") for answer in json.loads(page.inline["script"][1])["answers"]]
         assert any(NASTY in reason for reason in reasons)
 
@@ -163,8 +165,11 @@ def test_the_grid_says_how_every_cell_stands():
     assert (arm.caption, arm.columns) == ("aarch64", ("CUDA 13.0",))
 
 
-def test_every_status_has_a_sign_of_its_own():
-    assert len({status.sign for status in GridStatus}) == len(GridStatus)
+def test_what_is_ordinary_has_one_sign_and_everything_else_a_sign_of_its_own():
+    ordinary = [status for status in GridStatus if status.ordinary]
+    assert ordinary == [GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED]
+    assert {status.sign for status in ordinary} == {"✓"}
+    assert len({status.sign for status in GridStatus}) == len(GridStatus) - len(ordinary) + 1
     assert all(status.meaning for status in GridStatus)
 
 
@@ -174,9 +179,10 @@ def test_the_grid_can_be_shown_by_other_pages_too():
     macros = environment().get_template("_grid.html").module
     table = " ".join(f"{macros.grid(shown)}{macros.legend(used_statuses([shown]))}".split())
     assert '<th scope="row">r</th>' in table
-    assert '<td class="is-cached"><span class="sign" aria-hidden="true">=</span> cached' in table
-    assert "<small>&lt;b&gt;</small></td>" in table
-    assert '<td class="is-cancelled"><a href="#x">' in table
+    ordinary = '<span class="sign" aria-hidden="true">✓</span> <span class="sr">cached &lt;b&gt;</span></td>'
+    assert f'<td class="is-cached" data-column="CPU">{ordinary}' in table
+    assert '<td class="is-cancelled" data-column="CUDA 13.2"><a href="#x">' in table
+    assert '<span class="word">cancelled</span></a></td>' in table
     assert table.count("<li") == 2
 
 

@@ -1,6 +1,7 @@
 """The page that a run leaves."""
 
 import re
+from dataclasses import replace
 
 from wheelsmith.events import RunFinished, RunStarted
 from wheelsmith.model import (
@@ -12,6 +13,7 @@ from wheelsmith.model import (
     Recipe,
     SourceId,
     Status,
+    Timing,
     WheelFile,
     WheelSpec,
 )
@@ -82,3 +84,40 @@ def test_every_bar_is_in_the_run_and_every_link_leads_somewhere():
     anchors = set(re.findall(r'id="([^"]+)"', text))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= anchors
     assert "wheels/k-1%2Bcu130-py3-none-any.whl" in text
+
+
+def cell_plan(cell, version):
+    return replace(planned(), cell=cell, wheel=replace(planned().wheel, version=version, torch=cell.torch))
+
+
+def done(plan, status, **fields):
+    wheel = WheelFile(
+        filename="k-1-py3-none-any.whl", sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None
+    )
+    return BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=status, wheel=wheel, **fields)
+
+
+def test_it_leads_with_how_many_of_the_wheels_are_there():
+    first, second = cell_plan(BUILT, "1+a"), cell_plan(FAILED, "1+b")
+    shared = replace(second, cell=LEFT_OUT)
+    failure = Failure(stage="compile", message="no")
+    broken = BuildResult(cell=FAILED, plan_digest=second.build_digest, status=Status.FAILED, failure=failure)
+    plans = (first, second)
+    for results, lead in (
+        ((done(first, Status.BUILT), done(second, Status.CACHED)), '<p class="score is-whole"><b>2 of 2 wheels</b> in'),
+        ((done(first, Status.BUILT), broken), '<p class="score is-short"><b>1 of 2 wheels</b> in'),
+        ((), '<p class="score is-short"><b>0 of 2 wheels</b> in'),
+    ):
+        assert lead in page(plans, results)
+    folded = page((second, shared), (done(second, Status.BUILT), done(shared, Status.FOLDED)))
+    assert "<b>1 of 1 wheel, for 2 cells</b>" in folded
+    assert "<b>No wheel was asked for</b>" in page(excluded=(Excluded(cell=LEFT_OUT, reason="no"),))
+
+
+def test_a_cached_cell_says_how_long_it_took_when_it_was_built():
+    plan = cell_plan(BUILT, "1")
+    before = (Timing(stage="compile", seconds=75.0), Timing(stage="check", seconds=2.5))
+    text = page((plan,), (done(plan, Status.CACHED, built_in=before),))
+    assert "cached, built in 1m18s before" in text
+    assert "<dt>Built before</dt><dd>compile 1m15s, check 2.5s</dd>" in text
+    assert "cached <span" in page((plan,), (done(plan, Status.CACHED),))

@@ -34,8 +34,10 @@ class About(Record):
 def about_of(metadata: bytes) -> About:
     """Return what METADATA says of its project; what could mislead is left out."""
     said: Mapping[str, Any] = parse_email(metadata)[0]
-    links = {address: label for label, address in reversed(list(_links(said)))}
-    kept = [(label, address) for address, label in reversed(links.items())]
+    links: dict[str, str] = {}
+    for label, address in _links(said):
+        links.setdefault(address, label)
+    kept = [(label, address) for address, label in links.items()]
     return About(summary=_line(said.get("summary", ""), _SUMMARY), license=_licence(said), links=tuple(kept[:_LINKS]))
 
 

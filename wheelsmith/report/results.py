@@ -60,9 +60,15 @@ def github_summary(results: Sequence[BuildResult], excluded: Sequence[Excluded])
         wheel = result.wheel
         what = f"`{wheel.filename}`" if wheel else _cell(result.failure.message if result.failure else "")
         bytes_ = show_size(wheel.size) if wheel else ""
-        rows.append(f"| `{result.cell.id}` | {result.status} | {what} | {bytes_} | {duration(seconds(result))} |")
+        rows.append(f"| `{result.cell.id}` | {result.status} | {what} | {bytes_} | {_time(result)} |")
     rows += [f"| `{item.cell.id}` | excluded | {_cell(item.reason)} | | |" for item in excluded]
     return "\n".join(rows) + "\n"
+
+
+def _time(result: BuildResult) -> str:
+    if result.built_in:
+        return f"{duration(sum(timing.seconds for timing in result.built_in))} before"
+    return duration(seconds(result)) if result.timings else ""
 
 
 def _cell(text: str) -> str:
