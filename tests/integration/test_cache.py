@@ -508,7 +508,7 @@ def test_how_long_its_build_took_is_kept_with_a_wheel(cache):
     store, took = Store(cache / "store"), (Timing(stage="compile", seconds=61.5), Timing(stage="check", seconds=0.25))
     found = store.find("old")
     assert found.timings == ()
-    store.put("old", found.path, found.wheel, took)
+    store.put("old", found.path, found.wheel, timings=took)
     assert Store(cache / "store").find("old").timings == took
     record = json.loads(plan(cache, "old").read_bytes())
     # As older versions wrote it, and as nobody does.

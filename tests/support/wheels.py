@@ -34,7 +34,10 @@ def make_wheel(
     wheel = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in contents.items():
-            archive.writestr(path, data)
+            # Of no time: made again, it is the same wheel.
+            member = zipfile.ZipInfo(path)
+            member.external_attr = 0o600 << 16
+            archive.writestr(member, data, zipfile.ZIP_DEFLATED)
     return wheel
 
 

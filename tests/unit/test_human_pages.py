@@ -296,4 +296,4 @@ def test_the_matrix_says_what_the_picker_says(entries, status):
     if isinstance(chosen, Choice):
         assert shown.link == f"#wheel-{catalogue.wheels.index(chosen.wheel)}"
     page = human_pages(project(*entries))["projects/k/index.html"].decode()
-    assert f'<td class="is-{shown.status}">' in page
+    assert f'<td class="is-{shown.status}" ' in page
