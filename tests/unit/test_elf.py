@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 
 import elf_writer as w
 import pytest
@@ -141,6 +142,17 @@ def test_a_hash_that_is_not_its_versions():
 def test_a_symbol_beyond_the_hashes_is_read_when_a_relocation_asks_for_it():
     elf = w.replace(RICH, hashes=(), symbols=(*w.undefined("a", "b", "absent"),), sections=False)
     assert [r.name for r in read(w.write_elf(elf)).references] == ["a", "b", "absent"]
+
+
+def test_a_symbol_that_no_table_of_this_size_has_takes_no_memory():
+    elf = w.replace(RICH, hashes=(), symbols=w.undefined("a"), sections=False)
+    data = bytearray(w.write_elf(elf))
+    struct.pack_into("<I", data, w.places(elf)[".rela.dyn"].start + 12, 1 << 24)
+    tracemalloc.start()
+    refused(bytes(data), "nothing of the file is mapped")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2**20
 
 
 def test_names_that_share_everything():

@@ -74,8 +74,9 @@ def read_symbols(
     # A crafted table has one symbol a million times; nobody needs to hear it twice.
     seen: set[tuple[int, int, int]] = set()
     hashes: dict[int, int] = {}
+    table = image.mapped(address, count * SYMBOL.size)  # refuses a count that is not so
     names = array("q", bytes(8 * count))
-    for number, row in enumerate(SYMBOL.iter_unpack(image.mapped(address, count * SYMBOL.size))):
+    for number, row in enumerate(SYMBOL.iter_unpack(table)):
         name, info, other, section, value, _ = row
         bind = info >> 4
         if section and name in hashes and _can_be_found(info & 15, other & 3, section, value):
