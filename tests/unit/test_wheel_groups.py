@@ -32,7 +32,7 @@ def test_a_wheel_stands_with_the_cuda_that_it_is_made_with():
     nobodys = entry("1.0+cu128", cell("2.11", "12.9"), cell("2.11", "12.8"))
     (version,) = versions(folded, nobodys)
     assert headings(version) == [
-        ("CUDA 13.0", ["torch 2.11 – 2.13"]),  # noqa: RUF001  # a range
+        ("CUDA 13.0", ["torch 2.11, 2.13"]),
         ("CUDA 12.8", ["torch 2.11"]),
     ]
 
@@ -73,3 +73,8 @@ def test_a_wheel_for_one_python_is_linked_with_it():
 
 def test_a_span_names_its_ends():
     assert [span(names) for names in ((), ("2.9",), ("2.9", "2.10", "2.11"))] == ["", "2.9", "2.9 – 2.11"]  # noqa: RUF001  # a range
+    assert [span(names) for names in (("2.11", "2.13"), ("2.8", "2.10", "2.11"), ("2.9", "3.0"))] == [
+        "2.11, 2.13",
+        "2.8, 2.10 – 2.11",  # noqa: RUF001  # a range
+        "2.9, 3.0",
+    ]

@@ -156,5 +156,19 @@ def _machine(cells: Iterable[CatalogueCell]) -> str:
 
 
 def span(names: Sequence[str]) -> str:
-    """Give ``2.9``, or the first and the last of several with a dash between."""
-    return names[0] if len(names) == 1 else f"{names[0]} – {names[-1]}" if names else ""  # noqa: RUF001  # a range
+    """Give releases in short: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` where none between is missing.
+
+    :param names: ascending.
+    """  # noqa: RUF002  # a range
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(f"{run[0]} – {run[-1]}" if len(run) > 1 else run[0] for run in runs)  # noqa: RUF001  # a range
+
+
+def _follows(before: str, name: str) -> bool:
+    *major, minor = numbers(before)
+    return numbers(name) == (*major, minor + 1)
