@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,8 @@ UV = Path(sys.executable).with_name("uv")
 # The first that knows `--report` is 22.2, the first that reads side-cars as of PEP 714 is 23.2. The first that knows
 # manylinux_2_17 is 20.3; it reads HTML alone, and does not run on Python 3.12.
 PIPS = {"pip 20.3": "pip==20.3.4", "pip 23.2": "pip==23.2", "newest pip": "pip"}
+# What each program that locks is installed from. pdm 2.29 names no newest of what it needs, and runs with few.
+LOCKERS = {"poetry": ("poetry",), "pdm": ("pdm[locked]",), "pipenv": ("pipenv",)}
 FOREIGN = ("PIP_", "UV_", "PYTHON", "VIRTUAL_ENV")
 
 
@@ -60,9 +63,39 @@ class Installers:
         assert answer.returncode == 0, answer.stderr
         return answer.stdout.strip()
 
-    def _run(self, *argv: object) -> subprocess.CompletedProcess[str]:
+    def locker(self, program: str, *argv: object, folder: Path) -> subprocess.CompletedProcess[str]:
+        """Run poetry, pdm, pipenv or uv in a project, whose environment is to be its ``.venv``."""
+        if not (folder / ".venv").exists():
+            # pdm would take the Python that runs the tests, and install into it.
+            subprocess.run([UV, "venv", "--quiet", "--no-project", folder / ".venv"], check=True, env=self._settings())
+        path = UV if program == "uv" else self.environment(program, *LOCKERS[program]) / "bin" / program
+        own = {
+            # uv would read nothing of its own in pyproject.toml either, so its settings are elsewhere instead.
+            "UV_NO_CONFIG": "false",
+            "HOME": str(self.folder),
+            "XDG_CONFIG_HOME": str(self.folder),
+            "XDG_CONFIG_DIRS": str(self.folder),
+            "POETRY_VIRTUALENVS_IN_PROJECT": "true",
+            "POETRY_CACHE_DIR": str(self.folder / "poetry-cache"),
+            "PDM_CACHE_DIR": str(self.folder / "pdm-cache"),
+            "PDM_CHECK_UPDATE": "false",
+            "PIPENV_VENV_IN_PROJECT": "1",
+            "PIPENV_IGNORE_VIRTUALENVS": "1",
+            "PIPENV_CACHE_DIR": str(self.folder / "pipenv-cache"),
+            "PIPENV_DEFAULT_PYTHON_VERSION": sys.executable,
+        }
+        return self._run(path, *argv, cwd=folder, env=own)
+
+    def _run(
+        self, *argv: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(each) for each in argv], env=self._settings(), capture_output=True, text=True, timeout=300
+            [str(each) for each in argv],
+            env={**self._settings(), **(env or {})},
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
 
     def _settings(self) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""A loopback Azure Blob Storage: Microsoft's own emulator, where it is installed (``npm install -g azurite``)."""
+"""A loopback Azure Blob Storage: Microsoft's own emulator.
+
+It is the one on PATH, or else the one that azurite/package-lock.json names, which npm fetches.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,49 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
-import pytest
+import wants
+from filelock import FileLock
 
 CONTAINER = "wheels"
+_PACKAGE = Path(__file__).parent / "azurite"
 # The emulator's own, the same everywhere: https://learn.microsoft.com/azure/storage/common/storage-connect-azurite
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-needs_azurite = pytest.mark.skipif(
-    shutil.which("azurite-blob") is None, reason="azurite is not installed: npm install -g azurite"
-)
+
+def azurite(folder: Path) -> str:
+    """Return the program; it is fetched into a folder where it is nowhere."""
+    if found := shutil.which("azurite-blob"):
+        return found
+    wants.program("npm")
+    with FileLock(folder / "lock"):
+        _fetch(folder)
+    return str(folder / "node_modules" / ".bin" / "azurite-blob")
+
+
+def _fetch(folder: Path) -> None:
+    lock = (_PACKAGE / "package-lock.json").read_text()
+    if (folder / "done").is_file() and (folder / "done").read_text() == lock:
+        return
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(_PACKAGE / name, folder)
+    npm = ["npm", "ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--silent"]
+    try:
+        subprocess.run(npm, cwd=folder, capture_output=True, check=True, timeout=300)
+    except subprocess.SubprocessError as error:
+        wants.absent(f"npm could not fetch azurite: {error}; npm install -g azurite")
+    (folder / "done").write_text(lock)
 
 
 @contextmanager
-def loopback_azure(folder: Path) -> Iterator[dict[str, str]]:
+def loopback_azure(program: str, folder: Path) -> Iterator[dict[str, str]]:
     """Give the variables with which an account is reached that has one container, ``CONTAINER``."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     asked = ("--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder))
     server = subprocess.Popen(
-        ["azurite-blob", *asked, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], stdout=subprocess.DEVNULL
+        [program, *asked, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], stdout=subprocess.DEVNULL
     )
     try:
         url = f"http://127.0.0.1:{port}/{_ACCOUNT}"

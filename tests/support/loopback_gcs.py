@@ -87,8 +87,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._write(key, b"".join(parts[number] for number in sorted(parts)), self.server.kept[name])
 
     def do_DELETE(self) -> None:
-        _, key, _ = self._target()
-        if self.server.objects.pop(key, None) is None:
+        _, key, query = self._target()
+        if "uploadId" in query:
+            self.server.uploads.pop(query["uploadId"][0], None)
+            self._answer(204, b"", {})
+        elif self.server.objects.pop(key, None) is None:
             self._fail(404, "NoSuchKey")
         else:
             self._answer(204, b"", {})

@@ -20,9 +20,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from flaky_proxy import Faults, FlakyProxy
+from forged_inputs import make_forged, publish_honest
 from loopback_s3 import BUCKET, environment, loopback_s3, only
 from wheels import make_wheel
 
+from wheelsmith.errors import ExitCode
 from wheelsmith.index import Index, Storage, verify
 
 SUPPORT = Path(__file__).parent
@@ -47,6 +49,7 @@ class Storm:
     :param projects: over how many projects the wheels are spread.
     :param kills: how many publishers are killed.
     :param stay_dead: every so-many-th of these is not run again; 1 is all of them.
+    :param forgers: how many more publish what lies or is damaged.
     :param pace: seconds from one kill to the next, on average.
     """
 
@@ -56,6 +59,7 @@ class Storm:
     projects: int
     kills: int
     stay_dead: int = 4
+    forgers: int = 0
     pace: float = 0.15
     seed: int = 1
 
@@ -71,6 +75,8 @@ class Weather:
     reported: int = 0
     lost: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    refused: int = 0
+    admitted: list[str] = field(default_factory=list)
     mended: int = 0
     wrong: tuple[str, ...] = ()
     mended_again: tuple[str, ...] = ()
@@ -93,14 +99,19 @@ def unleash(storm: Storm, target: str, storage: Storage, folder: Path, environ: 
     """Run the publishers, kill some, repair, and see what is there."""
     weather = Weather()
     make_wheels(folder, storm)
+    honest = publish_honest(storage, folder) if storm.forgers else None
     publish_all(storm, target, folder, environ, weather)
     index = Index(storage)
     weather.mended = len(index.repair())
     weather.wrong = verify(storage)
     weather.mended_again = index.repair()
     there = {entry.filename for state in index.states().values() for entry in state.entries}
+    if honest:
+        weather.admitted += sorted(name for name in there if name.startswith("k0-666."))
+        weather.lost += [] if honest in there else [honest]
+        there -= {honest}
     reported = {line for path in folder.glob("*.journal") for line in path.read_text().split() if line.endswith(".whl")}
-    weather.found, weather.reported, weather.lost = len(there), len(reported), sorted(reported - there)
+    weather.found, weather.reported, weather.lost = len(there), len(reported), weather.lost + sorted(reported - there)
     return weather
 
 
@@ -119,6 +130,16 @@ class Crowd:
             self.running[number] = subprocess.Popen(
                 [sys.executable, SUPPORT / "publisher.py", *arguments], env=self.environ, stderr=log
             )
+
+    def start_forgers(self) -> dict[Path, subprocess.Popen[bytes]]:
+        """Let everybody who lies publish, each on its own."""
+        started = {}
+        for number in range(self.storm.forgers):
+            index = make_forged(self.folder / "forged" / f"{number}", number)
+            command = [sys.executable, "-m", "wheelsmith", "publish", self.target, "--from", str(index)]
+            with index.with_name("log").open("w") as log:
+                started[index] = subprocess.Popen(command, env=self.environ, stderr=log)
+        return started
 
     def has(self, number: int, word: str) -> bool:
         journal = self.folder / f"{number}.journal"
@@ -163,11 +184,18 @@ def publish_all(storm: Storm, target: str, folder: Path, environ: dict[str, str]
     crowd, chance = Crowd(storm, target, folder, environ), random.Random(storm.seed)
     crowd.gather()
     begin = time.monotonic()
+    forgers = crowd.start_forgers()
     while crowd.running:
         crowd.bury(weather)
         if weather.killed < storm.kills:
             crowd.strike(chance, weather)
         time.sleep(0.02)
+    for index, process in forgers.items():
+        log = index.with_name("log")
+        if process.wait() == ExitCode.ENVIRONMENT and log.read_text().startswith("error: "):
+            weather.refused += 1
+        else:
+            weather.admitted.append(log.read_text())
     weather.seconds = round(time.monotonic() - begin, 1)
 
 
@@ -180,6 +208,7 @@ def main() -> None:
     parser.add_argument("--projects", type=int, default=4)
     parser.add_argument("--kills", type=int, default=32)
     parser.add_argument("--stay-dead", type=int, default=4)
+    parser.add_argument("--forgers", type=int, default=10)
     parser.add_argument("--pace", type=float, default=1.5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--calm", action="store_true", help="inject nothing")
@@ -203,7 +232,7 @@ def main() -> None:
     if proxy:
         said = {"injected": proxy.faults.done, "answers": proxy.answers, "conflicts": proxy.conflicts}
         print(json.dumps(said, indent=1, sort_keys=True))
-    if weather.lost or weather.failed or weather.wrong or weather.mended_again:
+    if weather.lost or weather.failed or weather.admitted or weather.wrong or weather.mended_again:
         sys.exit("promises were broken")
 
 
