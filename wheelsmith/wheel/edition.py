@@ -16,7 +16,7 @@ _FORMAT = b"1"
 
 
 def parts() -> tuple[Path, ...]:
-    """Return every file that decides what the check finds."""
+    """Return every file of this package that decides what the check finds."""
     package = Path(__file__).resolve().parents[1]
     inside = (path for part in _PARTS for path in (package / part).rglob("*") if path.is_file())
     kept = (path for path in inside if path.parent.name != "__pycache__")
