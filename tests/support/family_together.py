@@ -80,6 +80,9 @@ lies(
         *("numpy<1; extra == 'a' or extra == 'b' & numpy>2; extra == 'b'", "numpy<1,>2; extra != 'a'"),
         *(
             "a @ https://example.com/a-1.zip & a @ https://example.com/a-2.zip",
+            "a @ file:///tmp/a.zip",
+            "a @ FILE://localhost/tmp/a.zip",
+            "a @ file:/a.zip ; extra == 'b'",
             f"numpy{_MANY},{_MANY.replace('2.0', '3.0')}",
         ),
     ),
@@ -108,6 +111,8 @@ legals(
         *(
             "numpy<1; platform_machine == 'riscv64' & numpy>2",
             "a @ https://example.com/a.zip & a @ https://example.com/a.zip",
+            "a @ git+https://example.com/a",
+            "a @ file:///tmp/a.zip; sys_platform == 'win32'",
         ),
         *("numpy<1,>2; python_version < '3'", "numpy<1; extra == 'a' & numpy<2 & numpy>0.1"),
     ),

@@ -217,3 +217,35 @@ def note_beyond_the_file(wheel: Wheel) -> None:
 @legal("the loader passes over notes of a byte's alignment")
 def note_that_nobody_reads(wheel: Wheel) -> None:
     _note(wheel, "6.1.0", align=1)
+
+
+# --- Notes that are read where they are mapped --------------------------------------------------------------
+
+_PT_GNU_PROPERTY = 0x6474E553
+
+
+def _notes_at(kind: int, address: int | None, size: int, align: int = 8) -> Callable[[Wheel], None]:
+    def change(wheel: Wheel) -> None:
+        wheel.library.constants = bytes(64)
+        wheel.library.segments.append((kind, PF_R, 0, 0, 0, 0, 0, align))
+
+        def put(image: Image) -> None:
+            place = image.at[".rodata"]
+            mapped = place if address is None else address
+            image.pack("<QQQQQ", image.segment(kind) + 8, place, mapped, mapped, 0, size)
+
+        wheel.library.change = put
+
+    return change
+
+
+_DIES = "glibc 2.36 dies of it"
+lie("elf", _DIES, name="properties nowhere")(_notes_at(_PT_GNU_PROPERTY, 0x7000_0000, 32))
+lie("elf", _DIES, name="properties without end")(_notes_at(_PT_GNU_PROPERTY, None, 1 << 26))
+lie("elf", _DIES, name="notes nowhere", arches=("x86_64",))(_notes_at(PT_NOTE, 0x7000_0000, 32))
+legal("only x86 reads them", name="notes nowhere", arches=("aarch64",))(_notes_at(PT_NOTE, 0x7000_0000, 32))
+legal("nobody reads notes of this alignment", name="properties of four")(
+    _notes_at(_PT_GNU_PROPERTY, 0x7000_0000, 32, 4)
+)
+legal("there is nothing to read", name="no properties")(_notes_at(_PT_GNU_PROPERTY, 0x7000_0000, 0))
+legal("they are there", name="properties")(_notes_at(_PT_GNU_PROPERTY, None, 32))

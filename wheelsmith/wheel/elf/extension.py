@@ -27,7 +27,7 @@ from wheelsmith.wheel.elf.dynamic import (
 )
 from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image, OtherMachineError
 from wheelsmith.wheel.elf.lookup import Lookup
-from wheelsmith.wheel.elf.properties import System, asked_system, needed_cpu
+from wheelsmith.wheel.elf.properties import System, asked_system, check_notes, needed_cpu
 from wheelsmith.wheel.elf.relocations import check_relocations
 from wheelsmith.wheel.elf.sections import check_sections, read_sections
 from wheelsmith.wheel.elf.segments import check_segments, interpreter
@@ -145,6 +145,7 @@ def _read(image: Image) -> Extension:
     references, exported, versioned, lookup = read_symbols(image, dynamic, versions, defined)
     check_relocations(image, dynamic)
     check_unwinding(image)
+    check_notes(image)
     check_sections(sections, image, dynamic, symbol_count(image, dynamic))
     flags = dynamic.get(DT_FLAGS_1) or 0
     return Extension(

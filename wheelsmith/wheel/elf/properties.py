@@ -16,10 +16,25 @@ _OWNER, _PROPERTIES, _SYSTEM = b"GNU\0", 5, 1  # NT_GNU_PROPERTY_TYPE_0, NT_GNU_
 _NOTE_HEAD = _NOTE.size + len(_OWNER)
 _SYSTEM_WORDS = struct.Struct("<IIII")
 _LINUX = 0
+_PROPERTY_ALIGN = 8  # bytes
 _LEAST_ALIGN = 4  # bytes; glibc passes over other notes
 _ISA_NEEDED = 0xC0008002  # GNU_PROPERTY_X86_ISA_1_NEEDED
 _LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _LONGEST = 2**16  # bytes of notes; the longest of real libraries have hundreds
+
+
+def check_notes(image: Image) -> None:
+    """Refuse notes that glibc reads where it has mapped nothing.
+
+    :raises ElfError: the loader dies of it.
+    """
+    for segment in image.segments:
+        # Only x86 looks for properties among other notes, too, and glibc looks at no others than these.
+        is_read = segment.kind == PT_GNU_PROPERTY or (segment.kind == PT_NOTE and image.arch == "x86_64")
+        is_read = is_read and segment.align == _PROPERTY_ALIGN and segment.memory_size > _NOTE.size
+        if is_read and image.room(segment.address) < segment.memory_size:
+            name = "PT_NOTE" if segment.kind == PT_NOTE else "PT_GNU_PROPERTY"
+            raise ElfError(f"notes that the loader reads ({name}) lie in no segment")
 
 
 def needed_cpu(image: Image) -> str:
@@ -72,7 +87,7 @@ def _notes(image: Image) -> Iterator[tuple[int, bytes]]:
         if segment.kind in {PT_NOTE, PT_GNU_PROPERTY}:
             # The loader goes by the address, and only what is mapped is there.
             size = min(segment.file_size, image.room(segment.address), _LONGEST)
-            yield from _read_notes(image.mapped(segment.address, size), 8 if segment.align == 8 else 4)  # noqa: PLR2004  # bytes
+            yield from _read_notes(image.mapped(segment.address, size), 8 if segment.align == _PROPERTY_ALIGN else 4)
 
 
 def _read_notes(notes: bytes, align: int) -> Iterator[tuple[int, bytes]]:

@@ -85,6 +85,8 @@ def _mistake(lines: Sequence[Requirement]) -> str | None:
     if not lines:
         return None
     text = " and ".join(dict.fromkeys(_short(line) for line in lines))
+    if local := next((line for line in lines if line.url and line.url.lower().startswith("file:")), None):
+        return f"Requires-Dist says {_short(local)}: that is a file of one machine"
     if len({line.url for line in lines if line.url}) > 1:
         return f"Requires-Dist says {text}: it comes from one place"
     clauses = [clause for line in lines for clause in line.specifier]
