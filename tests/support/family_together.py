@@ -112,7 +112,7 @@ legals(
             "numpy<1; platform_machine == 'riscv64' & numpy>2",
             "a @ https://example.com/a.zip & a @ https://example.com/a.zip",
             "a @ git+https://example.com/a",
-            "a @ file:///tmp/a.zip; sys_platform == 'win32'",
+            "a @ file:///tmp/a.zip ; sys_platform == 'win32'",
         ),
         *("numpy<1,>2; python_version < '3'", "numpy<1; extra == 'a' & numpy<2 & numpy>0.1"),
     ),
