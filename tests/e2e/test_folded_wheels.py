@@ -98,7 +98,7 @@ def test_the_oldest_minor_answers_from_the_newer_ones_page(factory, started, tmp
     assert whose["reason"] == "torch's stable ABI from 2.10 on and CUDA minor-version compatibility"
     for compute in ("cu130", "cu132"):
         site = install(factory.folder / "one" / "index" / compute, tmp_path / compute)
-        assert [path.name for path in site.glob("*.dist-info")] == ["affine-1+cu130.dist-info"]
+        assert [path.name for path in site.glob("*.dist-info")] == ["affine-1+cu130.torchstable.dist-info"]
 
 
 def install(index: Path, site: Path) -> Path:
@@ -139,6 +139,6 @@ def test_its_wheels_are_right_under(torch, factory, started, tmp_path):
     folder, version, cuda = torch
     for compute in ("cpu", "cu130", "cu132") if cuda.startswith("13.") else ("cpu",):
         site = install(factory.folder / "dist" / "index" / compute, tmp_path / compute)
-        assert [path.name for path in site.glob("*.dist-info")] == [f"affine-1+{compute}.dist-info"]
+        assert [path.name for path in site.glob("*.dist-info")] == [f"affine-1+{compute}.torchstable.dist-info"]
         # A process each: both CUDA wheels register the same operators.
         assert run(["-c", SCRIPT], site, folder).stdout == f"OK {version}\n"

@@ -371,5 +371,5 @@ int tiny_answer() { return std::puts("42") + table[7]; }
     (cell,) = factory.results().values()
     assert answer.returncode == 1
     assert cell["failure"]["message"].startswith("out of memory: the limit is 0.0312 GiB")
-    assert cell["failure"]["remedy"].startswith("raise --memory")
+    assert "--memory" in cell["failure"]["remedy"]
     assert factory.run("build-matrix", "--engine", "bwrap", "--memory", "2GiB").returncode == 0

@@ -94,8 +94,9 @@ def test_a_toolkit_that_no_index_has_comes_from_an_image():
     assert "set image in a rule" in expand(matrix)[0].reason
     there = replace(matrix, settings=replace(matrix.settings, image="some/image"))
     x86, arm, unknown, _ = expand(there)
-    # PyPI's torch 2.6 has the old C++ ABI on one architecture and the new one on the other.
-    assert (x86.id, arm.id) == ("torch26-cxx98-cu124-x86_64-linux", "torch26-cxx11-cu124-aarch64-linux")
+    # PyPI's torch 2.6 has the old C++ ABI on one architecture and the new one on the other, where it is a CPU build.
+    assert (x86.id, arm.cell.id) == ("torch26-cxx98-cu124-x86_64-linux", "torch26-cxx11-cu124-aarch64-linux")
+    assert "torch 2.6 for aarch64 is a CPU build" in arm.reason
     assert "CUDA 12.1 is not known" in unknown.reason
     assert [cell_of(a).arch for a in select(expand(there), only=["torch26-cxx98-*"])] == ["x86_64", "x86_64"]
 
@@ -106,7 +107,18 @@ def test_a_torch_whose_libraries_are_not_known_is_left_out():
     x86, arm = expand(replace(matrix, settings=replace(matrix.settings, image="some/image")))
     assert isinstance(x86, Excluded)
     assert "torch 2.6 for CUDA 12.6 has the C++11 ABI" in x86.reason
-    assert arm.id == "torch26-cxx11-cu126-aarch64-linux"
+    assert "is a CPU build" in arm.reason
+
+
+def test_a_torch_that_no_index_has_for_cuda_is_left_out():
+    matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.10, 2.11], cuda: [cpu, 13.0], arch: [aarch64]}\n")
+    answers = {cell_of(answer).id: isinstance(answer, Excluded) for answer in expand(matrix)}
+    assert answers == {
+        "torch210-cxx11-cpu-aarch64-linux": False,
+        "torch210-cxx11-cu130-aarch64-linux": True,
+        "torch211-cxx11-cpu-aarch64-linux": False,
+        "torch211-cxx11-cu130-aarch64-linux": False,
+    }
 
 
 def test_all_mistakes_come_at_once_with_their_places():

@@ -46,6 +46,7 @@ class TorchRelease(Record):
     :param cuda: every CUDA ``major.minor`` that this release was published for.
     :param cuda_source: who says so; ``source`` is for everything else.
     :param wheels: CPU architecture → the wheel whose headers are used.
+    :param without_cuda: CPU architectures whose wheel is a build for the CPU alone, by the files that it holds.
     """
 
     minor: str
@@ -59,6 +60,7 @@ class TorchRelease(Record):
     source: str
     date: str
     cxx11_abi_cuda: tuple[str, ...] = ()
+    without_cuda: tuple[str, ...] = ()
 
     def has_cxx11_abi(self, arch: str, cuda: str | None) -> bool:
         """Say whether the build for an architecture and a CUDA, or for the CPU alone, has the C++11 ABI."""

@@ -67,6 +67,11 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
             f"torch {cell.torch} for CUDA {cell.cuda} has the C++11 ABI, unlike the {cell.arch} wheel that wheelsmith "
             f"knows its libraries from, so nothing could be checked"
         )
+    if cell.arch in release.without_cuda:
+        return (
+            f"PyPI's torch {cell.torch} for {cell.arch} is a CPU build: wheelsmith knows no CUDA headers and "
+            f"libraries of that torch to compile with and to check by"
+        )
     same_major = any(built.split(".")[0] == cell.cuda.split(".")[0] for built in release.cuda)
     if not (same_major and matrix.cuda_compatibility is not CudaCompatibility.HUB) and (
         reason := why_incompatible(release, cell.cuda)
