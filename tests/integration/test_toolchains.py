@@ -1,6 +1,8 @@
 """Fetching pinned files from an index that may be slow of mind, broken or hostile."""
 
 import hashlib
+import io
+import tarfile
 import threading
 import zipfile
 from dataclasses import replace
@@ -12,6 +14,7 @@ from wheels import make_wheel
 from wheelsmith.errors import ToolchainError
 from wheelsmith.events import ignore
 from wheelsmith.facts import PinnedFile
+from wheelsmith.toolchain.environment import lock_environment
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import fetch_part, fetch_whole
@@ -166,3 +169,29 @@ def test_pips_own_settings_are_used(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_TIMEOUT", "7")
     assert pip_settings().indexes[0] == "http://127.0.0.1:1/c"
     assert pip_settings().timeout == 7
+
+
+def test_what_a_build_requires_is_not_run(monkeypatch, tmp_path):
+    ran = tmp_path / "ran"
+    setup = f"open({str(ran)!r}, 'w')\nfrom setuptools import setup\nsetup(name='payload', version='1')\n"
+    with tarfile.open(tmp_path / "payload-1.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("payload-1/setup.py")
+        member.size = len(setup)
+        archive.addfile(member, io.BytesIO(setup.encode()))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "links"))
+    make_wheel(tmp_path, "plain", "1")
+    for number, name in enumerate(("payload-1.tar.gz", "plain-1-py3-none-any.whl")):
+        needs = f"{name.partition('-')[0]} @ {(tmp_path / name).as_uri()}"
+        make_wheel(tmp_path / "links", f"needy{number}", "1", requires=(needs,))
+        found = lock_environment((f"needy{number}",), "3.11", "x86_64", tmp_path / "locks")
+        assert "at an address" in found, name
+    assert not ran.exists()
+
+
+def test_nothing_in_the_folder_that_it_is_started_in_is_run(monkeypatch, tmp_path):
+    (tmp_path / "pip.py").write_text("open('ran', 'w')")
+    (tmp_path / "json.py").write_text("open('ran', 'w')")
+    monkeypatch.chdir(tmp_path)
+    assert pip_settings().timeout > 0
+    assert not (tmp_path / "ran").exists()

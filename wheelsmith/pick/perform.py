@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -38,9 +39,11 @@ def perform(told: Template) -> None:
 
     :raises PackageIndexError: one of them failed.
     """
+    # Python would otherwise import from the folder that it is started in, a stranger's pip.py among it.
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     for argv in told.lines:
         try:
-            ended = subprocess.run(argv, stdout=_STDERR, check=False).returncode
+            ended = subprocess.run(argv, stdout=_STDERR, check=False, env=environment).returncode
         except OSError as error:
             raise PackageIndexError(f"{argv[0]} cannot be run: {error.strerror}") from None
         if ended:

@@ -41,7 +41,10 @@ def lock_environment(
         errors = [line.removeprefix("ERROR: ") for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         return errors[0] if errors else "pip failed"
     try:
-        locked = tuple(_locked(item) for item in json.loads(answer.stdout)["install"])
+        found = json.loads(answer.stdout)["install"]
+        if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
+            return f"something requires {named[0]} at an address, not from an index"
+        locked = tuple(_locked(item) for item in found)
     except (ValueError, KeyError, TypeError):
         raise ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip") from None
     atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())

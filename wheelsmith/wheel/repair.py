@@ -85,7 +85,7 @@ def pack(contents: WheelContents, work: Path) -> Path:
         # wheel pack copies modes, which would otherwise follow the umask of whoever builds.
         path.chmod(0o755 if data[:4] == b"\x7fELF" else 0o644)
     answer = subprocess.run(
-        [sys.executable, "-m", "wheel", "pack", str(folder), "-d", str(target)],
+        [sys.executable, "-P", "-m", "wheel", "pack", str(folder), "-d", str(target)],
         capture_output=True,
         text=True,
         check=False,
