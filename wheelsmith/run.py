@@ -31,13 +31,16 @@ from wheelsmith.events import (
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.publish import Answered, publish_run
+from wheelsmith.publish import RUNS, Answered, publish_run
 from wheelsmith.recipe import PhaseKind
 from wheelsmith.schedule import Build, BuildCosts, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.tasks import Demand, Task
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel import check_edition
+
+# What a run writes to in its output folder, which may have come with a stranger's kernel.
+_OWN_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +154,14 @@ def _cores(request: Request) -> int:
 def make_output_folder(out: Path) -> None:
     """Make the folder that a run writes to, and see that it can.
 
-    :raises StoreError: it cannot.
+    :raises StoreError: it cannot, or it came with links in it that lead elsewhere.
     """
+    for name in _OWN_FOLDERS:
+        if (out / name).is_symlink():
+            raise StoreError(
+                f"{out / name} is a link: what a run writes there, and removes, would be elsewhere",
+                remedy="remove it, or choose another place with --out",
+            )
     try:
         out.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out).close()

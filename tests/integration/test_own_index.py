@@ -309,3 +309,18 @@ def test_a_run_without_any_wheel_says_why_in_its_index(build, tmp_path):
     (answer,) = Index(Folder(Path("dist/index"))).known("pure").answers
     assert (answer.cell.torch, answer.status) == ("2.13", "excluded")
     assert "they are old" in json.dumps(json.loads(Path("dist/index/projects/pure/catalogue.json").read_text()))
+
+
+@pytest.mark.parametrize("name", ["logs", "wheels", "index", "index/_state", "index/_state/runs"])
+def test_an_output_folder_that_leads_elsewhere_is_not_written_to(name, run, build, tmp_path):
+    """It may have come with the kernel."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine.json").write_text("mine")
+    link = tmp_path / "dist" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    answer = build()
+    assert answer.code == 4
+    assert "is a link" in answer.err
+    assert [path.name for path in outside.iterdir()] == ["mine.json"]

@@ -180,6 +180,13 @@ def test_a_file_with_holes_is_refused_by_what_it_looks_like(work):
     assert apparent_size(work) >= 6 * GIB
 
 
+def test_a_look_ends_where_there_is_too_much(tmp_path):
+    for number in range(1000):
+        (tmp_path / str(number)).touch()
+    assert apparent_size(tmp_path) >= 1000 * 4096
+    assert apparent_size(tmp_path, 40_000) == 40_960
+
+
 @pytest.mark.parametrize("change", [lambda file: file.truncate(2**20), lambda file: file.write(b"more")])
 def test_a_file_that_changes_while_it_is_read_is_refused(change, work):
     (work / "x").write_bytes(bytes(2**21))

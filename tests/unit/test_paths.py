@@ -44,7 +44,7 @@ NEAR = {
         "_chunks": CACHE,
     },
     "pipeline/finishing.py": {"Finisher.collect": BESIDE, "_packages": PACKAGE},
-    "pipeline/diary.py": {"Diary.command": "a file without a name", "Diary._write": OUT},
+    "pipeline/diary.py": {"Diary.command": "a file without a name", "Diary._write": OUT, "Diary._begin": OUT},
     "pipeline/shelf.py": {
         "Shelf.copy": BESIDE,
         "Shelf._keep": BESIDE,

@@ -24,10 +24,13 @@ _MOST_TURNS = 10_000  # a process that goes on writing must not keep us for ever
 _Found = tuple[int, int, os.DirEntry[str]]
 
 
-def apparent_size(folder: Path) -> int:
+def apparent_size(folder: Path, most: int = sys.maxsize) -> int:
     """Return the bytes that a folder holds, holes counted; sys.maxsize where it is too deep to be gone into.
 
     Whatever has a name counts as a block, because it takes one of the inodes.
+
+    :param most: bytes at which it is enough to know that there are more. Who makes and removes files as they are
+        counted can keep a look going for ever, but not below any sum.
     """
     total = 0
     with suppress(OSError):
@@ -36,6 +39,8 @@ def apparent_size(folder: Path) -> int:
                 found = entry.stat(follow_symlinks=False)
                 held = found.st_blocks * _SECTOR
                 total += max(held, found.st_size if stat.S_ISREG(found.st_mode) else 0, _BLOCK)
+                if total > most:
+                    return total
                 if depth == _DEEPEST and stat.S_ISDIR(found.st_mode):
                     return sys.maxsize
     return total

@@ -6,7 +6,7 @@ from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.granted import granted_cores, granted_memory
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.machine import this_machine
-from wheelsmith.engine.processes import last_words, visible
+from wheelsmith.engine.processes import last_words
 from wheelsmith.engine.promises import Promise, try_promises
 from wheelsmith.engine.protocol import (
     Command,
@@ -18,6 +18,7 @@ from wheelsmith.engine.protocol import (
     Probe,
     Readiness,
 )
+from wheelsmith.printable import visible
 
 __all__ = [
     "Choice",

@@ -14,6 +14,7 @@ from threading import Event
 
 from wheelsmith.beneath import apparent_size
 from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
+from wheelsmith.printable import visible
 
 _TICK = 0.1  # seconds between looks at the clock and at the cancel flag
 _DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:
@@ -95,7 +96,7 @@ class Watched:
                 if stop := self._stop(process.pid, now - start, cancel):
                     return stop
                 if now > next_disk:
-                    if _size(self.folders) > self.limits.disk:
+                    if _size(self.folders, self.limits.disk) > self.limits.disk:
                         return Ending.DISK_FULL
                     took = time.monotonic() - now
                     next_disk = now + took + max(_DISK_TICK, took * _DISK_SHARE)
@@ -124,7 +125,7 @@ class Watched:
 
     def _last_words(self, lines: _Lines) -> Ending:
         lines.end()
-        return Ending.DISK_FULL if _size(self.folders) > self.limits.disk else Ending.EXITED
+        return Ending.DISK_FULL if _size(self.folders, self.limits.disk) > self.limits.disk else Ending.EXITED
 
 
 class _Lines:
@@ -152,11 +153,6 @@ class _Lines:
             self._on_line(visible(line[:_LONGEST_LINE].decode("utf-8", "replace")))
 
 
-def visible(text: str) -> str:
-    r"""Replace control characters, so that a build cannot move the cursor: ESC becomes ``\x1b``."""
-    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def last_words(text: str) -> str:
     """Give the last line of what a program said, for a message."""
     return (text.strip().splitlines() or ["it said nothing"])[-1]
@@ -179,5 +175,5 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def _size(folders: tuple[Path, ...]) -> int:
-    return sum(apparent_size(folder) for folder in folders)
+def _size(folders: tuple[Path, ...], most: int) -> int:
+    return sum(apparent_size(folder, most) for folder in folders)

@@ -14,6 +14,9 @@ from wheelsmith.errors import PackageIndexError, UnreadableError
 from wheelsmith.files import atomic_pour, atomic_write
 from wheelsmith.index.storage import Conflict, Listed, Storage, Stored, T, pieces_of
 
+# Not a link's end, nor waiting for that of a pipe.
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
 
 class Folder:
     """Files under a folder. Whoever changes them holds a lock, which goes when its process goes."""
@@ -124,10 +127,12 @@ class Folder:
     def _lock(self) -> Iterator[None]:
         with self._explained():
             (self._root / "_state").mkdir(parents=True, exist_ok=True)
-            lock = (self._root / "_state" / ".lock").open("a")
-        with lock:
+            lock = os.open(self._root / "_state" / ".lock", _LOCK, 0o666)
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(lock)
 
     @contextmanager
     def _explained(self, what: str = "written") -> Iterator[None]:

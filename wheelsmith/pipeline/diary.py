@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from wheelsmith.beneath import WorkFolder
 from wheelsmith.events import CellLine, CellProgress, CellStage, Listener
 from wheelsmith.model import Timing
 
 HEAD_LINES = 100
 TAIL_LINES = 30
-# The backend sets NINJA_STATUS to this shape.
-_NINJA_STATUS = re.compile(r"\[wheelsmith (\d+)/(\d+)\] (.*)")
+# The backend sets NINJA_STATUS to this shape. A build can print the same with any number; no float holds them all.
+_NINJA_STATUS = re.compile(r"\[wheelsmith ([0-9]{1,6})/([0-9]{1,6})\] (.*)")
 
 
 class Diary:
@@ -83,11 +84,18 @@ class Diary:
 
     def _write(self, name: str, lines: Iterable[str]) -> None:
         with self._lock:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a" if self._begun else "w", encoding="utf-8") as log:
+            if not self._begun:
+                self._begin()
+            with self._path.open("a", encoding="utf-8") as log:
                 log.write(f"── {name}\n")
                 log.writelines(lines)
-            self._begun = True
+
+    def _begin(self) -> None:
+        """Put an empty log in the place of whatever has its name: the folder may have come with the kernel."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with WorkFolder(self._path.parent) as folder:
+            folder.create(self._path.name).close()
+        self._begun = True
 
     def _turn(self, stage: str) -> None:
         now = time.monotonic()

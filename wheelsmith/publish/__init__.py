@@ -5,9 +5,10 @@ from wheelsmith.publish.own_index import Answered, publish_run
 from wheelsmith.publish.publishing import HubBuilds, Published, hub_builds, publish
 from wheelsmith.publish.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.publish.repair import Repaired, repair
-from wheelsmith.publish.sources import mark_sources, release_from, release_of
+from wheelsmith.publish.sources import RUNS, mark_sources, release_from, release_of
 
 __all__ = [
+    "RUNS",
     "Answered",
     "HubBuilds",
     "Published",

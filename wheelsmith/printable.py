@@ -1,0 +1,19 @@
+"""Show the words of somebody whom nobody trusts, so that they are words and nothing more."""
+
+from __future__ import annotations
+
+import re
+
+# Runners of GitHub, Azure and TeamCity take a line for a command wherever this stands in it, and GitHub's also where it
+# begins with two colons: a step's outputs are set so, and what follows is hidden.
+_COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
+
+
+def visible(text: str) -> str:
+    r"""Replace what terminals and build servers obey: ESC becomes ``\x1b``, and ``##[`` becomes ``\x23#[``."""
+    shown = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text)
+    return _COMMAND.sub(_escaped, shown)
+
+
+def _escaped(command: re.Match[str]) -> str:
+    return command[0][:-1] + f"\\x{ord(command[0][-1]):x}"
