@@ -343,6 +343,14 @@ tried("all of it", lambda: [line for line in open("/proc/sysvipc/shm")][1:] or N
 tried("POSIX memory", lambda: read("/dev/shm/" + T["canary"]))
 tried("a POSIX queue", lambda: sys_("mq_open", b"x", os.O_RDWR | os.O_CREAT, 0o600, None))
 tried("inotify", lambda: sys_("inotify_init1", 0))
+import fcntl
+leased = os.open("/work/leased", os.O_CREAT | os.O_RDONLY)
+for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):
+    tried(f"a lease, for which others wait {kind}", lambda: fcntl.fcntl(leased, fcntl.F_SETLEASE, kind) == 0 or None)
+    tried(f"with a bit that nobody reads {kind}", lambda: sys_("fcntl", leased, 1 << 32 | 1024, kind))
+tried("what others do in a folder", lambda: fcntl.fcntl(os.open("/usr", os.O_RDONLY), 1026, 1) == 0 or None)
+if fcntl.fcntl(leased, fcntl.F_DUPFD_CLOEXEC, 50) >= 50:
+    print("held: other commands work")
 tried("the host's sockets", lambda: [line for line in open("/proc/net/unix") if T["abstract"] in line] or None)
 """,
     ),
