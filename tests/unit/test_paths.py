@@ -53,6 +53,7 @@ NEAR = {
     "engine/container_tree.py": {"namespace_of": MACHINE},
     "engine/containers.py": {
         "ContainerEngine.workplace": CACHE,
+        "_first_process": PACKAGE,
         "ContainerEngine._leash": "an empty folder of its own",
         "_survey_digest": PACKAGE,
         "_mount": "of what is mounted, of which no build can write any part",

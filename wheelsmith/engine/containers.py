@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from threading import Event, Timer
 from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_tree import ContainerTree, namespace_of
+from wheelsmith.engine.leash import READY
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness, TreeLimits
@@ -42,7 +44,6 @@ BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
 _ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
 
-_READY = "wheelsmith: ready"
 _LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
 _LONGEST_VISIT = 7 * 24 * 3600  # seconds that a person may stay in a shell
 _START_SECONDS = 120.0
@@ -254,7 +255,7 @@ class ContainerEngine(ABC):
         watchdog.start()
         try:
             for line in iter(client.stdout.readline, ""):
-                if line.strip() == _READY:
+                if line.strip() == READY:
                     return client, None
                 said.append(line.strip())
         finally:
@@ -322,8 +323,11 @@ class ContainerEngine(ABC):
 
 
 def _first_process(limits: Limits) -> str:
-    """Wait for the end of the pipe, but not for ever: what runs beside it might hold the pipe open."""
-    return f'echo "{_READY}"; exec timeout {int(limits.seconds) + _LATE} cat >/dev/null'
+    """Wait for the end of the pipe, but not for ever: without Python, what runs beside it can hold the pipe open."""
+    seconds = int(limits.seconds) + _LATE
+    program = shlex.quote(files("wheelsmith.engine").joinpath("leash.py").read_text(encoding="utf-8"))
+    without = f'echo "{READY}"; exec timeout {seconds} cat >/dev/null'
+    return f"command -v python3 >/dev/null && exec python3 -I -S -c {program} {seconds}; {without}"
 
 
 def _wait(client: subprocess.Popen[str]) -> None:
