@@ -53,11 +53,11 @@ NEAR = {
     "engine/container_tree.py": {"namespace_of": MACHINE},
     "engine/containers.py": {
         "ContainerEngine.workplace": CACHE,
-        "_first_process": PACKAGE,
         "ContainerEngine._leash": "an empty folder of its own",
         "_survey_digest": PACKAGE,
         "_mount": "of what is mounted, of which no build can write any part",
     },
+    "engine/first_process.py": {"first_process": PACKAGE},
     "engine/local.py": dict.fromkeys(("_environment", "_on_host"), "of what is mounted: nothing is opened"),
     "engine/owner.py": {"_here": MACHINE, "_start": MACHINE},
     "engine/host_view.py": dict.fromkeys(("host_mounts", "_show", "_targets", "_hide"), MACHINE),

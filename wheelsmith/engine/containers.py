@@ -12,7 +12,6 @@ import csv
 import io
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from threading import Event, Timer
 from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_tree import ContainerTree, namespace_of
+from wheelsmith.engine.first_process import first_process
 from wheelsmith.engine.leash import READY
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
@@ -44,7 +44,6 @@ BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
 _ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
 
-_LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
 _LONGEST_VISIT = 7 * 24 * 3600  # seconds that a person may stay in a shell
 _START_SECONDS = 120.0
 _END_SECONDS = 20.0
@@ -284,7 +283,7 @@ class ContainerEngine(ABC):
             *(word for proxy in _PROXIES for n in (proxy, proxy.upper()) for word in ("--env", f"{n}=")),
             *(word for mount in command.mounts for word in ("--mount", _mount(mount))),
             *self.run_options(limits),
-            *("--entrypoint", "/bin/sh", image, "-c", _first_process(limits)),
+            *("--entrypoint", "/bin/sh", image, "-c", first_process(limits)),
         )
 
     def _inside(self, command: Command) -> tuple[str, ...]:
@@ -320,14 +319,6 @@ class ContainerEngine(ABC):
     def build_options(self) -> tuple[str, ...]:
         """Give the options of ``build`` that this machine needs."""
         return ()
-
-
-def _first_process(limits: Limits) -> str:
-    """Wait for the end of the pipe, but not for ever: without Python, what runs beside it can hold the pipe open."""
-    seconds = int(limits.seconds) + _LATE
-    program = shlex.quote(files("wheelsmith.engine").joinpath("leash.py").read_text(encoding="utf-8"))
-    without = f'echo "{READY}"; exec timeout {seconds} cat >/dev/null'
-    return f"command -v python3 >/dev/null && exec python3 -I -S -c {program} {seconds}; {without}"
 
 
 def _wait(client: subprocess.Popen[str]) -> None:
