@@ -106,8 +106,7 @@ NEAR = {
         "_bytes": CACHE,
     },
     "store/pruning.py": {"_Removal.take_away": CACHE, "_Removal.finish": CACHE},
-    "wheel/finish.py": dict.fromkeys(("main", "finish"), "in the folder that it is given, within the build's limits"),
-    "wheel/recheck.py": dict.fromkeys(("main", "recheck"), "in the folder that it is given, within the cell's limits"),
+    "wheel/orders.py": {"carry_out": "in the folder that it is given, within the cell's limits"},
     "wheel/repair.py": {"repair": "in the folder that the wheel was copied to", "pack": "in the same, names checked"},
     "wheel/auditwheel.py": {"repair": "in the same"},
 }
