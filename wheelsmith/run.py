@@ -6,7 +6,7 @@ import fcntl
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,17 +191,13 @@ def _build_all(
     def loaded(held: Demand) -> None:
         listen(Load(cores=held.cores, all_cores=whole.cores, memory=held.memory, all_memory=whole.memory))
 
-    stored = {} if request.force else _stored(prepared.plans, Store(request.cache / "store"))
-    proven = {digest for digest, wheel in stored.items() if wheel.checked == check_edition() and not request.test}
-    for plan in prepared.plans:
-        if plan.build_digest in proven:
-            answered(_cached(plan, stored[plan.build_digest]))
-    builds = fold([plan for plan in prepared.plans if plan.build_digest not in proven])
-    # What is only to be checked again needs no toolchain.
-    made = tuple(build for build in builds if request.test or build.plan.build_digest not in stored)
+    work = _work_to_do(prepared, request)
+    for result in work.proven:
+        answered(result)
     workshop = make_workshop(prepared, request, folder, heard)
+    builds = (*work.made, *work.kept)
     folded = {build.plan.cell.id: build for build in builds}
-    spent = BuildCosts(workshop.costs, (build.plan for build in made))
+    spent = BuildCosts(workshop.costs, (build.plan for build in work.made))
     listen(Expectation(seconds=spent.known()))
     whole = Machine(cores=_cores(request), memory=workshop.memory)
 
@@ -210,13 +206,11 @@ def _build_all(
         for answer in folded[result.cell.id].answers(result):
             answered(answer)
 
+    needs = {build.plan.cell.id: _fetched(build.plan) for build in work.made}
     try:
         run_builds(
-            [
-                CellBuild(build.plan, workshop, _fetched(build.plan) if build in made else ())
-                for build in sorted(builds, key=_weight)
-            ],
-            _fetches(made, workshop),
+            [CellBuild(plan, workshop, needs.get(plan.cell.id, ())) for plan in _heaviest_first(builds)],
+            _fetches(work.made, workshop),
             machine=whole,
             on_load=loaded,
             on_result=finished,
@@ -227,10 +221,39 @@ def _build_all(
         workshop.costs.save()
 
 
-def _weight(build: Build) -> float:
-    """Sort the builds with the most to compile first, so that none of them is left for the end."""
-    flags = (flag for step in build.plan.recipe.steps for flag in step.argv)
-    return -(len(build.plan.recipe.steps) + sum(1 for flag in flags if flag.startswith("-gencode")))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What a run has to do.
+
+    :param proven: what is in the store and passed this very check.
+    :param kept: what is in the store, to be checked again, which needs no toolchain.
+    :param made: what is built, or tested, with its toolchains.
+    """
+
+    proven: tuple[BuildResult, ...]
+    kept: tuple[Build, ...]
+    made: tuple[Build, ...]
+
+
+def _work_to_do(prepared: Prepared, request: Request) -> _Work:
+    stored = {} if request.force else _stored(prepared.plans, Store(request.cache / "store"))
+    proven = {digest for digest, wheel in stored.items() if wheel.checked == check_edition() and not request.test}
+    builds = fold([plan for plan in prepared.plans if plan.build_digest not in proven])
+    kept = tuple(build for build in builds if build.plan.build_digest in stored and not request.test)
+    results = (_cached(plan, stored[plan.build_digest]) for plan in prepared.plans if plan.build_digest in proven)
+    known = {build.plan.cell.id for build in kept}
+    made = tuple(build for build in builds if build.plan.cell.id not in known)
+    return _Work(proven=tuple(results), kept=kept, made=made)
+
+
+def _heaviest_first(builds: Iterable[Build]) -> list[BuildPlan]:
+    """Sort the plans with the most to compile first, so that none of them is left for the end."""
+
+    def weight(plan: BuildPlan) -> int:
+        flags = (flag for step in plan.recipe.steps for flag in step.argv)
+        return len(plan.recipe.steps) + sum(1 for flag in flags if flag.startswith("-gencode"))
+
+    return sorted((build.plan for build in builds), key=weight, reverse=True)
 
 
 def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
@@ -247,7 +270,7 @@ def _fetch_name(prefix: PrefixId) -> str:
 
 def _fetches(builds: tuple[Build, ...], workshop: Workshop) -> tuple[Task, ...]:
     """Give the tasks that make toolchains, while whatever has its own is compiled already."""
-    prefixes = dict.fromkeys(prefix for build in sorted(builds, key=_weight) for prefix in _prefixes(build.plan))
+    prefixes = dict.fromkeys(prefix for plan in _heaviest_first(builds) for prefix in _prefixes(plan))
 
     def fetch(prefix: PrefixId) -> Task:
         def run(memory: int) -> tuple[Task, ...]:

@@ -17,7 +17,7 @@ from wheelsmith.index.human import assets, environment
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status
 from wheelsmith.report.figure import draw
 from wheelsmith.report.score import score
-from wheelsmith.report.style import duration, seconds
+from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.timeline import Stopwatch, Timeline
 from wheelsmith.schedule import Folded, fold, folded
 from wheelsmith.units import show_size
@@ -84,8 +84,8 @@ def _environment() -> Environment:
     made = shared.overlay(loader=loader)
     made.filters = {
         **shared.filters,
-        "took": lambda result: duration(seconds(result)),
-        "built_in": lambda result: duration(sum(timing.seconds for timing in result.built_in)),
+        "took": lambda result: wall_time(result.timings),
+        "built_in": lambda result: wall_time(result.built_in),
         "duration": duration,
         "kind": _css_class,
     }

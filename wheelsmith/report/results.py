@@ -7,7 +7,7 @@ from typing import Any
 
 from wheelsmith import __version__
 from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded
-from wheelsmith.report.style import duration, seconds
+from wheelsmith.report.style import wall_time
 from wheelsmith.schedule import fold, folded
 from wheelsmith.units import show_size
 
@@ -67,8 +67,8 @@ def github_summary(results: Sequence[BuildResult], excluded: Sequence[Excluded])
 
 def _time(result: BuildResult) -> str:
     if result.built_in:
-        return f"{duration(sum(timing.seconds for timing in result.built_in))} before"
-    return duration(seconds(result)) if result.timings else ""
+        return f"{wall_time(result.built_in)} before"
+    return wall_time(result.timings) if result.timings else ""
 
 
 def _cell(text: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from wheelsmith.model import BuildResult, Status
+from wheelsmith.model import BuildResult, Status, Timing
 from wheelsmith.schedule import Folded
 from wheelsmith.units import show_size
 
@@ -55,9 +56,9 @@ def age(seconds: float) -> str:
     return "now"
 
 
-def seconds(result: BuildResult) -> float:
-    """Give the wall time of all of a cell's stages."""
-    return sum(timing.seconds for timing in result.timings)
+def wall_time(timings: Iterable[Timing]) -> str:
+    """Give the wall time of all of a cell's stages, to read."""
+    return duration(sum(timing.seconds for timing in timings))
 
 
 def outcome(result: BuildResult, whose: Folded | None) -> str:
@@ -68,7 +69,7 @@ def outcome(result: BuildResult, whose: Folded | None) -> str:
     if whose and result.status is Status.FOLDED:
         return f"{result.status:>8}  {whose.cell}: {whose.reason}"
     if result.wheel:
-        took = duration(seconds(result)) if result.timings else result.status.value
+        took = wall_time(result.timings) if result.timings else result.status.value
         return f"{took:>8}  {show_size(result.wheel.size):>9}  {result.wheel.filename}"
     failure = result.failure
     # Why is told once, at the end, where it is not lost among the lines of others.
