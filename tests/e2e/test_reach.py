@@ -12,12 +12,14 @@ import tempfile
 import threading
 from pathlib import Path
 
+import packaging
 import pytest
 import wants
 from attacks import PRELUDE
 from reach import CALLS, REACHES
 from test_hostile import CANARY
 
+import wheelsmith
 from wheelsmith.engine import Command, Ending, Limits, Mount
 from wheelsmith.facts import system_calls
 
@@ -91,17 +93,29 @@ def test_it_is_out_of_reach(confining, told, tmp_path, reach):
     holds(exit_.ending, exit_.code, lines)
 
 
+@pytest.fixture(scope="module")
+def packages():
+    """A folder that everybody can read, with what the engines import: a clone may lie where only its owner looks."""
+    with tempfile.TemporaryDirectory() as folder:
+        for package in (wheelsmith, packaging):
+            source = Path(package.__file__).parent
+            shutil.copytree(source, Path(folder, source.name), ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+        yield folder
+
+
 @pytest.fixture
-def ordinary():
-    """A Python that an ordinary user can run, with what makes a process that user's; wheelsmith can be imported."""
+def ordinary(packages):
+    """A Python that an ordinary user can run, with its environment and what makes a process that user's."""
     wants.program("bwrap")
     wants.root("a sandbox as another user")
     # What root installed for itself others cannot see; one of the system's has the same ABI if the minor is the same.
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    env = {"PATH": os.defpath, "PYTHONPATH": packages}
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "env": env}
     minor = f"python3.{sys.version_info[1]}"
     for program in (sys.executable, f"/usr/bin/{minor}"):
         try:
-            subprocess.run([program, "-c", ""], check=True, cwd="/", env={}, **user)
+            subprocess.run([program, "-c", ""], check=True, cwd="/", **user)
         except OSError:
             continue
         return program, user
@@ -152,9 +166,8 @@ def run_as(ordinary, engine, order_in, *before):
         for path in (work, work.parent):
             os.chown(path, NOBODY, NOBODY)
         answer = subprocess.run(
-            [*before, python, "-c", AS_ORDINARY, engine],
+            [*before, "env", f"HOME={home / 'home'}", python, "-c", AS_ORDINARY, engine],
             input=json.dumps(plain(order_in(work))),
-            env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": str(home / "home")},
             cwd="/",
             capture_output=True,
             text=True,
