@@ -123,7 +123,7 @@ def test_an_object_is_a_file_of_its_own(attack, releasing, host):
 def test_an_object_with_holes_is_not_held_in_memory(releasing):
     """It takes nothing of the disk, and would take all of wheelsmith's memory."""
     factory, engine = releasing
-    kernel_with(factory, f'os.truncate("/work/build/obj/k/a.cpp.o", {640 * MIB})')
+    kernel_with(factory, f'os.truncate("/work/build/obj/k/a.cpp.o", {512 * MIB})')
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     answer_of(factory, engine)
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
@@ -205,7 +205,7 @@ DIST = {
     "no text": ('wheel(d); os.rename(f"{d}/{name}", os.fsencode(d) + b"/a\\xff.whl")', ""),
     "many": ('[open(f"{d}/{n}.whl", "w").close() for n in range(5000)]', "left 5000 wheels"),
     "deep": ('for n in range(5000): os.mkdir("d"); os.chdir("d")', "wrote more than"),
-    "holes": ('os.truncate(os.open(f"{d}/{name}", os.O_CREAT | os.O_WRONLY), 1 << 30)', "not a readable zip"),
+    "holes": ('os.truncate(os.open(f"{d}/{name}", os.O_CREAT | os.O_WRONLY), 1 << 28)', "not a readable zip"),
 }
 
 

@@ -105,9 +105,9 @@ def test_a_wheel_for_another_torch_is_caught(built, tmp_path):
     assert lies(next(tmp_path.glob("*torch2.8*.whl"))) == {"symbols"}
 
 
-@pytest.mark.parametrize("engine", containers.params("bwrap", "local", quick=("bwrap",)))
+@pytest.mark.parametrize("engine", containers.params("bwrap", "local", quick=()))
 def test_the_same_plan_gives_the_same_bytes(engine, built, tmp_path):
-    """In another folder, with other jobs, on each engine."""
+    """In another folder, with other jobs, on each engine; test_reuse and test_containers have it of smaller ones."""
     if engines(tmp_path)[engine].probe().readiness is not Readiness.READY:
         pytest.skip(f"{engine} is not ready here")
     elsewhere = example(tmp_path / "some" / ("other place" if engine == "bwrap" else "other-place"))

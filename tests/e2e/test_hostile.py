@@ -185,7 +185,7 @@ BOMBS = {
 def test_what_it_uses_is_bounded(confining, tmp_path, name):
     code, endings = BOMBS[name]
     endings = endings if wants.COUNTED else endings | {Ending.EXITED}
-    seconds = 8.0 if name == "time" else 120.0
+    seconds = 3.0 if name == "time" else 120.0
     exit_, lines = attack(confining, tmp_path / "work", code, seconds=seconds, output=8 * MIB)
     assert exit_.ending in endings, (exit_, lines[-3:])
     assert not exit_.ok

@@ -25,6 +25,7 @@ from wheelsmith.toolchain.proof import prove
 pytestmark = pytest.mark.e2e
 
 ARCHS = "gpu-archs: [8.0, 9.0]\n"
+ONE_ARCH = "gpu-archs: [8.0]\n"
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def really_run(found):
 def test_cold_warm_and_off_give_the_same_bytes(engine, tmp_path):
     factory = Factory.at(tmp_path)
     cuda_kernel(tmp_path / "k")
-    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS + "engine: {image: debian}\n")
+    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ONE_ARCH + "engine: {image: debian}\n")
     cold = steps(factory, "--out", "cold", engine=engine)
     warm = steps(factory, "--force", "--out", "warm", engine=engine)
     off = steps(factory, "--force", "--no-reuse", "--out", "off", engine=engine)
@@ -178,7 +179,7 @@ def test_another_ptxas_under_the_same_nvcc_is_no_hit(factory, tmp_path, other_pt
     if not guarded:
         monkeypatch.setattr(Toolchains, "programs", lambda self, prefix: {})
     cuda_kernel(tmp_path / "k")
-    matrix(tmp_path, "k", cuda="13.0", more=ARCHS)
+    matrix(tmp_path, "k", cuda="13.0", more=ONE_ARCH)
     first, _ = build(tmp_path, factory.cache)
     other_ptxas()
     second, ran = build(tmp_path, factory.cache)
@@ -186,7 +187,7 @@ def test_another_ptxas_under_the_same_nvcc_is_no_hit(factory, tmp_path, other_pt
         assert ran == []
         assert second.wheel == first.wheel  # made by a ptxas that is not there any more
         return
-    assert {"add.cu: ptxas 80", "scale.cu: ptxas 90"} <= set(ran)
+    assert {"add.cu: ptxas 80", "scale.cu: ptxas 80"} <= set(ran)
     # What the other one made says so, which is a reason not to publish it.
     assert second.failure.stage == "check"
     assert "13.1" in second.failure.message

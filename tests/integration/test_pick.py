@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from command_line import run_command
 from outside import outside
+from sampled import sampled
 from shop import NOW, make_pypi, make_shop, make_torches, torch_wheel
 from wheels import make_wheel, offer
 
@@ -264,7 +265,7 @@ def installed(venv):
 
 
 @pytest.mark.usefixtures("world")
-@pytest.mark.parametrize("where", ["folder", "web"])
+@pytest.mark.parametrize("where", sampled(["folder", "web"], "web"))
 def test_run_installs_the_wheel_and_leaves_torch(pick, venv, url, index, where):
     give_torch(venv, "2.11.0", "13.0")
     answer = pick("fused", "--index", url if where == "web" else index, "--python", venv, "--run")
