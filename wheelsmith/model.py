@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from wheelsmith.build_host import ImageId, Toolset
 from wheelsmith.record import Record, canonical_digest
-from wheelsmith.workplace import ImageId, Toolset
 
 SCHEMA_VERSION = 1
 

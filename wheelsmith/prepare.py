@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wheelsmith.build_host import BuildHost
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.errors import MatrixError, Place, SettingError
 from wheelsmith.events import Listener, Notice
@@ -26,7 +27,6 @@ from wheelsmith.recipe import (
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.units import parse_size
-from wheelsmith.workplace import Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class _Planner:
     toolchains: Toolchains
     older: dict[str, tuple[Cell, ...]]
     apart: dict[str, str] = field(default_factory=dict)
-    workplaces: dict[str | None, Workplace] = field(default_factory=dict)
+    build_hosts: dict[str | None, BuildHost] = field(default_factory=dict)
     planned: dict[str, BuildPlan | Excluded] = field(default_factory=dict)
 
     def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
@@ -210,23 +210,23 @@ class _Planner:
             return Excluded(cell=cell, reason=f"{reason}: use --engine podman or docker")
         named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
         source, declared = self.kernel, self.matrix.kernel.declare
-        workplace = self._workplace(image or self.matrix.engine.image)
+        build_host = self._build_host(image or self.matrix.engine.image)
         if isinstance(self.spec, KernelSpec):
-            return plan_kernel(cell, spec=self.spec, source=source, workplace=workplace, declared=declared, **named)
+            return plan_kernel(cell, spec=self.spec, source=source, build_host=build_host, declared=declared, **named)
         return plan_project(
             cell,
             spec=self.spec,
             source=source,
-            workplace=workplace,
+            build_host=build_host,
             resolve=self.toolchains.lock,
             declared=declared,
             **named,
         )
 
-    def _workplace(self, image: str | None) -> Workplace:
-        if image not in self.workplaces:
-            self.workplaces[image] = self.engine.workplace(image)
-        return self.workplaces[image]
+    def _build_host(self, image: str | None) -> BuildHost:
+        if image not in self.build_hosts:
+            self.build_hosts[image] = self.engine.build_host(image)
+        return self.build_hosts[image]
 
 
 def _description(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:

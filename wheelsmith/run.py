@@ -29,7 +29,7 @@ from wheelsmith.events import (
     StepFinished,
 )
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
-from wheelsmith.pipeline import CellBuild, Prefetched, Workshop
+from wheelsmith.pipeline import BuildContext, CellBuild, Prefetched
 from wheelsmith.prepare import Prepared, Request
 from wheelsmith.publish import RUNS, Answered, publish_run
 from wheelsmith.recipe import PhaseKind
@@ -118,7 +118,7 @@ class _Tally:
         self._listen(event)
 
 
-def make_workshop(prepared: Prepared, request: Request, folder: Path, listen: Listener) -> Workshop:
+def make_context(prepared: Prepared, request: Request, folder: Path, listen: Listener) -> BuildContext:
     """Give what cells of this run are built with."""
     choice = prepared.matrix.engine
     builds = len({plan.build_digest for plan in prepared.plans})
@@ -127,7 +127,7 @@ def make_workshop(prepared: Prepared, request: Request, folder: Path, listen: Li
     cpus = float(min(cores, granted_cores()))
     memory = request.memory or granted_memory() * 4 // 5
     asked = {"memory": choice.memory or memory, "disk": choice.disk, "seconds": choice.seconds, "cpus": cpus}
-    return Workshop(
+    return BuildContext(
         source=prepared.source,
         engine=prepared.engine,
         own_engine=engine_for_own_programs(prepared.engine),
@@ -194,12 +194,12 @@ def _build_all(
     work = _work_to_do(prepared, request)
     for result in work.proven:
         answered(result)
-    workshop = make_workshop(prepared, request, folder, heard)
+    context = make_context(prepared, request, folder, heard)
     builds = (*work.made, *work.kept)
     folded = {build.plan.cell.id: build for build in builds}
-    spent = BuildCosts(workshop.costs, (build.plan for build in work.made))
+    spent = BuildCosts(context.costs, (build.plan for build in work.made))
     listen(Expectation(seconds=spent.known()))
-    whole = Machine(cores=_cores(request), memory=workshop.memory)
+    whole = Machine(cores=_cores(request), memory=context.memory)
 
     def finished(result: BuildResult) -> None:
         spent(CellFinished(result=result))
@@ -209,8 +209,8 @@ def _build_all(
     needs = {build.plan.cell.id: _fetched(build.plan) for build in work.made}
     try:
         run_builds(
-            [CellBuild(plan, workshop, needs.get(plan.cell.id, ())) for plan in _heaviest_first(builds)],
-            _fetches(work.made, workshop),
+            [CellBuild(plan, context, needs.get(plan.cell.id, ())) for plan in _heaviest_first(builds)],
+            _fetches(work.made, context),
             machine=whole,
             on_load=loaded,
             on_result=finished,
@@ -218,7 +218,7 @@ def _build_all(
             cancel=cancel,
         )
     finally:
-        workshop.costs.save()
+        context.costs.save()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,14 +268,14 @@ def _fetch_name(prefix: PrefixId) -> str:
     return f"fetch:{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
 
 
-def _fetches(builds: tuple[Build, ...], workshop: Workshop) -> tuple[Task, ...]:
+def _fetches(builds: tuple[Build, ...], context: BuildContext) -> tuple[Task, ...]:
     """Give the tasks that make toolchains, while whatever has its own is compiled already."""
     prefixes = dict.fromkeys(prefix for plan in _heaviest_first(builds) for prefix in _prefixes(plan))
 
     def fetch(prefix: PrefixId) -> Task:
         def run(memory: int) -> tuple[Task, ...]:
             del memory
-            workshop.toolchains.prefetch(prefix)
+            context.toolchains.prefetch(prefix)
             return ()
 
         return Task(name=_fetch_name(prefix), group="", run=run, demand=Demand(cores=0))

@@ -20,7 +20,7 @@ from wheelsmith.toolchain import Toolchains
 
 def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
     """Say why a wheel's test would say nothing here, or None when it can be run."""
-    if plan.cell.arch != engine.workplace(_image(plan)).machine:
+    if plan.cell.arch != engine.build_host(_image(plan)).machine:
         return f"this machine does not run {plan.cell.arch}"
     torch = _torch(plan, _python(plan, engine), toolchains)
     if plan.cuda and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in torch):
@@ -85,7 +85,7 @@ def _image(plan: BuildPlan) -> str | None:
 
 
 def _python(plan: BuildPlan, engine: Engine) -> str:
-    return plan.project.python if plan.project else engine.workplace(_image(plan)).python
+    return plan.project.python if plan.project else engine.build_host(_image(plan)).python
 
 
 def _torch(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:

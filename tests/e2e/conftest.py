@@ -64,7 +64,7 @@ def confining(request, tmp_path):
     else:
         request.getfixturevalue(f"{request.param}_image")
     engine = engines(tmp_path / "cache")[request.param]
-    return engine, engine.workplace("debian").image
+    return engine, engine.build_host("debian").image
 
 
 @pytest.fixture(params=containers.params("bwrap", "podman", "docker"))

@@ -38,7 +38,7 @@ def run(engine, work, *argv, cancel=None, **limits):
         env={"GREETING": "hi"},
         workdir="/work",
         limits=Limits(**{"memory": 512 * MIB, "seconds": 20.0, "pids": 64, **limits}),
-        image=engine.workplace("debian").image,
+        image=engine.build_host("debian").image,
     )
     return engine.run(command, lines.append, cancel or threading.Event()), lines
 
@@ -157,7 +157,7 @@ from wheelsmith.engine import Command, Limits, Mount, engines
 mounts = (Mount(source=Path({str(tmp_path)!r}), target="/work", writable=True),)
 argv = ("sh", "-c", {first!r} + " echo up; sleep {ODD}")
 engine = engines(Path({str(tmp_path / "cache")!r}))[{engine.name!r}]
-image = engine.workplace("debian").image
+image = engine.build_host("debian").image
 where = dict(mounts=mounts, env={{}}, workdir="/work", image=image)
 command = Command(name="wheelsmith-t", argv=argv, limits=Limits(), **where)
 engine.run(command, lambda line: print(line, flush=True), threading.Event())

@@ -36,10 +36,10 @@ from wheelsmith.beneath import remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
 from wheelsmith.events import CellFinished, CellLine, CellProgress
 from wheelsmith.model import BuildPlan, BuildResult, Status
-from wheelsmith.pipeline import Prefetched, Workshop
+from wheelsmith.pipeline import BuildContext, Prefetched
 from wheelsmith.pipeline.finishing import Finisher
 from wheelsmith.prepare import Request, prepare
-from wheelsmith.run import make_workshop, scratch
+from wheelsmith.run import make_context, scratch
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]
@@ -518,7 +518,7 @@ class Bench:
     """One kernel's pure wheel, built in a sandbox by a build that the attacker wrote."""
 
     plan: BuildPlan
-    workshop: Workshop
+    workshop: BuildContext
     hijack: Path
     events: list
 
@@ -547,7 +547,7 @@ def bench(engine, tmp_path):
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:
         assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach
-        workshop = make_workshop(prepared, request, folder, events.append)
+        workshop = make_context(prepared, request, folder, events.append)
         tools = HijackedTools(tmp_path / "cache", hijack)
         limits = Limits(memory=512 * MIB, seconds=30.0, pids=64)
         workshop = dataclasses.replace(workshop, toolchains=Prefetched(tools), limits=limits)
@@ -808,6 +808,6 @@ def build_kernel(engine, tmp_path, changes: dict[str, str]) -> BuildResult:
     request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
     prepared = prepare(request, lambda event: None)
     with scratch(cache / "work") as folder:
-        workshop = make_workshop(prepared, request, folder, lambda event: None)
+        workshop = make_context(prepared, request, folder, lambda event: None)
         workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
         return build_one(prepared.plans[0], workshop)

@@ -18,7 +18,7 @@ from one_build import build_one
 from wheelsmith.events import StepFinished
 from wheelsmith.facts import cuda_prefix, cuda_toolkits
 from wheelsmith.prepare import Request, default_cache, prepare
-from wheelsmith.run import make_workshop, scratch
+from wheelsmith.run import make_context, scratch
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.proof import prove
 
@@ -135,7 +135,7 @@ def build(tmp_path, cache):
     request = Request(matrix=tmp_path / "matrix.yaml", cache=cache, engine="bwrap", force=True)
     prepared = prepare(request, events.append)
     with scratch(cache / "work") as folder:
-        result = build_one(prepared.plans[0], make_workshop(prepared, request, folder, events.append))
+        result = build_one(prepared.plans[0], make_context(prepared, request, folder, events.append))
     found = [(*e.step.split(": "), e.reused) for e in events if isinstance(e, StepFinished)]
     return result, really_run(found)
 

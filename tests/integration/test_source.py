@@ -15,7 +15,7 @@ from wheelsmith.beneath import WorkFolder, remove_tree
 from wheelsmith.errors import SourceError
 from wheelsmith.model import Status
 from wheelsmith.prepare import Request, prepare
-from wheelsmith.run import make_workshop, scratch
+from wheelsmith.run import make_context, scratch
 from wheelsmith.source import Outputs, SourceTree, copy_into
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.folder import read_folder
@@ -73,8 +73,8 @@ def test_a_source_that_was_edited_after_the_plan_is_not_built(edit, kernel, tmp_
     prepared = prepare(request, lambda event: None)
     edit(kernel / MODULE)
     with scratch(tmp_path / "cache" / "work") as folder:
-        workshop = make_workshop(prepared, request, folder, lambda event: None)
-        result = build_one(prepared.plans[0], workshop)
+        context = make_context(prepared, request, folder, lambda event: None)
+        result = build_one(prepared.plans[0], context)
     assert result.status is Status.FAILED
     assert result.failure
     assert result.failure.message.startswith((f"{MODULE} was changed after", f"{MODULE} cannot be read"))

@@ -3,16 +3,16 @@
 import threading
 
 from wheelsmith.model import BuildPlan, BuildResult
-from wheelsmith.pipeline import CellBuild, Workshop
+from wheelsmith.pipeline import BuildContext, CellBuild
 from wheelsmith.schedule import Machine, run_builds
 
 
-def build_one(plan: BuildPlan, workshop: Workshop, *, cores: int = 2) -> BuildResult:
+def build_one(plan: BuildPlan, context: BuildContext, *, cores: int = 2) -> BuildResult:
     results: list[BuildResult] = []
     run_builds(
-        [CellBuild(plan, workshop, ())],
+        [CellBuild(plan, context, ())],
         (),
-        machine=Machine(cores=cores, memory=workshop.memory),
+        machine=Machine(cores=cores, memory=context.memory),
         on_result=results.append,
         fail_fast=False,
         cancel=threading.Event(),

@@ -16,7 +16,7 @@ import pytest
 
 from wheelsmith.beneath import WorkFolder, apparent_size, make_read_only, opening, remove_tree, statuses
 from wheelsmith.errors import OutputError
-from wheelsmith.pipeline.shelf import Shelf
+from wheelsmith.pipeline.outputs import Outputs
 
 ROOT = Path(__file__).parent.parent.parent
 GIB = 2**30
@@ -202,14 +202,14 @@ def test_a_file_that_changes_while_it_is_read_is_refused(change, work):
 def test_what_is_kept_is_what_was_hashed(work, tmp_path):
     """A process that outlives a build has its files open still."""
     (work / "x").write_bytes(b"honest")
-    shelf = Shelf(tmp_path / "texts", None)
+    outputs = Outputs(tmp_path / "texts", None)
     with WorkFolder(work) as folder, (work / "x").open("r+b") as left_open:
-        shelf.put(None, {"x": folder.chunks("x", GIB)}, ())
+        outputs.put(None, {"x": folder.chunks("x", GIB)}, ())
         left_open.write(b"forged")
         left_open.flush()
     kept = io.BytesIO()
-    shelf.copy("x", kept)
-    assert shelf.digest("x") == hashlib.sha256(kept.getvalue()).hexdigest() == hashlib.sha256(b"honest").hexdigest()
+    outputs.copy("x", kept)
+    assert outputs.digest("x") == hashlib.sha256(kept.getvalue()).hexdigest() == hashlib.sha256(b"honest").hexdigest()
 
 
 @contextlib.contextmanager

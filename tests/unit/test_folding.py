@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 from rich.console import Console
 
+from wheelsmith.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.facts import cuda_toolkits, torch_releases
 from wheelsmith.matrix import CudaCompatibility, cell_of, expand, parse_matrix
 from wheelsmith.model import BuildPlan, Cell, Excluded, SourceId
@@ -18,7 +19,6 @@ from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel
 from wheelsmith.recipe import KernelSource, parse_build_toml
 from wheelsmith.report import plan_table, reasons, totals
 from wheelsmith.schedule import fold, folded
-from wheelsmith.workplace import CudaHome, ImageId, Toolset, Workplace
 
 GENERAL = """\
 [general]
@@ -64,14 +64,14 @@ SOURCE = KernelSource(
 )
 
 
-def workplace(image):
+def build_host(image):
     """What there is to build with: each image has compilers of its own, and perhaps a toolkit."""
     compilers = tuple(
         Toolset(arch=arch, cxx=f"{arch}-g++", version="g++ 12", digest=f"{image}{arch}")
         for arch in ("x86_64", "aarch64")
     )
     found = image.removeprefix("cuda-") if image and image.startswith("cuda-") else None
-    return Workplace(
+    return BuildHost(
         image=ImageId(name=image, digest=f"sha256:{image}") if image else None,
         machine="x86_64",
         python="3.11",
@@ -89,8 +89,8 @@ def planned(text, kernel="plain"):
     older = older_minors(answer for answer in answers if isinstance(answer, Cell)) if oldest else {}
 
     def alone(cell):
-        where = workplace(cell.settings.image or matrix.engine.image)
-        return plan_kernel(cell, spec=spec, source=SOURCE, distribution=None, version=None, workplace=where)
+        where = build_host(cell.settings.image or matrix.engine.image)
+        return plan_kernel(cell, spec=spec, source=SOURCE, distribution=None, version=None, build_host=where)
 
     plans, excluded, apart = [], [], {}
     for answer in answers:

@@ -44,15 +44,15 @@ NEAR = {
         "_chunks": CACHE,
     },
     "pipeline/finishing.py": {"Finisher.collect": BESIDE, "_packages": PACKAGE},
-    "pipeline/diary.py": {"Diary.command": "a file without a name", "Diary._write": OUT, "Diary._begin": OUT},
-    "pipeline/shelf.py": {
-        "Shelf.copy": BESIDE,
-        "Shelf._keep": BESIDE,
-        "Shelf.drop": BESIDE,
+    "pipeline/cell_log.py": {"CellLog.command": "a file without a name", "CellLog._write": OUT, "CellLog._begin": OUT},
+    "pipeline/outputs.py": {
+        "Outputs.copy": BESIDE,
+        "Outputs._keep": BESIDE,
+        "Outputs.drop": BESIDE,
     },
     "engine/container_tree.py": {"namespace_of": MACHINE},
     "engine/containers.py": {
-        "ContainerEngine.workplace": CACHE,
+        "ContainerEngine.build_host": CACHE,
         "ContainerEngine._leash": "an empty folder of its own",
         "_survey_digest": PACKAGE,
         "_mount": "of what is mounted, of which no build can write any part",

@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from packaging.metadata import parse_email
 
+from wheelsmith.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.errors import BuildTomlError
 from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.plan import plan_kernel
 from wheelsmith.recipe import KernelSource, parse_build_toml
-from wheelsmith.workplace import CudaHome, ImageId, Toolset, Workplace
 
 TOML = """\
 [general]
@@ -76,7 +76,7 @@ def plan(
         source=SOURCE,
         distribution=distribution,
         version=version,
-        workplace=Workplace(
+        build_host=BuildHost(
             image=ImageId(name="cuda", digest="sha256:1") if image_cuda else None,
             machine="x86_64",
             python="3.11",
@@ -266,7 +266,7 @@ def test_what_the_only_backend_needs_is_required(backends, cutlass):
         source=SOURCE,
         distribution=None,
         version=None,
-        workplace=Workplace(image=None, machine="x86_64", python="3.11", toolsets=(), pythons={}, cuda=None),
+        build_host=BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(), pythons={}, cuda=None),
     )
     needs = parse_email(made.wheel.metadata)[0]["requires_dist"]
     assert needs == ["torch", "apache-tvm-ffi", *cutlass]
@@ -280,7 +280,7 @@ def test_a_package_with_another_name_in_the_wheel():
         source=SOURCE,
         distribution="own-name",
         version=None,
-        workplace=Workplace(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None),
+        build_host=BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None),
     )
     unique = "_own_name_cpu_0123456789"
     assert (made.wheel.module, made.recipe.namespace) == ("own_name", unique)

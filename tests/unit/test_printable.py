@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.errors import WheelsmithError
-from wheelsmith.pipeline.diary import Diary
+from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.printable import visible
 from wheelsmith.report.errors import show_error
 
@@ -32,10 +32,10 @@ def test_words_stay_as_they_are(said):
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "9" * 4000, "\u0661\u0662"])
 def test_numbers_that_nobody_can_count_with_are_words(number, tmp_path):
     heard = []
-    diary = Diary("cell", tmp_path / "logs" / "cell.log", heard.append)
-    with diary.command("build") as page:
-        page.read(f"[wheelsmith {number}/1] x")
-        page.read("[wheelsmith 3/4] y")
+    cell_log = CellLog("cell", tmp_path / "logs" / "cell.log", heard.append)
+    with cell_log.command("build") as output:
+        output.read(f"[wheelsmith {number}/1] x")
+        output.read("[wheelsmith 3/4] y")
     assert [type(event).__name__ for event in heard] == ["CellLine", "CellProgress"]
 
 
@@ -44,9 +44,9 @@ def test_a_log_is_written_in_the_place_of_a_link(tmp_path):
     outside.write_text("mine")
     log.parent.mkdir()
     log.symlink_to(outside)
-    diary = Diary("cell", log, [].append)
+    cell_log = CellLog("cell", log, [].append)
     for name in ("one", "two"):
-        with diary.command(name) as page:
-            page.read("said")
+        with cell_log.command(name) as output:
+            output.read("said")
     assert outside.read_text() == "mine"
     assert log.read_text() == "── one\nsaid\n── two\nsaid\n"

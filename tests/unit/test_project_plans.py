@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from wheelsmith.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.errors import MatrixError, SourceError, WheelError
 from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, SourceId
 from wheelsmith.plan import plan_project, why_other_cuda
@@ -15,7 +16,6 @@ from wheelsmith.recipe import KernelSource, ProjectSpec, parse_project
 from wheelsmith.smoke import why_untested
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.relabel import relabel
-from wheelsmith.workplace import ImageId, Toolset, Workplace
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
 SOURCE = KernelSource(id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16), paths=(), readme=None)
@@ -29,10 +29,10 @@ def locked(torch, *runtime):
     return tuple(LockedWheel(name=name, version=version, sha256="x") for name, version in pairs)
 
 
-def workplace(image=None):
+def build_host(image=None):
     found = ImageId(name="debian", digest=image) if image else None
     pythons = {"3.11": "/usr/bin/python3.11", "3.12": "/opt/python3.12"}
-    return Workplace(image=found, machine="x86_64", python="3.11", toolsets=(GXX,), pythons=pythons, cuda=None)
+    return BuildHost(image=found, machine="x86_64", python="3.11", toolsets=(GXX,), pythons=pythons, cuda=None)
 
 
 def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None, arch="x86_64", **more):
@@ -49,7 +49,7 @@ def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None
         source=SOURCE,
         distribution=None,
         version=None,
-        workplace=place or workplace(),
+        build_host=place or build_host(),
         resolve=resolve,
         **more,
     )
@@ -158,14 +158,14 @@ def test_which_cuda_torch_was_built_for(wheels, cuda):
 def test_a_wheel_is_not_tested_with_a_torch_for_another_cuda():
     made, _ = plan()
     resolved = locked("2.11.0", "nvidia-cuda-runtime-cu12", "12.8.90")
-    engine = SimpleNamespace(workplace=lambda _: workplace())
+    engine = SimpleNamespace(build_host=lambda _: build_host())
     other = replace(made, project=replace(made.project, environment=resolved))
     assert why_untested(made, engine, None) is None
     assert why_untested(other, engine, None) == "the torch that pip finds was built for CUDA 12.8, not for CUDA 13.0"
 
 
 def test_a_project_may_use_all_of_an_image():
-    digests = {plan(place=workplace(image))[0].build_digest for image in (None, "sha256:1", "sha256:2")}
+    digests = {plan(place=build_host(image))[0].build_digest for image in (None, "sha256:1", "sha256:2")}
     assert len(digests) == 3
 
 
@@ -173,7 +173,7 @@ def test_a_project_may_use_all_of_an_image():
     ("options", "words"),
     [
         ({"python": "3.9"}, "this machine has no Python 3.9: it has 3.11, 3.12"),
-        ({"python": "3.9", "place": workplace("sha256:1")}, "image debian has no Python 3.9"),
+        ({"python": "3.9", "place": build_host("sha256:1")}, "image debian has no Python 3.9"),
         ({"spec": ProjectSpec(name="p", version="1", requires=(), torch=">=2.12")}, "requires torch>=2.12, which"),
         ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
         ({"resolved": "No matching distribution found"}, "for Python 3.12: No matching distribution found"),

@@ -94,7 +94,7 @@ def _promises_of(engine: Engine) -> Iterator[Symptom]:
                 remedy = f"wheelsmith image build debian --engine {engine.name}"
                 yield _untried(engine, "it has no image of ours", remedy)
                 return
-            image = engine.workplace(name).image
+            image = engine.build_host(name).image
         for promise in try_promises(engine, image):
             yield Symptom(
                 what=f"{promise.engine}: {promise.what}",

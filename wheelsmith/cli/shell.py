@@ -10,7 +10,7 @@ import click
 from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
 from wheelsmith.pipeline import build_command, lay_out
 from wheelsmith.prepare import prepare
-from wheelsmith.run import make_workshop, scratch
+from wheelsmith.run import make_context, scratch
 from wheelsmith.store import in_use
 
 
@@ -34,8 +34,8 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
     with in_use(request.cache), scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
-        workshop = make_workshop(prepared, request, folder, listen)
+        context = make_context(prepared, request, folder, listen)
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
-        build_it = build_command(plan, workshop, work)
+        build_it = build_command(plan, context, work)
         ctx.exit(prepared.engine.enter(replace(build_it, argv=argv or ("bash", "--norc"))))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
+from wheelsmith.build_host import BuildHost
 from wheelsmith.engine.bpf import launch_filter
 from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
 from wheelsmith.engine.host_view import InstalledPython, host_mounts
@@ -21,7 +22,6 @@ from wheelsmith.engine.process_tree import ProcessTree, most_processes
 from wheelsmith.engine.processes import Watched, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
 from wheelsmith.errors import EngineError
-from wheelsmith.workplace import Workplace
 
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
@@ -60,7 +60,7 @@ class Bubblewrap:
             )
         return self._probe(Readiness.READY, version=version)
 
-    def workplace(self, image: str | None) -> Workplace:
+    def build_host(self, image: str | None) -> BuildHost:
         """Say what this machine itself has: it is what commands see."""
         del image
         return this_machine()

@@ -79,7 +79,7 @@ def _refusal(engine: Engine, images: frozenset[str | None]) -> EngineError | Non
         return EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
     try:
         for image in sorted(images, key=str) if engine.has_images else ():
-            engine.workplace(image)
+            engine.build_host(image)
     except EngineError as refusal:
         return refusal
     return None

@@ -23,6 +23,7 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event, Timer
 
+from wheelsmith.build_host import BuildHost, ImageId
 from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_tree import ContainerTree, namespace_of
@@ -35,7 +36,6 @@ from wheelsmith.engine.seccomp import profile_file
 from wheelsmith.errors import EngineError
 from wheelsmith.files import atomic_write, mark_used, sha256_file
 from wheelsmith.record import canonical_digest
-from wheelsmith.workplace import ImageId, Workplace
 
 OWNER = "org.wheelsmith.owner"
 IMAGE = "org.wheelsmith.image"
@@ -106,7 +106,7 @@ class ContainerEngine(ABC):
 
     # --- images ---------------------------------------------------------------------------------------------
 
-    def workplace(self, image: str | None) -> Workplace:
+    def build_host(self, image: str | None) -> BuildHost:
         """Say what an image offers; ``None`` is the default image.
 
         :raises EngineError: there is no such image, or it cannot build anything.
@@ -119,7 +119,7 @@ class ContainerEngine(ABC):
             data = self._survey(found)
             atomic_write(kept, json.dumps(data).encode())
         mark_used(kept)
-        return Workplace.from_json({**data, "image": found.to_json()})
+        return BuildHost.from_json({**data, "image": found.to_json()})
 
     def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run the client to its end, with nothing to read."""
@@ -297,7 +297,7 @@ class ContainerEngine(ABC):
     def _python_folder(self, command: Command) -> tuple[str, ...]:
         if command.python is None or command.image is None:
             return ()
-        program = self.workplace(command.image.name).pythons.get(command.python)
+        program = self.build_host(command.image.name).pythons.get(command.python)
         return (str(Path(program).parent),) if program else ()
 
     def _group(self, name: str, limits: Limits) -> TreeLimits:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
+from wheelsmith.build_host import BuildHost
 from wheelsmith.engine.cgroup import make_group, remove_dead_groups
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree, most_processes_beside_others
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.errors import EngineError
-from wheelsmith.workplace import Workplace
 
 # The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
 # however it dies, and kills the whole group. The command itself must not hold the pipe, which comes as stdin.
@@ -44,7 +44,7 @@ class Local:
             isolation="none: the kernel's code runs as you, with your files and your network",
         )
 
-    def workplace(self, image: str | None) -> Workplace:
+    def build_host(self, image: str | None) -> BuildHost:
         """Say what this machine itself has: it is what commands see."""
         del image
         return this_machine()

@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import cache
 
 from wheelsmith.backend.survey import compilers_and_pythons
-from wheelsmith.workplace import Workplace
+from wheelsmith.build_host import BuildHost
 
 # What commands find programs by: neither the user's own PATH, nor what /usr/local holds, reaches them.
 SYSTEM_PROGRAMS = "/usr/bin:/bin"
 
 
 @cache
-def this_machine() -> Workplace:
+def this_machine() -> BuildHost:
     """Survey this machine, once a process."""
-    return Workplace.from_json({"image": None, "cuda": None, **compilers_and_pythons(SYSTEM_PROGRAMS)})
+    return BuildHost.from_json({"image": None, "cuda": None, **compilers_and_pythons(SYSTEM_PROGRAMS)})

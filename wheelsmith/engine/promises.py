@@ -19,13 +19,13 @@ from pathlib import Path
 from threading import Event
 
 from wheelsmith.beneath import WorkFolder, remove_tree
+from wheelsmith.build_host import ImageId
 from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.engine.cgroup import why_no_group
 from wheelsmith.engine.choose import engine_for_own_programs
 from wheelsmith.engine.protocol import Command, Engine, Exit, Limits, Mount
 from wheelsmith.errors import OutputError
 from wheelsmith.record import Record
-from wheelsmith.workplace import ImageId
 
 _TRIAL = "/opt/wheelsmith-trial.py"
 _SHOWN = "/opt/shown"
@@ -67,7 +67,7 @@ _HOLDER = """
 import json, sys, threading
 from pathlib import Path
 from wheelsmith.engine import Command, Limits, Mount, engines
-from wheelsmith.workplace import ImageId
+from wheelsmith.build_host import ImageId
 order = json.loads(sys.argv[1])
 command = Command(
     name=order["name"], argv=tuple(order["argv"]), env={}, workdir="/work",

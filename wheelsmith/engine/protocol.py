@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
+from wheelsmith.build_host import BuildHost, ImageId
 from wheelsmith.record import Record
-from wheelsmith.workplace import ImageId, Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class Engine(Protocol):
     def probe(self) -> Probe:
         """Say whether the engine works, in at most a second."""
 
-    def workplace(self, image: str | None) -> Workplace:
+    def build_host(self, image: str | None) -> BuildHost:
         """Say what there is to build with.
 
         :param image: a recipe's name or a reference; None takes the default, and is all that an engine without

@@ -10,7 +10,7 @@ from wheelsmith import layout
 from wheelsmith.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.model import BuildPlan, Step, StepKind
-from wheelsmith.pipeline.workshop import Workshop
+from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.source import SourceTree, copy_into
 from wheelsmith.tasks import MIB
 
@@ -49,34 +49,34 @@ def compile_steps(plan: BuildPlan) -> tuple[Step, ...]:
     return tuple(step for step in plan.recipe.steps if step.kind in COMPILED)
 
 
-def toolchain_mounts(plan: BuildPlan, workshop: Workshop, *, headers: bool) -> tuple[Mount, ...]:
+def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -> tuple[Mount, ...]:
     """Give the mounts of compilers, fetching what is not here.
 
     :param headers: torch's too.
     """
     mounts = []
     if plan.torch and headers:
-        mounts.append(Mount(source=workshop.toolchains.prepare(plan.torch), target=layout.TORCH))
+        mounts.append(Mount(source=context.toolchains.prepare(plan.torch), target=layout.TORCH))
     if plan.cuda and plan.cuda.kind == "cuda":
-        mounts.append(Mount(source=workshop.toolchains.prepare(plan.cuda), target=layout.CUDA))
+        mounts.append(Mount(source=context.toolchains.prepare(plan.cuda), target=layout.CUDA))
     return tuple(mounts)
 
 
-def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
+def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command:
     """Give the one command that builds a laid-out cell, fetching the toolchains it mounts."""
-    toolchains = workshop.toolchains.toolchains
+    toolchains = context.toolchains.toolchains
     mounts = [
         Mount(source=work, target=layout.WORK, writable=True),
         Mount(source=toolchains.tools(), target=layout.TOOLS),
-        *toolchain_mounts(plan, workshop, headers=True),
+        *toolchain_mounts(plan, context, headers=True),
     ]
-    importable, variables = [f"{layout.TOOLS}/site"], {"WHEELSMITH_JOBS": str(workshop.cores)}
+    importable, variables = [f"{layout.TOOLS}/site"], {"WHEELSMITH_JOBS": str(context.cores)}
     project = plan.project
     if project:
         folder = toolchains.environment(project.environment, project.python, plan.cell.arch)
         mounts.append(Mount(source=folder, target=layout.ENVIRONMENT))
         importable.append(layout.ENVIRONMENT)
-        variables = {"MAX_JOBS": str(workshop.cores), **project.variables}
+        variables = {"MAX_JOBS": str(context.cores), **project.variables}
     return Command(
         name=command_name(plan),
         argv=(
@@ -97,14 +97,14 @@ def build_command(plan: BuildPlan, workshop: Workshop, work: Path) -> Command:
             "PYTHONDONTWRITEBYTECODE": "1",
         },
         workdir=layout.WORK,
-        limits=workshop.limits,
+        limits=context.limits,
         path=(f"{layout.TOOLS}/bin",),
         python=project.python if project else None,
         image=plan.image,
     )
 
 
-def piece_command(
+def compile_command(
     plan: BuildPlan, limits: Limits, argv: tuple[str, ...], mounts: tuple[Mount, ...], *, name: str, memory: int
 ) -> Command:
     """Give the command that makes one piece of a cell.

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from wheelsmith import layout
 from wheelsmith.beneath import WorkFolder
 from wheelsmith.model import BuildPlan, Step, StepKind
-from wheelsmith.pipeline.workshop import Workshop
+from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.recipe.phases import Phase, PhaseKind, needs_source
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Cost
@@ -95,7 +95,7 @@ def jobs_of(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:
     return (*found, compile_)
 
 
-def key(step: Step, plan: BuildPlan, workshop: Workshop, commands: object, reads: dict[str, str]) -> str:
+def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, reads: dict[str, str]) -> str:
     """Name commands by all that decides their result: themselves, their inputs, and every program that may run.
 
     :param reads: the name of each input → the hash of its content.
@@ -108,7 +108,7 @@ def key(step: Step, plan: BuildPlan, workshop: Workshop, commands: object, reads
             "reads": reads,
             "compilers": plan.toolset.digest if plan.toolset else "",
             "cuda": cuda.digest if cuda else "",
-            "programs": workshop.toolchains.toolchains.programs(cuda) if cuda else {},
+            "programs": context.toolchains.toolchains.programs(cuda) if cuda else {},
             "environment": plan.environment,
         }
     )
@@ -126,11 +126,11 @@ def whole_inputs(plan: BuildPlan) -> dict[str, str]:
 class Estimates:
     """What the jobs of one step cost before, with this torch or with any."""
 
-    def __init__(self, step: Step, plan: BuildPlan, workshop: Workshop) -> None:
+    def __init__(self, step: Step, plan: BuildPlan, context: BuildContext) -> None:
         cell = plan.cell
         self._names = f"{plan.wheel.distribution} {step.output} {cell.compute} {cell.arch}"
         self._torch = cell.torch
-        self._costs = workshop.costs
+        self._costs = context.costs
 
     def of(self, job: Job, size: int | None = None) -> Cost:
         """Give what a job is expected to cost.

@@ -9,6 +9,7 @@ from functools import partial
 from packaging.version import Version
 
 from wheelsmith import layout
+from wheelsmith.build_host import BuildHost, CudaHome, Toolset
 from wheelsmith.errors import BuildTomlError, Place
 from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
 from wheelsmith.local_version import local_version_of
@@ -38,7 +39,6 @@ from wheelsmith.recipe import (
 from wheelsmith.recipe.compile import SourceGroup
 from wheelsmith.recipe.make import namespace
 from wheelsmith.tags import wheel_stem
-from wheelsmith.workplace import CudaHome, Toolset, Workplace
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
 RECIPE_VERSION = 1
@@ -60,7 +60,7 @@ class _Order:
     source: KernelSource
     distribution: str
     version: str
-    workplace: Workplace
+    build_host: BuildHost
     declared: tuple[str, ...]
 
 
@@ -71,14 +71,14 @@ def plan_kernel(
     source: KernelSource,
     distribution: str | None,
     version: str | None,
-    workplace: Workplace,
+    build_host: BuildHost,
     declared: tuple[str, ...] = (),
 ) -> BuildPlan | Excluded:
     """Plan one cell.
 
     :param distribution: the project's name; None takes the kernel's.
     :param version: the wheel's public version; None takes build.toml's.
-    :param workplace: what there is to build it with.
+    :param build_host: what there is to build it with.
     :param declared: patterns of files that the wheel is meant to install, though they look like another project's.
     :raises BuildTomlError: the kernel itself is wrong, whatever the cell.
     """
@@ -88,7 +88,7 @@ def plan_kernel(
         source=source,
         distribution=distribution or spec.name,
         version=_public_version(spec, version),
-        workplace=workplace,
+        build_host=build_host,
         declared=declared,
     )
     try:
@@ -110,10 +110,10 @@ def _checks(order: _Order) -> Iterator[Callable[[], object]]:
     if spec.torch is None:
         return
     toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
-    yield lambda: compilers(cell, order.workplace)
+    yield lambda: compilers(cell, order.build_host)
     yield lambda: _stable_abi(cell, spec)
     if toolkit and not toolkit.assembled:
-        yield lambda: toolkit_of_image(cell, toolkit, order.workplace)
+        yield lambda: toolkit_of_image(cell, toolkit, order.build_host)
     yield lambda: requested_capabilities(cell, toolkit)
     yield lambda: _own_sections(order)
     own = [section for section in spec.sections if section.backend == backend(cell) and not _left_out(section, cell)]
@@ -180,12 +180,12 @@ def _metadata(order: _Order, version: str, requirements: Requirements) -> str:
 
 
 def _compiled_plan(order: _Order) -> BuildPlan:
-    cell, workplace = order.cell, order.workplace
-    toolset = compilers(cell, workplace)
+    cell, build_host = order.cell, order.build_host
+    toolset = compilers(cell, build_host)
     stable = _stable_abi(cell, order.spec)
     release = torch_releases()[stable or cell.torch]
     toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
-    found = toolkit_of_image(cell, toolkit, workplace) if toolkit and not toolkit.assembled else None
+    found = toolkit_of_image(cell, toolkit, build_host) if toolkit and not toolkit.assembled else None
     groups = _groups(order, toolkit)
     target = CompileTarget(
         cxx=toolset.cxx,
@@ -200,7 +200,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     return _plan(
         order,
         toolset,
-        _cuda_prefix(cell, toolkit, found, workplace.machine) if toolkit else None,
+        _cuda_prefix(cell, toolkit, found, build_host.machine) if toolkit else None,
         torch_prefix(release, cell.arch),
         compiled_recipe(order.spec, order.source, groups, target),
         _wheel(order, stable, groups),
@@ -337,7 +337,7 @@ def _plan(
     licences = {f"{info}/licenses/{path}": f"src/{path}" for path in order.source.licences}
     return BuildPlan(
         cell=order.cell,
-        image=order.workplace.image,
+        image=order.build_host.image,
         source=order.source.id,
         toolset=toolset,
         cuda=cuda,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith import layout
+from wheelsmith.build_host import BuildHost, CudaHome
 from wheelsmith.errors import MatrixError
 from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_releases
 from wheelsmith.local_version import local_version_of
@@ -17,7 +18,6 @@ from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilitie
 from wheelsmith.plan.torch_cuda import why_other_cuda
 from wheelsmith.recipe import KernelSource, ProjectSpec
 from wheelsmith.tags import patches_of, wheel_stem
-from wheelsmith.workplace import CudaHome, Workplace
 
 # (requirements, Python as major.minor, CPU architecture) → exact wheels, or why there are none.
 Resolve = Callable[[tuple[str, ...], str, str], tuple[LockedWheel, ...] | str]
@@ -32,7 +32,7 @@ def plan_project(
     source: KernelSource,
     distribution: str | None,
     version: str | None,
-    workplace: Workplace,
+    build_host: BuildHost,
     resolve: Resolve,
     declared: tuple[str, ...] = (),
 ) -> BuildPlan | Excluded:
@@ -57,7 +57,7 @@ def plan_project(
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
         )
     try:
-        made = _plan(cell, cell.python, spec, source, (name, public), workplace, resolve)
+        made = _plan(cell, cell.python, spec, source, (name, public), build_host, resolve)
     except Impossible as impossible:
         return Excluded(cell=cell, reason=str(impossible))
     return replace(made, wheel=replace(made.wheel, declared=declared))
@@ -69,24 +69,24 @@ def _plan(
     spec: ProjectSpec,
     source: KernelSource,
     named: tuple[str, str],
-    workplace: Workplace,
+    build_host: BuildHost,
     resolve: Resolve,
 ) -> BuildPlan:
-    toolset = compilers(cell, workplace)
-    if cell.arch != workplace.machine:
-        raise Impossible(f"a project's own build system cannot compile for {cell.arch} on {workplace.machine}")
-    if python not in workplace.pythons:
-        where = f"image {workplace.image.name}" if workplace.image else "this machine"
-        raise Impossible(f"{where} has no Python {python}: it has {', '.join(workplace.pythons)}")
+    toolset = compilers(cell, build_host)
+    if cell.arch != build_host.machine:
+        raise Impossible(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")
+    if python not in build_host.pythons:
+        where = f"image {build_host.image.name}" if build_host.image else "this machine"
+        raise Impossible(f"{where} has no Python {python}: it has {', '.join(build_host.pythons)}")
     toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
-    found = toolkit_of_image(cell, toolkit, workplace) if toolkit and not toolkit.assembled else None
+    found = toolkit_of_image(cell, toolkit, build_host) if toolkit and not toolkit.assembled else None
     archs = requested_capabilities(cell, toolkit)
     return BuildPlan(
         cell=cell,
-        image=workplace.image,
+        image=build_host.image,
         source=source.id,
         toolset=toolset,
-        cuda=_cuda(cell, toolkit, found, workplace.machine) if toolkit else None,
+        cuda=_cuda(cell, toolkit, found, build_host.machine) if toolkit else None,
         torch=None,
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,

@@ -1,4 +1,4 @@
-"""Why a cell cannot be built: what the kernel, the toolkit or the workplace does not offer."""
+"""Why a cell cannot be built: what the kernel, the toolkit or the build_host does not offer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from packaging.version import Version
 
+from wheelsmith.build_host import BuildHost, CudaHome, Toolset
 from wheelsmith.facts import CudaToolkit, dependencies
 from wheelsmith.model import Cell
 from wheelsmith.recipe import KernelSpec, plain
-from wheelsmith.workplace import CudaHome, Toolset, Workplace
 
 
 class Impossible(Exception):  # it carries a reason, and never leaves this room
@@ -100,36 +100,36 @@ def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def compilers(cell: Cell, workplace: Workplace) -> Toolset:
+def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     """Give the compilers for the cell's architecture.
 
     :raises Impossible: there are none.
     """
-    if toolset := workplace.toolset(cell.arch):
+    if toolset := build_host.toolset(cell.arch):
         return toolset
-    native = cell.arch == workplace.machine
+    native = cell.arch == build_host.machine
     package = "g++" if native else f"g++-{cell.arch.replace('_', '-')}-linux-gnu"
-    if workplace.image is None:
+    if build_host.image is None:
         raise Impossible(f"there is no C++ compiler for {cell.arch} here: apt-get install {package}")
-    raise Impossible(f"image {workplace.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
+    raise Impossible(f"image {build_host.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
 
 
-def toolkit_of_image(cell: Cell, toolkit: CudaToolkit, workplace: Workplace) -> CudaHome:
+def toolkit_of_image(cell: Cell, toolkit: CudaToolkit, build_host: BuildHost) -> CudaHome:
     """Give the toolkit that an image must bring, because no package index has all of it.
 
     :raises Impossible: the image has none, or another one.
     """
-    if workplace.image is None:
+    if build_host.image is None:
         raise Impossible(
             f"CUDA {toolkit.version} is not complete on the package index; it must come from an image, "
             f"which needs --engine podman or docker"
         )
-    if cell.arch != workplace.machine:
-        raise Impossible(f"the CUDA toolkit of an image builds for its own {workplace.machine}, not for {cell.arch}")
-    found = workplace.cuda
+    if cell.arch != build_host.machine:
+        raise Impossible(f"the CUDA toolkit of an image builds for its own {build_host.machine}, not for {cell.arch}")
+    found = build_host.cuda
     if found is None or found.version != toolkit.version:
         has = f"CUDA {found.version} at {found.home}" if found else "no CUDA toolkit"
-        raise Impossible(f"image {workplace.image.name} has {has}, and the cell needs CUDA {toolkit.version}")
+        raise Impossible(f"image {build_host.image.name} has {has}, and the cell needs CUDA {toolkit.version}")
     return found
 
 

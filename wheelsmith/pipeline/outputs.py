@@ -13,7 +13,7 @@ from wheelsmith.errors import StoreError
 from wheelsmith.store import Action, Damaged, Objects, Output
 
 
-class Gone(Exception):  # it never leaves the pipeline: the file is made again
+class OutputLost(Exception):  # it never leaves the pipeline: the file is made again
     """A file that was made is not there any more, or not as it was."""
 
 
@@ -26,7 +26,7 @@ class _Made:
     at: Path | Output
 
 
-class Shelf:
+class Outputs:
     """Files by the names that phases know them by.
 
     :param folder: of this step's cell alone, which no sandbox sees.
@@ -50,7 +50,7 @@ class Shelf:
     def copy(self, name: str, file: IO[bytes]) -> None:
         """Write a file's content to an open file.
 
-        :raises Gone: it must be made again; some of it may have been written.
+        :raises OutputLost: it must be made again; some of it may have been written.
         """
         at = self._made[name].at
         try:
@@ -61,7 +61,7 @@ class Shelf:
             assert self._objects is not None  # noqa: S101  # nothing else puts an Output here
             self._objects.copy(at, file)
         except (Damaged, FileNotFoundError) as error:
-            raise Gone(name) from error
+            raise OutputLost(name) from error
 
     def take(self, action: Action, names: tuple[str, ...]) -> None:
         """Take files that the store has."""

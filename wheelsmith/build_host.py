@@ -50,7 +50,7 @@ class CudaHome(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace(Record):
+class BuildHost(Record):
     """What an engine offers to build with, on this machine or in one image.
 
     :param image: None where the machine itself is what cells see.

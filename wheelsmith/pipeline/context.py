@@ -15,7 +15,7 @@ from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
 
 
-class Making:
+class Claims:
     """Which task is making which piece at this moment, so that no two make the same."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Prefetched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
+class BuildContext:
     """What every cell of a run is built with.
 
     :param own_engine: where wheelsmith's own programs read what a build left.
@@ -89,7 +89,7 @@ class Workshop:
     test: str | None = None
     force: bool = False
     reuse: bool = True
-    making: Making = field(default_factory=Making)
+    claims: Claims = field(default_factory=Claims)
 
     def most_memory(self, memory: int) -> int:
         """Bound what a piece may take (bytes) by what a cell may, and the whole run."""

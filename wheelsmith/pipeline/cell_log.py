@@ -22,7 +22,7 @@ TAIL_LINES = 30
 _NINJA_STATUS = re.compile(r"\[wheelsmith ([0-9]{1,6})/([0-9]{1,6})\] (.*)")
 
 
-class Diary:
+class CellLog:
     """Keeps what a cell's commands print, names each stage as it begins and how long it took; threads share it.
 
     :param path: the log file.
@@ -68,12 +68,12 @@ class Diary:
         self._listen(CellProgress(cell_id=self._cell_id, done=done, total=total, step=name))
 
     @contextmanager
-    def command(self, name: str) -> Iterator[Page]:
+    def command(self, name: str) -> Iterator[CommandOutput]:
         """Give a reader of one command's lines; they are written together when it ends, under its name."""
         # Not in memory: what is printed, and how much, is the build's to choose.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as spool:
             try:
-                yield Page(self._cell_id, self._listen, spool)
+                yield CommandOutput(self._cell_id, self._listen, spool)
             finally:
                 spool.seek(0)
                 self._write(name, spool)
@@ -104,7 +104,7 @@ class Diary:
         self.stage, self._since = stage, now
 
 
-class Page:
+class CommandOutput:
     """What one command printed so far."""
 
     def __init__(self, cell_id: str, listen: Listener, spool: TextIO) -> None:

@@ -12,12 +12,12 @@ from wheelsmith.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Mount
 from wheelsmith.events import StepFinished
 from wheelsmith.model import BuildPlan, Step, StepKind
-from wheelsmith.pipeline.command import piece_command, toolchain_mounts
-from wheelsmith.pipeline.diary import Diary, Page
+from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
+from wheelsmith.pipeline.command import compile_command, toolchain_mounts
+from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
-from wheelsmith.pipeline.shelf import Gone, Shelf
-from wheelsmith.pipeline.workshop import Workshop
+from wheelsmith.pipeline.outputs import OutputLost, Outputs
 from wheelsmith.recipe import phases as trajectory
 from wheelsmith.recipe.phases import Phase, PhaseKind, Unsplittable
 from wheelsmith.record import canonical_digest
@@ -30,7 +30,7 @@ _DRY_RUN_MEMORY = 200 * MIB
 
 
 @dataclass(slots=True, kw_only=True)
-class Piece:
+class CompileStep:
     """One compile step of one cell.
 
     :param work: the cell's folder, laid out.
@@ -39,18 +39,18 @@ class Piece:
 
     step: Step
     plan: BuildPlan
-    workshop: Workshop
+    context: BuildContext
     work: Path
-    diary: Diary
+    log: CellLog
     cancel: threading.Event
     tail: float
     _makers: dict[str, Job] = field(default_factory=dict)
-    _shelf: Shelf = field(init=False)
+    _outputs: Outputs = field(init=False)
     _estimates: Estimates = field(init=False)
 
     def __post_init__(self) -> None:
-        self._shelf = Shelf(self.work.parent / "texts", self.workshop.objects if self.workshop.reuse else None)
-        self._estimates = Estimates(self.step, self.plan, self.workshop)
+        self._outputs = Outputs(self.work.parent / "texts", self.context.objects if self.context.reuse else None)
+        self._estimates = Estimates(self.step, self.plan, self.context)
 
     @property
     def name(self) -> str:
@@ -95,8 +95,8 @@ class Piece:
     def _split(self, memory: int) -> tuple[Task, ...]:
         """Ask nvcc what it would do."""
         argv = trajectory.dry_run(self.step)
-        known = key(self.step, self.plan, self.workshop, argv, {})
-        action = self.workshop.objects.find(known) if self.workshop.reuse else None
+        known = key(self.step, self.plan, self.context, argv, {})
+        action = self.context.objects.find(known) if self.context.reuse else None
         if action is not None:
             return self._tasks(self._phases(action.lines))
         ask = Job(name="phases", kind=PhaseKind.FATBINARY, phases=(), reads={}, writes=())
@@ -104,16 +104,16 @@ class Piece:
         folder = self._folder(ask)
         try:
             command = self._command(ask, argv, folder, memory)
-            exit_ = self.workshop.engine.run(command, lines.append, self.cancel)
+            exit_ = self.context.engine.run(command, lines.append, self.cancel)
         finally:
             remove_tree(folder)
         if not exit_.ok:
-            with self.diary.command(f"{self.source}: {ask.name}") as page:
+            with self.log.command(f"{self.source}: {ask.name}") as output:
                 for line in lines:
-                    page.read(line)
-            raise command_failed("compile", f"nvcc, asked about {self.source},", exit_, command.limits, page.tail)
-        if self.workshop.reuse:
-            self.workshop.objects.put(known, {}, tuple(lines))
+                    output.read(line)
+            raise command_failed("compile", f"nvcc, asked about {self.source},", exit_, command.limits, output.tail)
+        if self.context.reuse:
+            self.context.objects.put(known, {}, tuple(lines))
         return self._tasks(self._phases(lines))
 
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
@@ -123,8 +123,8 @@ class Piece:
             return trajectory.whole(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
-        jobs = jobs_of(phases, together=not self.workshop.engine.starts_at_once)
-        self.diary.expect(len(jobs))
+        jobs = jobs_of(phases, together=not self.context.engine.starts_at_once)
+        self.log.expect(len(jobs))
         self._makers = {name: job for job in jobs for name in job.writes}
         ranks: dict[str, float] = {}
         for job in reversed(jobs):
@@ -148,44 +148,44 @@ class Piece:
 
     def _estimate(self, job: Job) -> tuple[Demand, float]:
         """Say what a job needs, now that all is made that it reads."""
-        size = sum(self._shelf.size(name) for name in job.reads.values())
+        size = sum(self._outputs.size(name) for name in job.reads.values())
         cost = self._estimates.of(job, size or None)
-        return Demand(memory=self.workshop.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
+        return Demand(memory=self.context.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
 
     # --- one job --------------------------------------------------------------------------------------------
 
     def _run(self, job: Job, task: str, memory: int) -> tuple[Task, ...]:
         known = self._key(job)
-        if known is None or not self.workshop.reuse:
+        if known is None or not self.context.reuse:
             self._do(job, known, memory)
             return ()
-        if other := self.workshop.making.claim(known, task):
+        if other := self.context.claims.claim(known, task):
             raise Again(after=other)
         try:
             if not self._found(job, known):
                 self._do(job, known, memory)
         finally:
-            self.workshop.making.release(known)
+            self.context.claims.release(known)
         return ()
 
     def _key(self, job: Job) -> str | None:
         """Name a job, or give None for one that is never kept: texts are large, and it is by them that all is found."""
         if job.kind is PhaseKind.PREPROCESS or trajectory.depends_on_machine(self.step):
             return None
-        reads = {seen: self._shelf.digest(name) for seen, name in job.reads.items()}
+        reads = {seen: self._outputs.digest(name) for seen, name in job.reads.items()}
         reads = whole_inputs(self.plan) if job.is_whole else reads
-        return key(self.step, self.plan, self.workshop, [list(phase.argv) for phase in job.phases], reads)
+        return key(self.step, self.plan, self.context, [list(phase.argv) for phase in job.phases], reads)
 
     def _found(self, job: Job, known: str) -> bool:
-        action = self.workshop.objects.find(known)
+        action = self.context.objects.find(known)
         if action is None or not set(job.writes).issubset(action.outputs):
             return False
-        self._shelf.take(action, job.writes)
+        self._outputs.take(action, job.writes)
         try:
             self._keep_object(job)
-        except Gone:
+        except OutputLost:
             return False
-        self.diary.reuse(f"{self.source}: {job.name}", action.lines)
+        self.log.reuse(f"{self.source}: {job.name}", action.lines)
         self._done(job, None)
         return True
 
@@ -197,10 +197,10 @@ class Piece:
                 for seen, name in job.reads.items():
                     # A copy: whatever runs in the sandbox must not reach the file that others read.
                     self._copy(name, work, seen, memory)
-                with self.diary.command(f"{self.source}: {job.name}") as page:
-                    exit_ = self._run_in_sandbox(job, folder, memory, page)
-                made = {name: work.chunks(name, self.workshop.limits.disk) for name in job.writes}
-                self._shelf.put(known, made, page.head)
+                with self.log.command(f"{self.source}: {job.name}") as output:
+                    exit_ = self._run_in_sandbox(job, folder, memory, output)
+                made = {name: work.chunks(name, self.context.limits.disk) for name in job.writes}
+                self._outputs.put(known, made, output.head)
         finally:
             remove_tree(folder)
         self._keep_object(job)
@@ -210,21 +210,23 @@ class Piece:
         """Write a file where a command reads it, making it again when it is gone."""
         try:
             with work.create(seen) as file:
-                self._shelf.copy(name, file)
-        except Gone:
+                self._outputs.copy(name, file)
+        except OutputLost:
             maker = self._makers[name]
             self._do(maker, self._key(maker), memory)
             with work.create(seen) as file:
-                self._shelf.copy(name, file)
+                self._outputs.copy(name, file)
 
-    def _run_in_sandbox(self, job: Job, folder: Path, memory: int, page: Page) -> Exit:
+    def _run_in_sandbox(self, job: Job, folder: Path, memory: int, output: CommandOutput) -> Exit:
         command = self._command(job, job.argv, folder, memory)
-        exit_ = self.workshop.engine.run(command, page.read, self.cancel)
-        if exit_.ending is Ending.OUT_OF_MEMORY and (more := self.workshop.most_memory(2 * memory)) > memory:
+        exit_ = self.context.engine.run(command, output.read, self.cancel)
+        if exit_.ending is Ending.OUT_OF_MEMORY and (more := self.context.most_memory(2 * memory)) > memory:
             raise Again(memory=more)
         if not exit_.ok:
             limits = command.limits
-            failed = command_failed("compile", f"{self.source} does not compile: {job.name}", exit_, limits, page.tail)
+            failed = command_failed(
+                "compile", f"{self.source} does not compile: {job.name}", exit_, limits, output.tail
+            )
             if self.plan.cell.settings.torch_headers == "light" and exit_.ending is Ending.EXITED:
                 failed.failure = replace(failed.failure, remedy="if a declaration is missing: torch-headers: whole")
             raise failed
@@ -232,13 +234,13 @@ class Piece:
         return exit_
 
     def _command(self, job: Job, argv: tuple[str, ...], folder: Path, memory: int) -> Command:
-        mounts = toolchain_mounts(self.plan, self.workshop, headers=job.sees_source)
+        mounts = toolchain_mounts(self.plan, self.context, headers=job.sees_source)
         mounts = (Mount(source=folder / "build", target=layout.BUILD, writable=True), *mounts)
         if job.sees_source:
             mounts = (*mounts, Mount(source=self.work / "src", target=layout.SOURCE))
         if len(job.phases) > 1:
-            mounts = (*mounts, Mount(source=self.workshop.toolchains.toolchains.tools(), target=layout.TOOLS))
-        return piece_command(self.plan, self.workshop.limits, argv, mounts, name=folder.name, memory=memory)
+            mounts = (*mounts, Mount(source=self.context.toolchains.toolchains.tools(), target=layout.TOOLS))
+        return compile_command(self.plan, self.context.limits, argv, mounts, name=folder.name, memory=memory)
 
     def _folder(self, job: Job) -> Path:
         folder = self.work.parent / "phases" / canonical_digest(self._task_name(job))[:16]
@@ -251,15 +253,15 @@ class Piece:
         """Put the object where it is linked."""
         if self.step.output in job.writes:
             with WorkFolder(self.work) as work, work.create(self.step.output) as file:
-                self._shelf.copy(self.step.output, file)
+                self._outputs.copy(self.step.output, file)
 
     def _done(self, job: Job, exit_: Exit | None) -> None:
         for name in job.reads.values():
             # Nobody else reads a text, and those of a large kernel are gigabytes.
             if self._makers[name].kind is PhaseKind.PREPROCESS:
-                self._shelf.drop(name)
-        self.diary.step(f"{self.source}: {job.name}")
-        self.workshop.listen(
+                self._outputs.drop(name)
+        self.log.step(f"{self.source}: {job.name}")
+        self.context.listen(
             StepFinished(
                 cell_id=self.plan.cell.id,
                 step=f"{self.source}: {job.name}",
