@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from sampled import sampled
 from shop import make_pypi, make_shop, make_torches
 from states import of_torch, project
 
+from wheelsmith.events import RunFinished, RunStarted
 from wheelsmith.index import (
     Choice,
     Chooser,
@@ -37,6 +39,9 @@ from wheelsmith.index import (
     template_for,
 )
 from wheelsmith.index.human import human_pages
+from wheelsmith.model import Cell
+from wheelsmith.report.page import report_page
+from wheelsmith.report.timeline import Bar, Timeline
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pages")]
 WEB = Path(__file__).parent / "web"
@@ -513,6 +518,24 @@ def test_a_matrix_of_many_columns_shows_all_of_them_on_a_phone(visit, tmp_path):
     for number in range(18):
         box = cells.nth(number).bounding_box()
         assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+
+
+def test_the_charts_of_a_report_use_the_width_and_have_one_axis(visit, tmp_path):
+    cell = Cell(torch="2.11", cuda="13.0", arch="x86_64")
+    started = RunStarted(kernel="k", engine="bwrap", plans=(), excluded=())
+    finished = RunFinished(results=(), excluded=(), interrupted=False, seconds=80)
+    bar = Bar(row=cell.id, kind="compile", start=0, end=80, text="compile")
+    timeline = Timeline(seconds=80, stages=(bar,), steps=(replace(bar, row="0"),))
+    (tmp_path / "report.html").write_bytes(report_page(started, finished, timeline))
+    address = (tmp_path / "report.html").as_uri()
+    page = visit(address, viewport={"width": 1280, "height": 800})
+    whole, *bars = (page.locator(each) for each in (".bars", ".bars >> nth=0 >> .bar", ".bars >> nth=1 >> .bar"))
+    first, second = (each.bounding_box() for each in bars)
+    assert first["width"] > 0.7 * whole.first.bounding_box()["width"]
+    assert (first["x"], first["width"]) == (second["x"], second["width"])
+    phone = visit(address, viewport={"width": 390, "height": 800})
+    assert phone.evaluate(SIDEWAYS) == []
+    assert phone.locator(".bar").first.bounding_box()["width"] > 300
 
 
 def test_a_page_works_from_a_folder(visit, shop):

@@ -85,4 +85,10 @@ def _chart(bars: Iterable[Bar], rows: tuple[str, ...], labels: tuple[str, ...], 
 
 def _ticks(whole: float) -> tuple[tuple[float, str], ...]:
     step = next((nice for nice in _NICE if whole / nice <= _TICKS), 86400)
-    return tuple((round(100 * n * step / whole, 3), duration(n * step)) for n in range(math.floor(whole / step) + 1))
+    count = math.floor(whole / step) + 1
+    return tuple((round(100 * n * step / whole, 3), _short(n * step)) for n in range(count))
+
+
+def _short(seconds: float) -> str:
+    """Give ``0s``, ``30s`` or ``10m``: labels stand close to one another on a phone."""
+    return duration(seconds).removesuffix("00s") if seconds else "0s"
