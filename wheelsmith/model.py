@@ -119,12 +119,16 @@ class Step(Record):
 
     :param output: the one file that the command makes.
     :param inputs: files whose change makes it stale.
+    :param source: what it compiles, relative to the kernel's folder; None for a step that compiles nothing of it.
+    :param gpu_archs: capabilities that it makes code for, as ``9.0a+PTX``.
     """
 
     kind: StepKind
     output: str
     inputs: tuple[str, ...]
     argv: tuple[str, ...]
+    source: str | None = None
+    gpu_archs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -250,8 +250,7 @@ def _heaviest_first(builds: Iterable[Build]) -> list[BuildPlan]:
     """Sort the plans with the most to compile first, so that none of them is left for the end."""
 
     def weight(plan: BuildPlan) -> int:
-        flags = (flag for step in plan.recipe.steps for flag in step.argv)
-        return len(plan.recipe.steps) + sum(1 for flag in flags if flag.startswith("-gencode"))
+        return sum(1 + len(step.gpu_archs) for step in plan.recipe.steps)
 
     return sorted((build.plan for build in builds), key=weight, reverse=True)
 

@@ -14,7 +14,6 @@ from wheelsmith.recipe.phases import (
     depends_on_machine,
     device_phases,
     host_phases,
-    source_of,
     whole,
 )
 
@@ -235,7 +234,3 @@ def test_in_a_sandbox_that_starts_slowly_phases_run_together():
     (only,) = jobs_of(whole(nvcc()), together=True)
     assert only.is_whole
     assert len(jobs_of(phases, together=False)) == len(phases)
-
-
-def test_a_step_names_its_source():
-    assert source_of(nvcc()) == "add.cu"

@@ -93,6 +93,15 @@ def commands(a_plan, kind):
     return {step.output: " ".join(step.argv) for step in a_plan.recipe.steps if step.kind is kind}
 
 
+def test_a_step_says_what_it_compiles_and_for_which_capabilities():
+    said = {step.source: (step.kind, step.gpu_archs) for step in plan(archs=("8.0", "9.0+PTX")).recipe.steps}
+    assert said == {
+        "torch-ext/b.cpp": (StepKind.CXX, ()),
+        "a.cu": (StepKind.NVCC, ("8.0", "9.0+PTX")),
+        None: (StepKind.LINK, ()),  # the last of those that compile nothing of the kernel's
+    }
+
+
 def test_light_headers_stand_before_torchs_own():
     whole, light = plan(), plan(headers="light")
     assert "wheelsmith-headers" not in str(whole.to_json())

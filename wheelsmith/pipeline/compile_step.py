@@ -59,8 +59,8 @@ class CompileStep:
 
     @property
     def source(self) -> str:
-        """Give the source file."""
-        return trajectory.source_of(self.step)
+        """Return the source file, relative to the kernel's folder."""
+        return self.step.source or self.step.output
 
     def tasks(self) -> tuple[Task, ...]:
         """Give the tasks to begin with; nvcc must say first what its phases are."""

@@ -12,8 +12,7 @@ from dataclasses import replace
 from packaging.version import Version
 
 from wheelsmith.model import BuildPlan, Cell, Excluded, Step
-
-_CODE = "-gencode="
+from wheelsmith.recipe import gencode, without_gencode
 
 
 def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
@@ -76,14 +75,16 @@ def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
     if lacking := [text for text in own.wheel.gpu_archs if text not in made.wheel.gpu_archs]:
         return f"CUDA {cuda} makes no code for {', '.join(lacking)}"
     theirs = {step.output: step for step in made.recipe.steps}
-    if lacking := [path for step in own.recipe.steps if step.output not in theirs for path in step.inputs]:
-        return f"the wheel of CUDA {cuda} leaves out {', '.join(path.removeprefix('src/') for path in lacking)}"
+    if lacking := [step.source for step in own.recipe.steps if step.output not in theirs and step.source]:
+        return f"the wheel of CUDA {cuda} leaves out {', '.join(lacking)}"
     if not all(_same_but_more_code(step, theirs[step.output]) for step in own.recipe.steps):
         return f"CUDA {cuda} compiles it differently"
     return None
 
 
 def _same_but_more_code(own: Step, made: Step) -> bool:
-    code = {word for word in made.argv if word.startswith(_CODE)}
-    rest = [[word for word in step.argv if not word.startswith(_CODE)] for step in (own, made)]
-    return rest[0] == rest[1] and {word for word in own.argv if word.startswith(_CODE)} <= code
+    return without_gencode(own.argv) == without_gencode(made.argv) and _code(own) <= _code(made)
+
+
+def _code(step: Step) -> set[str]:
+    return {flag for text in step.gpu_archs for flag in gencode(text)}

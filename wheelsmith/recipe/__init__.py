@@ -1,7 +1,7 @@
 """From build.toml to the exact compile and link commands of one cell."""
 
 from wheelsmith.recipe.build_toml import parse_build_toml
-from wheelsmith.recipe.capabilities import plain, resolve
+from wheelsmith.recipe.capabilities import gencode, plain, resolve, without_gencode
 from wheelsmith.recipe.card import CARD, render_card
 from wheelsmith.recipe.compile import CompileTarget
 from wheelsmith.recipe.imports import imported
@@ -23,6 +23,7 @@ __all__ = [
     "Section",
     "TorchSection",
     "compiled_recipe",
+    "gencode",
     "imported",
     "noarch_recipe",
     "parse_build_toml",
@@ -31,4 +32,5 @@ __all__ = [
     "render_card",
     "render_metadata",
     "resolve",
+    "without_gencode",
 ]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from wheelsmith.tags import parse_capability
 
+_GENCODE = "-gencode="
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
@@ -74,7 +76,12 @@ def gencode(text: str) -> tuple[str, ...]:
     """Give nvcc's flags for one capability."""
     capability = read(text)
     name = f"{capability.major}{capability.minor}{capability.suffix}"
-    flags = [f"-gencode=arch=compute_{name},code=sm_{name}"]
+    flags = [f"{_GENCODE}arch=compute_{name},code=sm_{name}"]
     if capability.ptx:
-        flags.append(f"-gencode=arch=compute_{name},code=compute_{name}")
+        flags.append(f"{_GENCODE}arch=compute_{name},code=compute_{name}")
     return tuple(flags)
+
+
+def without_gencode(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command without the flags that say for which capabilities it makes code."""
+    return tuple(word for word in argv if not word.startswith(_GENCODE))

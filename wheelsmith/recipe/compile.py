@@ -160,6 +160,7 @@ def _host(source: str, group: SourceGroup, target: CompileTarget) -> Step:
         kind=StepKind.CXX,
         output=output,
         inputs=(f"src/{source}",),
+        source=source,
         argv=(
             *(
                 target.cxx,
@@ -180,6 +181,8 @@ def _device(source: str, group: SourceGroup, target: CompileTarget) -> Step:
         kind=StepKind.NVCC,
         output=output,
         inputs=(f"src/{source}",),
+        source=source,
+        gpu_archs=group.capabilities,
         argv=(
             *(
                 f"{target.cuda_home}/bin/nvcc",

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from wheelsmith import layout
 from wheelsmith.model import Step, StepKind
 from wheelsmith.record import Record
 
@@ -315,8 +314,3 @@ def _suffix(argv: list[str]) -> str:
 def needs_source(phase: Phase) -> bool:
     """Say whether a phase reads the kernel's source and torch's headers."""
     return phase.kind in {PhaseKind.PREPROCESS, PhaseKind.WHOLE}
-
-
-def source_of(step: Step) -> str:
-    """Give the source that a step compiles, relative to the kernel's folder."""
-    return step.argv[-3].removeprefix(f"{layout.SOURCE}/")
