@@ -104,3 +104,21 @@ def test_a_run_says_what_it_left_out_of_a_kernel_with_an_underscore(tmp_path, mo
     assert run_command(monkeypatch, capsys, *argv).code == 0
     for file in ("catalogue.json", "index.html"):
         assert "they are old" in Path("dist/index/projects/add-constant", file).read_text()
+
+
+@pytest.mark.parametrize("way", ["index add", "publish a folder", "publish an index"])
+def test_a_lie_beyond_names_and_torch_is_left_to_check(way, tmp_path, monkeypatch, capsys):
+    """As docs/reference/checks.md says of wheels that build-matrix did not make."""
+    path = make_wheel(tmp_path / "from", "kernel", "1+cu130.torch2.11", requires=("torch==2.11.*",), tag=ABI3)
+    index = str(tmp_path / "index")
+    assert run_command(monkeypatch, capsys, "check", str(path)).code == 1
+    assert "purity" in run_command(monkeypatch, capsys, "check", str(path)).out
+    if way == "publish an index":
+        Index(Folder(tmp_path / "made")).add([offer(path)], upload_time=NOW)
+        given = ("publish", index, "--from", str(tmp_path / "made"))
+    else:
+        given = (
+            ("index", "add", index, str(path)) if way == "index add" else ("publish", index, "--from", str(path.parent))
+        )
+    assert run_command(monkeypatch, capsys, *given).code == 0
+    assert verify(Folder(tmp_path / "index")) == ()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from forge import Wheel, legal, legals, lie, lies
 
+_LONG_MARKER = " or ".join(["os_name == 'posix'"] * 60)
 _MANY = ",".join(f"!=2.0.{number}" for number in range(150))
 
 
@@ -227,6 +228,121 @@ lies(
     name="CUDA in cpu",
 )
 legals("it talks to the driver alone: {}", ("nvidia-ml-py",), _requires, base="cpu", name="CUDA in cpu")
+
+lies(
+    "packages",
+    "torch for the CPU needs nothing that is named for a CUDA: {}",
+    ("cupy-cuda12x", "jax[cuda12]", "tensorrt-cu12-libs", "nvidia-cublas-cu13 @ https://example.com/a.whl"),
+    _requires,
+    base="cpu",
+    name="named for CUDA in cpu",
+)
+lies(
+    "packages",
+    "a URL may have any release: {}",
+    (
+        *(
+            "nvidia-cublas @ https://example.com/nvidia_cublas-13.0.0-py3-none-manylinux2014_x86_64.whl",
+            "NVIDIA.cuda_runtime @ https://example.com/a.whl",
+            "nvidia-cufft @ git+https://example.com/a",
+            "cuda-toolkit[cublas] @ https://example.com/a.zip",
+            "nvidia-cudnn-cu13 @ https://example.com/a.whl",
+            "nvidia-cublas @ https://example.com/a.whl ; sys_platform == 'linux'",
+            "nvidia-cublas @ https://example.com/a.whl & nvidia-cublas==13.*",
+        ),
+    ),
+    _requires,
+    base="cuda",
+    name="CUDA from a URL",
+)
+lies(
+    "packages",
+    "CUDA 13 is none of what is left when all lines are read: {}",
+    (
+        *(
+            "nvidia-cufft<12.0.5; sys_platform == 'linux' & nvidia-cufft!=12.0.*",
+            "nvidia-cufft[a]<12.0.5 & nvidia-cufft[b]!=12.0.*",
+            "nvidia-cufft<12.0.5; python_version >= '3.14' & nvidia-cufft!=12.0.*; python_version < '3.15'",
+            "nvidia-cublas-cu12; python_full_version == '3.12.4'",
+            f"nvidia-cublas<13,{','.join(f'!=1.{number}' for number in range(60))}",
+            f"nvidia-cublas-cu12; {_LONG_MARKER}",
+        ),
+    ),
+    _requires,
+    base="cuda",
+    name="CUDA together",
+)
+
+
+@lie("packages", "the line that counts is behind many others", base="cuda")
+def cuda_packages_behind_many_lines(wheel: Wheel) -> None:
+    wheel.metadata += [f"Requires-Dist: a{number}" for number in range(600)]
+    wheel.metadata.append("Requires-Dist: nvidia-cublas-cu12")
+
+
+legals(
+    "nobody gets another CUDA: {}",
+    (
+        *(
+            "cupy-cuda13x @ https://example.com/a.whl",
+            "nvidia-cublas @ https://example.com/a.whl ; sys_platform == 'win32'",
+            "nvidia-cublas>=12; sys_platform == 'linux' & nvidia-cublas<13; sys_platform == 'win32'",
+            "nvidia-cublas-cu12; extra == 'old'",
+            "nvidia-ml-py @ https://example.com/a.whl",
+            "nvidia-cufft<13; python_version >= '3.14' & nvidia-cufft!=12.0.*; python_version < '3.15'",
+        ),
+    ),
+    _requires,
+    base="cuda",
+    name="CUDA together",
+)
+legals(
+    "only who asks for it gets CUDA: {}",
+    ("cupy-cuda12x; extra == 'gpu'", "nvidia-cublas-cu13; sys_platform == 'win32'", "jax[cpu]"),
+    _requires,
+    base="cpu",
+    name="named for CUDA in cpu",
+)
+
+# --- Torch and extras ---------------------------------------------------------------------------------------
+
+
+def _of_torch_and_extras(wheel: Wheel, text: str) -> None:
+    wheel.requires(*text.split(" & "))
+    wheel.metadata += ["Provides-Extra: a", "Provides-Extra: b"]
+
+
+lies(
+    "torch symbols",
+    "whoever asks for an extra has another torch, or none: {}",
+    (
+        *(
+            "torch==2.11.* & torch==2.10.*; extra == 'a'",
+            "torch==2.11.*; extra != 'a' & torch==2.12.*; extra == 'a'",
+            "torch==2.11.* & torch==2.11.0; extra == 'a' & torch==2.12.0; extra == 'b'",
+            "torch==2.11.* & torch @ https://example.com/a.whl ; extra == 'a'",
+            "torch[opt-einsum] @ https://example.com/torch-2.11.0-cp311-cp311-linux_x86_64.whl",
+        ),
+    ),
+    _of_torch_and_extras,
+    base="cpu",
+    name="torch and extras",
+)
+legals(
+    "it is torch 2.11 with every extra: {}",
+    (
+        *(
+            "torch==2.11.* & torch==2.11.0; extra == 'a'",
+            "torch==2.11.0; extra != 'a' & torch==2.11.1; extra == 'a'",
+            "torch==2.11.* & torch @ https://example.com/a.whl ; sys_platform == 'win32'",
+            "torch==2.11.* & torch==2.12.*; sys_platform == 'win32' and extra == 'a'",
+            "torch==2.11.* & Torch[opt-einsum]; extra == 'a'",
+        ),
+    ),
+    _of_torch_and_extras,
+    base="cpu",
+    name="torch and extras",
+)
 
 # --- Programs -----------------------------------------------------------------------------------------------
 

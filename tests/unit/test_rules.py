@@ -123,7 +123,7 @@ def test_case_is_minded_on_linux_alone(tmp_path):
         ("cu128", "nvidia-cufft>=12.0.0.15", "is for CUDA 13, 14"),
         ("cu128", "nvidia-cufft", None),
         ("cu128", "nvidia-nvtx>=12,<14", None),
-        ("cpu", "nvidia-npp", "requires nvidia-npp, which is CUDA's"),
+        ("cpu", "nvidia-npp", "requires nvidia-npp, which is for CUDA"),
     ],
 )
 def test_the_cuda_of_packages(compute, requirement, words, tmp_path):

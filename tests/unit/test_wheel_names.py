@@ -235,7 +235,7 @@ def torch(*lines, tag=ONE, python=""):
         ("torch[opt-einsum]==2.11.*",),
         ("torch==2.11.*; sys_platform == 'linux'",),
         ("torch==2.11.*; platform_machine == 'x86_64'", "torch==2.9.*; platform_machine == 'aarch64'"),
-        ("torch==2.11.*", "torch==2.9.*; extra == 'old'"),
+        ("torch==2.11.*", "torch==2.11.0; extra == 'old'"),
         ("torch==2.11.*; python_version >= '3.11'", "torch==2.9.*; python_version < '3.11'"),
     ],
 )

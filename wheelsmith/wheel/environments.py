@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag
+from packaging.version import InvalidVersion
 
 # Minors of Python 3: the oldest that the torch releases known here ran on, and more than there will be for years.
 _OLDEST, _NEWEST = 8, 20
@@ -47,6 +50,20 @@ def environments(
                     environment = {**python, **machine, "extra": ""}
                     found[tuple(sorted(environment.items()))] = environment
     return list(found.values())
+
+
+def holds(line: Requirement, environment: Environment) -> bool:
+    """Say whether an installer asks for a required project in an environment."""
+    try:
+        return line.marker is None or line.marker.evaluate(environment)
+    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError, RecursionError):
+        return False  # no installer gets as far
+
+
+def named_extras(lines: Iterable[Requirement]) -> list[str]:
+    """Return the extras that the lines' markers ask for."""
+    found = (EXTRA.finditer(str(line.marker)) for line in lines if line.marker)
+    return list(dict.fromkeys(match[1] or match[2] for matches in found for match in matches))
 
 
 def named_pythons(texts: Iterable[str]) -> list[tuple[int, str]]:

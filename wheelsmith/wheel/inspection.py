@@ -245,7 +245,9 @@ class Inspection:
     def environments(self) -> list[Environment]:
         """Every Python and machine that the tags and Requires-Python allow."""
         allowed = requires_python(self.metadata.get("Requires-Python")) or SpecifierSet()
-        named = named_pythons([str(allowed), *torch_markers(self.requirements.lines)])
+        lines = self.requirements.lines
+        markers = [str(line.marker) for line in lines if line.marker]
+        named = named_pythons([str(allowed), *torch_markers(lines), *markers])
         return environments(self.name.tags, allowed, named[:MOST_NAMED])
 
     @cached_property

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.tags import patches_of
-from wheelsmith.wheel.environments import MOST_NAMED, Environment, named_pythons
+from wheelsmith.wheel.environments import MOST_NAMED, Environment, named_extras, named_pythons
 
 # Characters of one line, and lines: more than any real wheel has, and little enough to take apart at leisure.
 _LONGEST = 8192
@@ -106,6 +106,8 @@ def torch_requirement(
         texts, absent = _ways(needs, environments)
     except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError, RecursionError) as error:
         return _unknown("torch", f"no one can say when torch is required: {str(error)[:200]}")
+    if texts is None:
+        return _unknown("torch", "torch is required from a URL: which release that is, nobody can know")
     if not texts:
         return None
     if len(texts) > _MOST_WAYS or any(len(specifiers) > _MOST_CLAUSES for specifiers in texts.values()):
@@ -122,7 +124,7 @@ def torch_requirement(
         text=" or ".join(f"torch{text}" for text in list(texts)[:3]),
         releases=tuple(name for name in known if name in releases),
         beyond=tuple(beyond),
-        absent=tuple(dict.fromkeys(absent)),
+        absent=tuple(dict.fromkeys(map(_where, absent))),
         platforms=tuple(dict.fromkeys(platform for found in texts.values() for platform in _platforms(found))),
         wrong=tuple(empty),
     )
@@ -143,32 +145,40 @@ def _not_followed(needs: Sequence[Requirement], environments: Sequence[Environme
         return f"there are {len(needs)} lines that require torch: more than {_MOST_OF_TORCH}"
     if any(len(str(need)) > _LONGEST_FOLLOWED for need in needs):
         return f"a line that requires torch is longer than {_LONGEST_FOLLOWED} characters"
-    if len(environments) * sum(map(len, torch_markers(needs))) > _MOST_MARKERS:
+    ways = len(environments) * (2 + len(named_extras(needs)))
+    if ways * sum(map(len, torch_markers(needs))) > _MOST_MARKERS:
         return f"there are {len(environments)} environments to ask whether torch is required"
     if any(_OF_THE_MACHINE.search(marker) for marker in torch_markers(needs)):
         return "torch is required by the release of the machine's kernel: which one that is, no tag says"
     if len(named_pythons(torch_markers(needs))) > MOST_NAMED // 2:
         return "what is required of torch names too many versions of Python to follow"
-    if any(need.url for need in needs):
-        return "torch is required from a URL: which release that is, nobody can know"
     return None
 
 
 def _ways(
     needs: Sequence[Requirement], environments: Sequence[Environment]
-) -> tuple[dict[str, SpecifierSet], list[str]]:
-    """Return each set of clauses that holds in some environment, and the environments that need no torch."""
+) -> tuple[dict[str, SpecifierSet] | None, list[Environment]]:
+    """Return each set of clauses that holds in some environment, and the environments that need no torch.
+
+    What an extra asks for besides is another set of clauses; there are none where a URL is asked for.
+    """
     texts: dict[str, SpecifierSet] = {}
-    absent = []
-    for environment in environments:
-        active = [need for need in needs if need.marker is None or need.marker.evaluate(environment)]
-        if not active:
-            absent.append(_where(environment))
-            continue
-        clauses = dict.fromkeys(str(need.specifier) for need in active if need.specifier)
-        together = SpecifierSet(",".join(clauses))
-        texts[str(together)] = together
+    absent = [where for where in environments if not _active(needs, where)]
+    # Whoever asks for an extra of a wheel that needs no torch else gets what they asked for.
+    extras = named_extras(needs) if len(absent) < len(environments) else []
+    for where in [{**where, "extra": extra} for extra in ("", *extras) for where in environments]:
+        active = _active(needs, where)
+        if any(need.url for need in active):
+            return None, absent
+        if active:
+            clauses = dict.fromkeys(str(need.specifier) for need in active if need.specifier)
+            together = SpecifierSet(",".join(clauses))
+            texts[str(together)] = together
     return texts, absent
+
+
+def _active(needs: Iterable[Requirement], where: Environment) -> list[Requirement]:
+    return [need for need in needs if need.marker is None or need.marker.evaluate(where)]
 
 
 def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> tuple[set[str], list[str]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.wheel.environments import EXTRA, Environment
+from wheelsmith.wheel.environments import holds, named_extras
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -48,14 +47,14 @@ def _where_they_hold(wheel: Inspection, hopeless: dict[str, list[Requirement]]) 
     """Return what is wrong with the lines for each project that hold at once in some environment."""
     markers, pairs = _MOST_MARKERS, _MOST_PAIRS
     for name, lines in hopeless.items():
-        extras = _extras(lines)
+        extras = ["", *named_extras(lines)]
         markers -= len(wheel.environments) * len(extras) * sum(len(str(line.marker or "")) for line in lines)
         pairs -= _cost(lines)
         if markers < 0 or pairs < 0:
             yield _endless(name)
             return
         contexts = ({**environment, "extra": extra} for environment in wheel.environments for extra in extras)
-        together = dict.fromkeys(tuple(line for line in lines if _holds(line, context)) for context in contexts)
+        together = dict.fromkeys(tuple(line for line in lines if holds(line, context)) for context in contexts)
         pairs -= sum(map(_cost, together))
         if pairs < 0:
             yield _endless(name)
@@ -65,19 +64,6 @@ def _where_they_hold(wheel: Inspection, hopeless: dict[str, list[Requirement]]) 
 
 def _endless(name: str) -> str:
     return f"when {name} is required, and which one, has too many answers to follow"
-
-
-def _extras(lines: Iterable[Requirement]) -> list[str]:
-    """Return the extras that the lines ask for, and none."""
-    found = (EXTRA.finditer(str(line.marker)) for line in lines if line.marker)
-    return list(dict.fromkeys(["", *(match[1] or match[2] for matches in found for match in matches)]))
-
-
-def _holds(line: Requirement, environment: Environment) -> bool:
-    try:
-        return line.marker is None or line.marker.evaluate(environment)
-    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError, RecursionError):
-        return False  # no installer gets as far
 
 
 def _mistake(lines: Sequence[Requirement]) -> str | None:

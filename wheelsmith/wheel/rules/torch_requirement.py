@@ -49,9 +49,9 @@ def _against_pin(torch: TorchRequirement, pin: str) -> Iterator[str]:
 RULE = Rule(
     name="torch-requirement",
     proves="all `Requires-Dist` lines for torch together, their markers evaluated for every Python and machine that "
-    "the tags allow, admit what the local version names: `+cu130.torch2.11` requires 2.11 and no other, "
-    "`+cu130.torchstable` names no newest one; they do not contradict each other, name no URL and pin no build of "
-    "torch for another compute platform",
+    "the tags allow, and for each extra, admit what the local version names: `+cu130.torch2.11` requires 2.11 and no "
+    "other, `+cu130.torchstable` names no newest one; they do not contradict each other, name no URL and pin no build "
+    "of torch for another compute platform",
     leaves_open="a version that names no torch is judged by `symbols`, which asks the releases that are admitted",
     examine=_examine,
 )
