@@ -67,5 +67,5 @@ class BuildHost(Record):
     cuda: CudaHome | None
 
     def toolset(self, arch: str) -> Toolset | None:
-        """Give the compilers for ``arch``, or None when there are none."""
+        """Return the compilers for ``arch``, or None when there are none."""
         return next((toolset for toolset in self.toolsets if toolset.arch == arch), None)

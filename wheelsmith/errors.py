@@ -31,7 +31,7 @@ class Place:
     column: int = 0
 
     def __str__(self) -> str:
-        """Give ``file:line:column``, as compilers do, leaving out what is unknown."""
+        """Return ``file:line:column``, as compilers do, leaving out what is unknown."""
         parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
         return ":".join(parts)
 
@@ -53,7 +53,7 @@ class WheelsmithError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        """Give place and message on one line, without the remedy."""
+        """Return place and message on one line, without the remedy."""
         return f"{self.where}: {self.message}" if self.where else self.message
 
 

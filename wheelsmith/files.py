@@ -21,7 +21,7 @@ _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSYS,
 
 
 def sha256_file(path: Path) -> str:
-    """Give the sha256 (hex) of a file's content."""
+    """Return the sha256 (hex) of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -71,7 +71,7 @@ def mark_used(path: Path) -> None:
 
 @contextmanager
 def _replacing(folder: Path, name: str, place: Callable[[], Path]) -> Iterator[IO[bytes]]:
-    """Give a file in ``folder`` that is flushed to disk and renamed to its place when the block ends well."""
+    """Yield a file in ``folder`` that is flushed to disk and renamed to its place when the block ends well."""
     folder.mkdir(parents=True, exist_ok=True)
     handle, temporary_name = tempfile.mkstemp(prefix=f".{name[:40]}.", dir=folder)
     temporary = Path(temporary_name)

@@ -63,7 +63,7 @@ class Image(Record):
 
 @cache
 def recipes() -> dict[str, ImageRecipe]:
-    """Give every recipe by its name."""
+    """Return every recipe by its name."""
     data = json.loads((_folder() / "recipes.json").read_bytes())
     return {item["name"]: ImageRecipe.from_json(item) for item in data["recipes"]}
 
@@ -108,7 +108,7 @@ def build_image(
 
 
 def list_images(engine: ContainerEngine) -> tuple[Image, ...]:
-    """Give the images that wheelsmith made, by name; older ones that lost their name come last."""
+    """Return the images that wheelsmith made, by name; older ones that lost their name come last."""
     return tuple(sorted(_images(engine), key=lambda image: (not image.name, image.name, image.digest)))
 
 
@@ -212,7 +212,7 @@ def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[s
 
 
 def _leader(engine: ContainerEngine) -> tuple[str, ...]:
-    """Give what ends every process of a build with wheelsmith: podman leaves the step that it runs running."""
+    """Return what ends every process of a build with wheelsmith: podman leaves the step that it runs running."""
     leader: tuple[str, ...] = ()
     if program := shutil.which("setpriv"):
         leader = (program, "--pdeathsig", "KILL")
@@ -222,7 +222,7 @@ def _leader(engine: ContainerEngine) -> tuple[str, ...]:
 
 
 def _leftovers(engine: ContainerEngine) -> frozenset[str]:
-    """Give podman's build containers; docker keeps its own to itself."""
+    """Return podman's build containers; docker keeps its own to itself."""
     if engine.name != "podman":
         return frozenset()
     return frozenset(engine.ask("ps", "--all", "--external", "--quiet", "--no-trunc").stdout.split())
@@ -236,7 +236,7 @@ def _remove_leftovers(engine: ContainerEngine, before: frozenset[str]) -> None:
 
 @contextmanager
 def _secrets() -> Iterator[dict[str, str]]:
-    """Give what a build needs of this machine's configuration: files that steps see and no layer keeps."""
+    """Yield what a build needs of this machine's configuration: files that steps see and no layer keeps."""
     settings = pip_settings()
     ca = settings.cert or _DEFAULT_CA
     indexes = [url for url in settings.indexes if not url.startswith("file:")]
@@ -287,14 +287,14 @@ def _images(engine: ContainerEngine) -> Iterator[Image]:
 
 
 def _folder() -> Path:
-    """Give the folder of Dockerfiles: packed beside the code, or at the top of a checkout."""
+    """Return the folder of Dockerfiles: packed beside the code, or at the top of a checkout."""
     packed = Path(str(files("wheelsmith"))) / "docker"
     return packed if packed.is_dir() else packed.parent.parent / "docker"
 
 
 @cache
 def _recipe_digest(recipe: ImageRecipe) -> str:
-    """Give a digest over every file that decides what the image becomes."""
+    """Return a digest over every file that decides what the image becomes."""
     folders = [_folder() / "shared", _folder() / recipe.name]
     found = {p.relative_to(_folder()).as_posix(): sha256_file(p) for f in folders for p in f.rglob("*") if p.is_file()}
     return canonical_digest([sorted(found.items()), recipe.to_json()])[:16]

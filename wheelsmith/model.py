@@ -51,12 +51,12 @@ class Cell(Record):
 
     @property
     def compute(self) -> str:
-        """Give the compute platform as torch's own index names it: ``cpu``, ``cu130``."""
+        """Return the compute platform as torch's own index names it: ``cpu``, ``cu130``."""
         return "cpu" if self.cuda is None else "cu" + self.cuda.replace(".", "")
 
     @property
     def id(self) -> str:
-        """Give the Hub's own variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``; with a Python, it ends in it."""
+        """Return the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``; with a Python, it ends in it."""
         abi = "cxx11" if self.cxx11_abi else "cxx98"
         variant = f"torch{self.torch.replace('.', '')}-{abi}-{self.compute}-{self.arch}-{self.os}"
         return variant if self.python is None else f"{variant}-cp{self.python.replace('.', '')}"
@@ -233,7 +233,7 @@ class BuildPlan(Record):
 
     @property
     def build_digest(self) -> str:
-        """Give the sha256 of all that decides the wheel's bytes, in hex."""
+        """Return the sha256 of all that decides the wheel's bytes, in hex."""
         if not self._digest:
             self._digest.append(self._make_digest())
         return self._digest[0]

@@ -86,7 +86,7 @@ class Prepared:
 
 
 def default_cache() -> Path:
-    """Give the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
+    """Return the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
     if named := os.environ.get("WHEELSMITH_CACHE"):
         return Path(named).absolute()
     from platformdirs import user_cache_path
@@ -95,7 +95,7 @@ def default_cache() -> Path:
 
 
 def cache_limit() -> int | None:
-    """Give the bytes that WHEELSMITH_CACHE_SIZE allows the cache, if it does.
+    """Return the bytes that WHEELSMITH_CACHE_SIZE allows the cache, if it does.
 
     :raises SettingError: it is no size.
     """

@@ -23,7 +23,7 @@ class Record:
     __slots__ = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data: dicts, lists, strings, numbers, booleans and None."""
+        """Return plain data: dicts, lists, strings, numbers, booleans and None."""
         return {name: _plain(getattr(self, name)) for name in _readers(type(self))}  # type: ignore[arg-type]  # as below
 
     @classmethod
@@ -45,7 +45,7 @@ class Record:
 
 
 def canonical_digest(data: object) -> str:
-    """Give the sha256 (hex) of ``data`` as JSON with sorted keys and no spaces."""
+    """Return the sha256 (hex) of ``data`` as JSON with sorted keys and no spaces."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -99,7 +99,7 @@ def _plain(value: object) -> Any:
 
 @cache
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """Give what reads a value of this type: made once a type, for there are indexes of a hundred thousand records."""
+    """Return what reads a value of this type: made once a type, for there are indexes of a hundred thousand records."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
         return _optional(_reader(next(arg for arg in args if arg is not type(None))))

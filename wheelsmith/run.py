@@ -119,7 +119,7 @@ class _Tally:
 
 
 def make_context(prepared: Prepared, request: Request, folder: Path, listen: Listener) -> BuildContext:
-    """Give what cells of this run are built with."""
+    """Return what cells of this run are built with."""
     choice = prepared.matrix.engine
     builds = len({plan.build_digest for plan in prepared.plans})
     cores = request.cores_per_cell or max(1, _cores(request) // max(1, builds))
@@ -268,7 +268,7 @@ def _fetch_name(prefix: PrefixId) -> str:
 
 
 def _fetches(builds: tuple[Build, ...], context: BuildContext) -> tuple[Task, ...]:
-    """Give the tasks that make toolchains, while whatever has its own is compiled already."""
+    """Return the tasks that make toolchains, while whatever has its own is compiled already."""
     prefixes = dict.fromkeys(prefix for plan in _heaviest_first(builds) for prefix in _prefixes(plan))
 
     def fetch(prefix: PrefixId) -> Task:
@@ -283,7 +283,7 @@ def _fetches(builds: tuple[Build, ...], context: BuildContext) -> tuple[Task, ..
 
 
 def _stored(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, StoredWheel]:
-    """Give by its digest what each plan made before; each wheel is looked up once."""
+    """Return by its digest what each plan made before; each wheel is looked up once."""
     found = {digest: store.find(digest) for digest in dict.fromkeys(plan.build_digest for plan in plans)}
     return {digest: stored for digest, stored in found.items() if stored}
 
@@ -299,7 +299,7 @@ def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
 
 
 def cached_digests(prepared: Prepared, request: Request) -> frozenset[str]:
-    """Give the build digests of the plans whose wheel is in the store."""
+    """Return the build digests of the plans whose wheel is in the store."""
     return frozenset(_stored(prepared.plans, Store(request.cache / "store")))
 
 
@@ -318,7 +318,7 @@ def _keep_small(request: Request, results: list[BuildResult], listen: Listener, 
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """Give a folder that goes away at the end; folders that dead runs left go away now."""
+    """Yield a folder that goes away at the end; folders that dead runs left go away now."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         for left in parent.iterdir():

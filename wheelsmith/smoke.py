@@ -89,7 +89,7 @@ def _python(plan: BuildPlan, engine: Engine) -> str:
 
 
 def _torch(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
-    """Give the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
+    """Return the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
     if plan.project:
         return plan.project.environment
     version = torch_releases()[plan.cell.torch].version

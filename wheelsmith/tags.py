@@ -20,7 +20,7 @@ _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P
 
 
 def patches_of(release: str) -> tuple[str, ...]:
-    """Give the versions that a release of torch such as ``2.12`` may have: ``2.12.0`` and on."""
+    """Return the versions that a release of torch such as ``2.12`` may have: ``2.12.0`` and on."""
     return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
 
@@ -73,12 +73,12 @@ def read_wheel_name(filename: str) -> WheelName:
 
 
 def wheel_stem(distribution: str) -> str:
-    """Give the project's name as it stands in a file name: with underscores (binary distribution format)."""
+    """Return the project's name as it stands in a file name: with underscores (binary distribution format)."""
     return canonicalize_name(distribution).replace("-", "_")
 
 
 def cuda_of(compute: str) -> str | None:
-    """Give the CUDA of a compute platform, ``13.0`` of ``cu130``; None of anything else."""
+    """Return the CUDA of a compute platform, ``13.0`` of ``cu130``; None of anything else."""
     return f"{compute[2:-1]}.{compute[-1]}" if _CUDA_COMPUTE.fullmatch(compute) else None
 
 

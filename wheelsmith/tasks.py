@@ -52,14 +52,14 @@ class Task:
     estimate: Callable[[], tuple[Demand, float]] | None = None
 
     def estimated(self) -> Task:
-        """Give the task with what it is known to need now."""
+        """Return the task with what it is known to need now."""
         if self.estimate is None:
             return self
         demand, seconds = self.estimate()
         return replace(self, demand=demand, seconds=seconds)
 
     def again(self, reason: Again) -> Task:
-        """Give the task as it is tried once more."""
+        """Return the task as it is tried once more."""
         needs = (*self.needs, reason.after) if reason.after else self.needs
         if not reason.memory:
             return replace(self, needs=needs)

@@ -14,7 +14,7 @@ _TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)")
 
 
 def parse_size(text: str) -> int:
-    """Give the bytes of ``8GiB``.
+    """Return the bytes of ``8GiB``.
 
     :raises ValueError: it is no size.
     """
@@ -25,7 +25,7 @@ def parse_size(text: str) -> int:
 
 
 def show_size(count: int) -> str:
-    """Give ``97.3 kB`` or ``1.2 MB``, in powers of ten as package indexes do."""
+    """Return ``97.3 kB`` or ``1.2 MB``, in powers of ten as package indexes do."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
@@ -33,7 +33,7 @@ def show_size(count: int) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """Give the seconds of ``90s``, ``45m``, ``2h`` or ``30d``.
+    """Return the seconds of ``90s``, ``45m``, ``2h`` or ``30d``.
 
     :raises ValueError: it is no duration.
     """

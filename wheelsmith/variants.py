@@ -57,7 +57,7 @@ class Variant(Record):
 
 
 def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
-    """Give the variant of a wheel: what its code runs on.
+    """Return the variant of a wheel: what its code runs on.
 
     :param compute: ``cu130``, or ``cpu``, which is the null variant: it runs wherever nothing else does.
     :param gpu_archs: capabilities that its GPU code is for, e.g. ``8.0``, ``9.0+PTX``.
@@ -75,7 +75,7 @@ def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
 
 
 def sm_values(machine_code: Iterable[str], ptx: Iterable[str]) -> frozenset[str]:
-    """Give the values of ``nvidia :: sm_arch`` for which a wheel has code that runs.
+    """Return the values of ``nvidia :: sm_arch`` for which a wheel has code that runs.
 
     A GPU of 8.6 offers 86_real to 80_real, and 80_virtual.
 
@@ -87,7 +87,7 @@ def sm_values(machine_code: Iterable[str], ptx: Iterable[str]) -> frozenset[str]
 
 
 def variant_version(version: str) -> str | None:
-    """Give the version of the variant wheel beside a plain one; None where there is nothing to choose by.
+    """Return the version of the variant wheel beside a plain one; None where there is nothing to choose by.
 
     Variants compete within a version, so what they choose, the compute platform, leaves it: ``1+cu130.torch2.11`` is
     ``1+torch2.11``. A wheel for torch's stable ABI is ``1+torchstable``: ``1`` alone would sort below ``1+cu130``, and
@@ -136,7 +136,7 @@ def variant_mistakes(data: Any) -> list[str]:
 
 
 def label_conflicts(variants: Iterable[Variant]) -> list[str]:
-    """Give the labels that stand for more than one set of properties, and the sets that have more than one label."""
+    """Return the labels that stand for more than one set of properties, and the sets that have more than one label."""
     by_label: dict[str, Variant] = {}
     by_properties: dict[str, str] = {}
     wrong = []
@@ -193,7 +193,7 @@ def _ptx(text: str) -> set[str]:
 
 
 def _short(value: str) -> str:
-    """Give ``90`` for ``90_real`` and ``90v`` for ``90_virtual``, as CMake's words would be too long for a label."""
+    """Return ``90`` for ``90_real`` and ``90v`` for ``90_virtual``, as CMake's words would be too long for a label."""
     number, _, kind = value.partition("_")
     return number if kind == "real" else f"{number}v"
 

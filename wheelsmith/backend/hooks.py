@@ -70,7 +70,7 @@ class Paths:
         return word
 
     def command(self, step: dict[str, Any]) -> list[str]:
-        """Give a step's command for this place, with the sandbox's paths left in what it makes."""
+        """Return a step's command for this place, with the sandbox's paths left in what it makes."""
         argv = [self.here(word) for word in step["argv"]]
         maps = [f"-ffile-prefix-map={real}={target}" for target, real in self._real.items()]
         if step["kind"] == "cxx":

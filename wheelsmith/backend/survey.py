@@ -64,7 +64,7 @@ def _toolset(arch: str, programs: str) -> dict[str, str] | None:
 
 
 def _pythons() -> dict[str, str]:
-    """Give the Pythons that can build extensions, version → program; those first on PATH win."""
+    """Return the Pythons that can build extensions, version → program; those first on PATH win."""
     folders = [Path(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": os.path.realpath(sys.executable)}
     for folder in [*folders, *sorted(_MANYLINUX_PYTHONS.glob("cp*/bin"))]:
@@ -76,7 +76,7 @@ def _pythons() -> dict[str, str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Give what lies in a folder; nothing where it may not be read, as root's own often stand on another's PATH."""
+    """Return what lies in a folder; nothing where it may not be read, as root's own often stand on another's PATH."""
     try:
         return sorted(path.name for path in folder.iterdir())
     except OSError:

@@ -192,25 +192,25 @@ def _read(name: str) -> Any:
 
 @cache
 def torch_releases() -> dict[str, TorchRelease]:
-    """Give every known torch release by its ``major.minor``, oldest first."""
+    """Return every known torch release by its ``major.minor``, oldest first."""
     return {item["minor"]: TorchRelease.from_json(item) for item in _read("torch.json")["releases"]}
 
 
 @cache
 def cuda_toolkits() -> dict[str, CudaToolkit]:
-    """Give every known toolkit, by its ``major.minor``, oldest first."""
+    """Return every known toolkit, by its ``major.minor``, oldest first."""
     return {item["version"]: CudaToolkit.from_json(item) for item in _read("cuda.json")["toolkits"]}
 
 
 @cache
 def dependencies() -> tuple[Dependency, ...]:
-    """Give what build.toml's ``python-depends`` may name."""
+    """Return what build.toml's ``python-depends`` may name."""
     return tuple(Dependency.from_json(item) for item in _read("dependencies.json")["dependencies"])
 
 
 @cache
 def driver_floors() -> dict[str, DriverFloor]:
-    """Give the oldest driver of each CUDA major, by the major."""
+    """Return the oldest driver of each CUDA major, by the major."""
     return {item["cuda"]: DriverFloor.from_json(item) for item in _read("drivers.json")["floors"]}
 
 

@@ -12,12 +12,12 @@ from wheelsmith.model import Cell, CellSettings, Excluded
 
 
 def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
-    """Give every combination of the axes, in the order in which they are written."""
+    """Return every combination of the axes, in the order in which they are written."""
     return tuple(_answer(matrix, cell) for cell in _cells(matrix))
 
 
 def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:
-    """Give the rules that select no cell at all: most likely a mistake."""
+    """Return the rules that select no cell at all: most likely a mistake."""
     cells = tuple(_cells(matrix))
     return tuple(rule for rule in matrix.rules if not any(rule.where.matches(cell) for cell in cells))
 

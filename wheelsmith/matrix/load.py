@@ -154,7 +154,7 @@ def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
 
 
 def _siblings(loc: tuple[str | int, ...]) -> list[str]:
-    """Give the keys that may stand where the unknown one does."""
+    """Return the keys that may stand where the unknown one does."""
     from wheelsmith.matrix.schema import json_schema
 
     schema = json_schema()

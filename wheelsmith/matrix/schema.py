@@ -320,7 +320,7 @@ class MatrixModel(_Model):
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the JSON Schema of matrix.yaml, for editors."""
+    """Return the JSON Schema of matrix.yaml, for editors."""
     schema = MatrixModel.model_json_schema(by_alias=True)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -38,7 +38,7 @@ def select(
 
 
 def cell_of(answer: Cell | Excluded) -> Cell:
-    """Give the cell that an answer is about."""
+    """Return the cell that an answer is about."""
     return answer.cell if isinstance(answer, Excluded) else answer
 
 

@@ -58,7 +58,7 @@ class CellBuild:
         self._status = Status.BUILT
 
     def tasks(self) -> tuple[Task, ...]:
-        """Give the task to begin with, which knows what follows."""
+        """Return the task to begin with, which knows what follows."""
         start = Task(
             name=f"{self.name}:start",
             group=self.name,
@@ -74,7 +74,7 @@ class CellBuild:
         self._cancel.set()
 
     def result(self, error: BaseException | None) -> BuildResult:
-        """Give what came of it."""
+        """Return what came of it."""
         plan = self.plan
         status, failure = self._status, None
         if error is not None:

@@ -41,7 +41,7 @@ class CellLog:
 
     @property
     def timings(self) -> tuple[Timing, ...]:
-        """Give how long each stage took, the last one up to now."""
+        """Return how long each stage took, the last one up to now."""
         return tuple(self._timings)
 
     def enter(self, stage: str) -> None:
@@ -69,7 +69,7 @@ class CellLog:
 
     @contextmanager
     def command(self, name: str) -> Iterator[CommandOutput]:
-        """Give a reader of one command's lines; they are written together when it ends, under its name."""
+        """Yield a reader of one command's lines; they are written together when it ends, under its name."""
         # Not in memory: what is printed, and how much, is the build's to choose.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as spool:
             try:
@@ -116,12 +116,12 @@ class CommandOutput:
 
     @property
     def head(self) -> tuple[str, ...]:
-        """Give the first lines."""
+        """Return the first lines."""
         return tuple(self._head)
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """Give the last lines, without progress."""
+        """Return the last lines, without progress."""
         return tuple(self._tail)
 
     def read(self, line: str) -> None:

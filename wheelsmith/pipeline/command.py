@@ -39,18 +39,18 @@ def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
 
 
 def without_compiling(plan: BuildPlan) -> BuildPlan:
-    """Give the plan of a cell whose objects are there already: what is left is to link and to pack."""
+    """Return the plan of a cell whose objects are there already: what is left is to link and to pack."""
     steps = tuple(step for step in plan.recipe.steps if step.kind not in COMPILED)
     return replace(plan, recipe=replace(plan.recipe, steps=steps))
 
 
 def compile_steps(plan: BuildPlan) -> tuple[Step, ...]:
-    """Give the steps that make objects."""
+    """Return the steps that make objects."""
     return tuple(step for step in plan.recipe.steps if step.kind in COMPILED)
 
 
 def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -> tuple[Mount, ...]:
-    """Give the mounts of compilers, fetching what is not here.
+    """Return the mounts of compilers, fetching what is not here.
 
     :param headers: torch's too.
     """
@@ -63,7 +63,7 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
 
 
 def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command:
-    """Give the one command that builds a laid-out cell, fetching the toolchains it mounts."""
+    """Return the one command that builds a laid-out cell, fetching the toolchains it mounts."""
     toolchains = context.toolchains.toolchains
     mounts = [
         Mount(source=work, target=layout.WORK, writable=True),
@@ -107,7 +107,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
 def compile_command(
     plan: BuildPlan, limits: Limits, argv: tuple[str, ...], mounts: tuple[Mount, ...], *, name: str, memory: int
 ) -> Command:
-    """Give the command that makes one piece of a cell.
+    """Return the command that makes one piece of a cell.
 
     :param name: of the piece, unique in the cell.
     :param memory: bytes that are set aside for it.
@@ -124,5 +124,5 @@ def compile_command(
 
 
 def command_name(plan: BuildPlan) -> str:
-    """Give what a cell's sandboxes are called after."""
+    """Return what a cell's sandboxes are called after."""
     return f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}"

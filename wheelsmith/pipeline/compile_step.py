@@ -54,7 +54,7 @@ class CompileStep:
 
     @property
     def name(self) -> str:
-        """Give the name of the task that makes the object."""
+        """Return the name of the task that makes the object."""
         return f"{self.plan.cell.id}:{self.step.output}"
 
     @property
@@ -63,7 +63,7 @@ class CompileStep:
         return self.step.source or self.step.output
 
     def tasks(self) -> tuple[Task, ...]:
-        """Give the tasks to begin with; nvcc must say first what its phases are."""
+        """Return the tasks to begin with; nvcc must say first what its phases are."""
         try:
             trajectory.check_tame(self.step)
         except Unsplittable:

@@ -49,7 +49,7 @@ class Prefetched:
             self._errors[prefix] = error
 
     def prepare(self, prefix: PrefixId) -> Path:
-        """Give a prefix.
+        """Return a prefix.
 
         :raises WheelsmithError: it cannot be made.
         """
@@ -97,5 +97,5 @@ class BuildContext:
 
 
 def log_name(plan: BuildPlan) -> str:
-    """Give the file name of a cell's log."""
+    """Return the file name of a cell's log."""
     return f"{plan.cell.id}.log"

@@ -20,7 +20,7 @@ class StageFailed(Exception):  # it carries a Failure, and never leaves the pipe
 
 
 def told(error: BaseException, stage: str) -> tuple[Failure, Status]:
-    """Give what an error comes to.
+    """Return what an error comes to.
 
     :param stage: in which it happened.
     """
@@ -49,7 +49,7 @@ def _printable(failure: Failure) -> Failure:
 
 
 def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageFailed:
-    """Give the failure that a command's end is.
+    """Return the failure that a command's end is.
 
     :param what: the command, as a sentence begins with it: ``the build``.
     """
@@ -59,7 +59,7 @@ def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tup
 
 
 def check_failed(report: CheckReport) -> StageFailed:
-    """Give the failure of a wheel that would lie."""
+    """Return the failure of a wheel that would lie."""
     wrong = [f"{finding.rule}: {finding.message}" for finding in report.findings if not finding.ok]
     return StageFailed(Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong)))
 

@@ -50,7 +50,7 @@ class Job:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """Give the one command that runs it."""
+        """Return the one command that runs it."""
         return self.phases[0].argv if len(self.phases) == 1 else ("python3", _RUNNER, _PHASES)
 
     @property
@@ -115,7 +115,7 @@ def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, re
 
 
 def whole_inputs(plan: BuildPlan) -> dict[str, str]:
-    """Give what a job reads that may read anything."""
+    """Return what a job reads that may read anything."""
     return {
         "source": plan.source.tree,
         "generated": canonical_digest(plan.recipe.generated),
@@ -133,7 +133,7 @@ class Estimates:
         self._costs = context.costs
 
     def of(self, job: Job, size: int | None = None) -> Cost:
-        """Give what a job is expected to cost.
+        """Return what a job is expected to cost.
 
         :param size: bytes that it reads, once they are known.
         """
@@ -141,7 +141,7 @@ class Estimates:
         return known or _by_size(_UNKNOWN[job.kind], job.kind, size)
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
-        """Give the seconds of a chain of phases that are not known by name yet."""
+        """Return the seconds of a chain of phases that are not known by name yet."""
         return sum((self._costs.find(self._keys(kind, "")) or _UNKNOWN[kind]).seconds for kind in kinds)
 
     def learn(self, job: Job, cost: Cost) -> None:
@@ -154,7 +154,7 @@ class Estimates:
 
 
 def _by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:
-    """Give what a phase needs for a text of a size, which is what tells torch/all.h from a source of its own."""
+    """Return what a phase needs for a text of a size, which is what tells torch/all.h from a source of its own."""
     if size is None or kind not in _MEMORY_PER_BYTE:
         return most
     memory = _LEAST + _MEMORY_PER_BYTE[kind] * size

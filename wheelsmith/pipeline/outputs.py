@@ -39,11 +39,11 @@ class Outputs:
         self._made: dict[str, _Made] = {}
 
     def digest(self, name: str) -> str:
-        """Give the sha256 (hex) of a file's content."""
+        """Return the sha256 (hex) of a file's content."""
         return self._made[name].sha256
 
     def size(self, name: str) -> int:
-        """Give a file's size in bytes; 0 for one that was not made, because what should make it failed."""
+        """Return a file's size in bytes; 0 for one that was not made, because what should make it failed."""
         made = self._made.get(name)
         return made.size if made else 0
 

@@ -100,7 +100,7 @@ def plan_kernel(
 
 
 def _checks(order: _Order) -> Iterator[Callable[[], object]]:
-    """Give everything that may keep a cell from being built, each by itself."""
+    """Yield everything that may keep a cell from being built, each by itself."""
     cell, spec = order.cell, order.spec
     yield lambda: check_kernel(cell, spec)
     if backend(cell) not in spec.backends:
@@ -214,7 +214,7 @@ def _cuda_prefix(cell: Cell, toolkit: CudaToolkit, found: CudaHome | None, machi
 
 
 def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
-    """Give the release whose headers a stable-ABI kernel is compiled against: its floor, whatever the cell.
+    """Return the release whose headers a stable-ABI kernel is compiled against: its floor, whatever the cell.
 
     Every torch of the axis is then served by one wheel, because the plans are the same.
     """
@@ -316,7 +316,7 @@ def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -
 
 
 def _floor(spec: KernelSpec, stable: str | None) -> str | None:
-    """Give the torch from which on a stable-ABI wheel works; None when it serves only its cell's torch.
+    """Return the torch from which on a stable-ABI wheel works; None when it serves only its cell's torch.
 
     A kernel that names a newest torch must not be installed beside a newer one, so its wheels name theirs.
     """

@@ -16,7 +16,7 @@ from wheelsmith.recipe import gencode, without_gencode
 
 
 def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
-    """Give by a cell's id those for an older minor of its CUDA major and otherwise for the same, oldest first.
+    """Return by a cell's id those for an older minor of its CUDA major and otherwise for the same, oldest first.
 
     Their settings may differ. A cell without any is left out.
     """

@@ -115,7 +115,7 @@ def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -
 
 
 def _torch(cell: Cell, spec: ProjectSpec) -> str:
-    """Give the torch to build with: the release that is known, or one of its minor that the project can use.
+    """Return the torch to build with: the release that is known, or one of its minor that the project can use.
 
     :raises Impossible: it can use none.
     """

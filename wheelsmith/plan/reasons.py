@@ -17,12 +17,12 @@ class Impossible(Exception):  # it carries a reason, and never leaves this room
 
 
 def backend(cell: Cell) -> str:
-    """Give kernel-builder's name for the cell's compute platform."""
+    """Return kernel-builder's name for the cell's compute platform."""
     return "cpu" if cell.cuda is None else "cuda"
 
 
 def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
-    """Give all reasons why a cell cannot be built, so that they can be mended in one go.
+    """Return all reasons why a cell cannot be built, so that they can be mended in one go.
 
     :param checks: each raises ``Impossible`` if it finds one; they do not build on one another.
     """
@@ -83,7 +83,7 @@ def _check_bounds(what: str, value: str, minver: str | None, maxver: str | None)
 
 
 def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
-    """Give what a kernel's ``python-depends`` come to as requirements.
+    """Return what a kernel's ``python-depends`` come to as requirements.
 
     :raises Impossible: a name is not on kernel-builder's list.
     """
@@ -101,7 +101,7 @@ def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
 
 
 def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
-    """Give the compilers for the cell's architecture.
+    """Return the compilers for the cell's architecture.
 
     :raises Impossible: there are none.
     """
@@ -115,7 +115,7 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
 
 
 def toolkit_of_image(cell: Cell, toolkit: CudaToolkit, build_host: BuildHost) -> CudaHome:
-    """Give the toolkit that an image must bring, because no package index has all of it.
+    """Return the toolkit that an image must bring, because no package index has all of it.
 
     :raises Impossible: the image has none, or another one.
     """
@@ -134,7 +134,7 @@ def toolkit_of_image(cell: Cell, toolkit: CudaToolkit, build_host: BuildHost) ->
 
 
 def requested_capabilities(cell: Cell, toolkit: CudaToolkit | None) -> tuple[str, ...]:
-    """Give the compute capabilities that the cell asks for.
+    """Return the compute capabilities that the cell asks for.
 
     :raises Impossible: the toolkit does not know one.
     """

@@ -24,11 +24,11 @@ class Capability:
 
     @property
     def number(self) -> tuple[int, int]:
-        """Give major and minor, which is what capabilities are ordered by."""
+        """Return major and minor, which is what capabilities are ordered by."""
         return self.major, self.minor
 
     def __str__(self) -> str:
-        """Give ``9.0a+PTX``."""
+        """Return ``9.0a+PTX``."""
         return f"{self.major}.{self.minor}{self.suffix}{'+PTX' if self.ptx else ''}"
 
 
@@ -39,12 +39,12 @@ def read(text: str) -> Capability:
 
 
 def plain(text: str) -> str:
-    """Give the capability without ``+PTX``."""
+    """Return the capability without ``+PTX``."""
     return text.removesuffix("+PTX")
 
 
 def resolve(written_for: tuple[str, ...] | None, requested: tuple[str, ...]) -> tuple[str, ...]:
-    """Give what a section is compiled for, ascending.
+    """Return what a section is compiled for, ascending.
 
     :param written_for: the section's own list; None takes what is requested as it is.
     :param requested: the list of the build.
@@ -73,7 +73,7 @@ def _best(ascending: list[Capability], target: tuple[int, int]) -> Capability | 
 
 
 def gencode(text: str) -> tuple[str, ...]:
-    """Give nvcc's flags for one capability."""
+    """Return nvcc's flags for one capability."""
     capability = read(text)
     name = f"{capability.major}{capability.minor}{capability.suffix}"
     flags = [f"{_GENCODE}arch=compute_{name},code=sm_{name}"]

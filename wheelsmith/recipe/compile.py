@@ -45,7 +45,7 @@ class CompileTarget:
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """Give the macros that kernel sources rely on."""
+        """Return the macros that kernel sources rely on."""
         found = [f"-DTORCH_EXTENSION_NAME={self.namespace}", "-DPy_LIMITED_API=0x03090000"]
         found += ["-DCUDA_KERNEL", "-DUSE_CUDA=1"] if self.cuda else ["-DCPU_KERNEL"]
         if self.stable_abi:
@@ -57,7 +57,7 @@ class CompileTarget:
 
     @property
     def includes(self) -> tuple[str, ...]:
-        """Give the header folders that every source sees."""
+        """Return the header folders that every source sees."""
         torch = f"{layout.TORCH}/include"
         light = ["-isystem", f"{layout.SOURCE}/{LIGHT_HEADERS}"] if self.light_headers else []
         found = ["-I", f"{layout.SOURCE}/csrc", *light, "-isystem", torch]
@@ -78,7 +78,7 @@ class SourceGroup:
 
 
 def compile_steps(groups: tuple[SourceGroup, ...], target: CompileTarget) -> Iterator[Step]:
-    """Give one step for each source that is compiled; headers are none.
+    """Yield one step for each source that is compiled; headers are none.
 
     A source that several sections name is compiled once, with the flags and capabilities of all of them: that is
     what CMake's source properties come to.
@@ -110,7 +110,7 @@ def is_known_source(path: str) -> bool:
 
 
 def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
-    """Give the steps that make empty libraries with torch's names.
+    """Return the steps that make empty libraries with torch's names.
 
     The extension must name torch's libraries, because torch loads them privately; linking against stand-ins saves
     fetching 500 MB. That they really export what is used is what the wheel's check proves.
@@ -132,7 +132,7 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
 
 
 def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
-    """Give the step that makes the extension module."""
+    """Return the step that makes the extension module."""
     libraries = ["-Wl,--no-as-needed", *stubs]
     if target.cuda:
         # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls

@@ -40,12 +40,12 @@ class KernelSource(Record):
 
     @property
     def licences(self) -> tuple[str, ...]:
-        """Give the files that hold licence texts: those at the top that are named like one."""
+        """Return the files that hold licence texts: those at the top that are named like one."""
         return tuple(path for path in self.paths if _LICENCE.fullmatch(path))
 
 
 def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:
-    """Give the name of the operators' namespace, unique per kernel, backend and source.
+    """Return the name of the operators' namespace, unique per kernel, backend and source.
 
     Two versions of a kernel can then be loaded in one process.
     """
@@ -55,7 +55,7 @@ def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:
 def compiled_recipe(
     spec: KernelSpec, source: KernelSource, groups: tuple[SourceGroup, ...], target: CompileTarget
 ) -> Recipe:
-    """Give the steps, generated files and contents of a wheel with a compiled extension.
+    """Return the steps, generated files and contents of a wheel with a compiled extension.
 
     :raises BuildTomlError: a source that build.toml names is not there or of a kind that is not compiled.
     """
@@ -82,7 +82,7 @@ def compiled_recipe(
 
 
 def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
-    """Give the recipe of a kernel with nothing compiled: its Python package, with every file in it.
+    """Return the recipe of a kernel with nothing compiled: its Python package, with every file in it.
 
     Such kernels hold data and headers that they read or compile at run time; kernel-builder ships them all.
     """
@@ -102,7 +102,7 @@ def _suffixes(spec: KernelSpec) -> frozenset[str]:
 
 
 def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[str] | None) -> dict[str, str]:
-    """Give the files of the kernel's Python package: path in the wheel → path in the work folder.
+    """Return the files of the kernel's Python package: path in the wheel → path in the work folder.
 
     :param suffixes: those that are shipped; None ships every file but bytecode.
     """

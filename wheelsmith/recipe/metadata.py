@@ -23,7 +23,7 @@ class Requirements:
 def render_metadata(
     spec: KernelSpec, *, distribution: str, version: str, requirements: Requirements, source: KernelSource
 ) -> str:
-    """Give the whole text, of metadata version 2.4 (core metadata specification)."""
+    """Return the whole text, of metadata version 2.4 (core metadata specification)."""
     fields = [("Metadata-Version", "2.4"), ("Name", distribution), ("Version", version)]
     fields += [("Summary", f"The {spec.name} kernel for torch"), *_licence(spec.license)]
     fields += [("License-File", path) for path in source.licences]
@@ -53,7 +53,7 @@ def _licence(licence: str | None) -> list[tuple[str, str]]:
 
 
 def _description(spec: KernelSpec, readme: str | None) -> str:
-    """Give the readme without the YAML block that the Hub puts before it."""
+    """Return the readme without the YAML block that the Hub puts before it."""
     text = (readme or f"# {spec.name}\n").replace("\r\n", "\n")
     if text.startswith("---\n") and "\n---\n" in text:
         text = text.split("\n---\n", 1)[1]

@@ -48,7 +48,7 @@ class Phase(Record):
 
     @property
     def name(self) -> str:
-        """Give the phase as people name it: ``cicc 90a``."""
+        """Return the phase as people name it: ``cicc 90a``."""
         return f"{self.kind} {self.target}".strip()
 
 
@@ -106,12 +106,12 @@ def depends_on_machine(step: Step) -> bool:
 
 
 def whole(step: Step) -> tuple[Phase, ...]:
-    """Give a step as one phase."""
+    """Return a step as one phase."""
     return (Phase(kind=PhaseKind.WHOLE, target="", argv=step.argv, reads={}, writes=(step.output,)),)
 
 
 def host_phases(step: Step) -> tuple[Phase, ...]:
-    """Give the two phases of a g++ step."""
+    """Return the two phases of a g++ step."""
     c = "-xc" in step.argv
     text = f"{step.output}.{'i' if c else 'ii'}"
     source = step.argv[-3]
@@ -144,12 +144,12 @@ def _without_preprocessor(argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def dry_run(step: Step) -> tuple[str, ...]:
-    """Give the command that prints an nvcc step's phases."""
+    """Return the command that prints an nvcc step's phases."""
     return (step.argv[0], "--dryrun", *step.argv[1:])
 
 
 def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
-    """Give the phases that nvcc printed.
+    """Return the phases that nvcc printed.
 
     :param printed: what the command of ``dry_run`` wrote.
     :raises Unsplittable: there is something in it that this module does not know.
@@ -196,7 +196,7 @@ class _DryRun:
             raise Unsplittable(text)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Give them all, when the last one makes the object and nothing is read that nobody makes."""
+        """Return them all, when the last one makes the object and nothing is read that nobody makes."""
         made: set[str] = set()
         for phase in self._found:
             if not made.issuperset(phase.reads.values()):

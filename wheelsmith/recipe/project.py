@@ -57,7 +57,7 @@ def parse_project(text: str | None) -> ProjectSpec:
 
 
 def _of_torch(project: dict[str, Any]) -> list[Requirement]:
-    """Give what is required of torch at run time; the other dependencies are the built wheel's own to say."""
+    """Return what is required of torch at run time; the other dependencies are the built wheel's own to say."""
     listed = project.get("dependencies")
     found = []
     for item in listed if isinstance(listed, list) else ():

@@ -34,7 +34,7 @@ class TomlPlaces:
         return cls(file=file, lines=lines)
 
     def of(self, path: tuple[str, ...]) -> Place:
-        """Give the place of a key, or of the nearest table around it."""
+        """Return the place of a key, or of the nearest table around it."""
         while path and path not in self.lines:
             path = path[:-1]
         line, column = self.lines.get(path, (1, 0))
@@ -67,12 +67,12 @@ class TableReader:
         self._mistakes.append(BuildTomlError(message, where=self._places.of(path), remedy=remedy))
 
     def raw(self, key: str) -> Any:
-        """Give a value of any type, or None."""
+        """Return a value of any type, or None."""
         self._asked.append(key)
         return self._table.get(key)
 
     def text(self, key: str) -> str | None:
-        """Give a string, or None."""
+        """Return a string, or None."""
         value = self.raw(key)
         if value is None or isinstance(value, str):
             return value
@@ -80,7 +80,7 @@ class TableReader:
         return None
 
     def required(self, key: str) -> str:
-        """Give a string that must be there."""
+        """Return a string that must be there."""
         if key not in self._table:
             self._asked.append(key)
             self.complain(f"{key} is missing in [{'.'.join(self._path)}]")
@@ -88,7 +88,7 @@ class TableReader:
         return self.text(key) or ""
 
     def whole(self, key: str) -> int | None:
-        """Give a whole number that is not negative, or None."""
+        """Return a whole number that is not negative, or None."""
         value = self.raw(key)
         if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
             return value
@@ -96,7 +96,7 @@ class TableReader:
         return None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Give a list of strings; empty when the key is absent."""
+        """Return a list of strings; empty when the key is absent."""
         value = self.raw(key)
         if value is None:
             return ()
@@ -106,7 +106,7 @@ class TableReader:
         return ()
 
     def version(self, key: str) -> str | None:
-        """Give a release such as 2.11 or 12.8.1, or None."""
+        """Return a release such as 2.11 or 12.8.1, or None."""
         value = self.text(key)
         if value is not None and not re.fullmatch(r"\d+(\.\d+)*", value):
             self.complain(f"{key} must be a release such as 2.11, not {value!r}", key)
@@ -114,14 +114,14 @@ class TableReader:
         return value
 
     def table(self, key: str) -> TableReader | None:
-        """Give a table inside this one, or None."""
+        """Return a table inside this one, or None."""
         value = self.raw(key)
         if value is None:
             return None
         return TableReader(value, (*self._path, key), self._places, self._mistakes)
 
     def tables(self) -> tuple[tuple[str, TableReader], ...]:
-        """Give every table inside this one, by name."""
+        """Return every table inside this one, by name."""
         return tuple(
             (name, TableReader(value, (*self._path, name), self._places, self._mistakes))
             for name, value in self._table.items()

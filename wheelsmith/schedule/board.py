@@ -53,7 +53,7 @@ class Board:
 
     @property
     def held(self) -> Demand:
-        """Give what running tasks hold."""
+        """Return what running tasks hold."""
         machine = self._machine
         return Demand(cores=machine.cores - self._cores, memory=machine.memory - self._memory)
 
@@ -70,7 +70,7 @@ class Board:
             self._place(task)
 
     def take(self) -> Task | None:
-        """Give the task to start now, or None while nothing that waits fits."""
+        """Return the task to start now, or None while nothing that waits fits."""
         while (task := self._best()) is None:
             if not self._queue or self._cores == 0 or len(self._open) >= self._window:
                 return None

@@ -25,7 +25,7 @@ class BuildCosts:
         self._reused: set[str] = set()
 
     def known(self) -> dict[str, float]:
-        """Give the seconds of one core that each build took before; only those of which something is known."""
+        """Return the seconds of one core that each build took before; only those of which something is known."""
         found = {name: self._costs.find(_keys(plan)) for name, plan in self._plans.items()}
         return {name: cost.seconds for name, cost in found.items() if cost}
 

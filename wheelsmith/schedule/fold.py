@@ -28,11 +28,11 @@ class Build:
 
     @property
     def plan(self) -> BuildPlan:
-        """Give the plan that is run."""
+        """Return the plan that is run."""
         return self.plans[0]
 
     def answers(self, result: BuildResult) -> tuple[BuildResult, ...]:
-        """Give a result for every plan, from the one that was run."""
+        """Return a result for every plan, from the one that was run."""
         folded = Status.FOLDED if result.wheel else result.status
         return (
             result,
@@ -52,7 +52,7 @@ def fold(plans: Sequence[BuildPlan]) -> tuple[Build, ...]:
 
 
 def folded(builds: Iterable[Build]) -> dict[str, Folded]:
-    """Give by its id every cell that another cell's wheel answers."""
+    """Return by its id every cell that another cell's wheel answers."""
     return {
         plan.cell.id: Folded(cell=build.plan.cell.id, reason=_reason(plan, build.plan))
         for build in builds

@@ -21,13 +21,13 @@ class Work(Protocol):
     name: str
 
     def tasks(self) -> tuple[Task, ...]:
-        """Give the tasks to begin with."""
+        """Return the tasks to begin with."""
 
     def stop(self) -> None:
         """Kill what runs of it."""
 
     def result(self, error: BaseException | None) -> BuildResult:
-        """Give what came of it; called once, when nothing of it runs any more.
+        """Return what came of it; called once, when nothing of it runs any more.
 
         :param error: why it failed; None when its tasks are done, or were never begun because the run was stopped.
         """

@@ -26,7 +26,7 @@ class Forecast:
 
     @property
     def utilisation(self) -> float:
-        """Give how near to the bound it comes, at most 1."""
+        """Return how near to the bound it comes, at most 1."""
         return self.bound / self.seconds if self.seconds else 1.0
 
 
@@ -58,7 +58,7 @@ def _bound(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Machine) -> 
 
 
 def _longest_path(groups: Sequence[tuple[str, tuple[Task, ...]]]) -> float:
-    """Give the seconds of the longest chain; tasks stand after what they need."""
+    """Return the seconds of the longest chain; tasks stand after what they need."""
     ends: dict[str, float] = {}
     for _, tasks in groups:
         for task in tasks:

@@ -13,7 +13,7 @@ __all__ = ["Outputs", "SourceTree", "copy_into", "fetch_source"]
 
 
 def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs) -> SourceTree:
-    """Give the source that matrix.yaml names.
+    """Return the source that matrix.yaml names.
 
     :param base: the folder that a relative path starts from.
     :param outputs: what is no source, though it may lie in the kernel's folder.

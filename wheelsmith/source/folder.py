@@ -22,7 +22,7 @@ _MATRIX = "matrix.yaml"
 
 
 def read_folder(root: Path, outputs: Outputs) -> SourceTree:
-    """Give the folder's files as a tree; links that stay inside become the files that they lead to.
+    """Return the folder's files as a tree; links that stay inside become the files that they lead to.
 
     :param outputs: of wheelsmith, which are left out.
     :raises SourceError: there is no such folder, or it holds what must not be used.

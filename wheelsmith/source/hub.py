@@ -21,7 +21,7 @@ _BINARIES = "build/*"
 
 
 def read_hub(repo: str, revision: str) -> SourceTree:
-    """Give a repo's files at the commit that ``revision`` names now.
+    """Return a repo's files at the commit that ``revision`` names now.
 
     A commit that is in the cache already is read without the network.
 
@@ -96,7 +96,7 @@ def _check_listing(api: HfApi, repo: str, commit: str | None, repo_type: str) ->
 
 
 def _files(root: Path) -> Iterator[FoundFile]:
-    """Give the snapshot's files; in the Hub cache they are links into the repo's own blobs.
+    """Yield the snapshot's files; in the Hub cache they are links into the repo's own blobs.
 
     None is executable: the Hub does not tell modes, and those of a cache differ from machine to machine.
     """

@@ -52,7 +52,7 @@ class SourceTree:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Give every file's path in the tree."""
+        """Return every file's path in the tree."""
         return tuple(file.path for file in self.files)
 
     @property
@@ -61,7 +61,7 @@ class SourceTree:
         return next((name for name in _READMES if name in self.paths), None)
 
     def read_text(self, path: str) -> str:
-        """Give a file's text.
+        """Return a file's text.
 
         :raises SourceError: it is not there, is not text, or is not what was hashed any more.
         """

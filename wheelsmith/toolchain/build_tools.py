@@ -19,7 +19,7 @@ _DISTRIBUTIONS = ("build", "pyproject_hooks", "packaging")
 
 @cache
 def tools_digest() -> str:
-    """Give a digest over every file that ``lay_out_tools`` writes."""
+    """Return a digest over every file that ``lay_out_tools`` writes."""
     return canonical_digest([[name, sha256_file(path)] for name, path in sorted(_contents())])
 
 

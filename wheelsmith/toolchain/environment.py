@@ -19,7 +19,7 @@ _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment mus
 def lock_environment(
     requirements: tuple[str, ...], python: str, arch: str, folder: Path
 ) -> tuple[LockedWheel, ...] | str:
-    """Give the exact wheels that pip takes for these requirements, or pip's reason why there are none.
+    """Return the exact wheels that pip takes for these requirements, or pip's reason why there are none.
 
     What was resolved once stays so: the answer is kept in ``folder``, and a build on another day has the same bytes.
 

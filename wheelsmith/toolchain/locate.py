@@ -30,7 +30,7 @@ class Location:
 
 
 def locate(pin: PinnedFile, settings: PipSettings) -> Location:
-    """Give the first place that offers exactly this file.
+    """Return the first place that offers exactly this file.
 
     :raises ToolchainError: no configured index has it, or none answers.
     """

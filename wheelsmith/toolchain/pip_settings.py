@@ -77,7 +77,7 @@ def pip_settings() -> PipSettings:
 
 
 def local_folder(location: str) -> Path | None:
-    """Give the folder that a path or ``file:`` URL names, or None for a page on the network."""
+    """Return the folder that a path or ``file:`` URL names, or None for a page on the network."""
     parts = urlsplit(location)
     if parts.scheme == "file":
         return Path(url2pathname(parts.path))

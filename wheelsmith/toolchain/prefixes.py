@@ -45,12 +45,12 @@ class Toolchains:
         self._proven: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
-        """Give the prefix if it is here already."""
+        """Return the prefix if it is here already."""
         path = self._path(prefix)
         return path if path.is_dir() else None
 
     def prepare(self, prefix: PrefixId) -> Path:
-        """Give the prefix, making it from the network if it is not here.
+        """Return the prefix, making it from the network if it is not here.
 
         :raises ToolchainError: it cannot be made, and what mends that.
         """
@@ -58,7 +58,7 @@ class Toolchains:
         return self._once(self._path(prefix), lambda folder: make(prefix, folder))
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
-        """Give the compilers of a toolkit by the hash of their bytes, as they are now.
+        """Return the compilers of a toolkit by the hash of their bytes, as they are now.
 
         The pins say what they should be; an object must be kept under what really made it. A toolkit in an image is
         named by its bytes already.
@@ -69,15 +69,15 @@ class Toolchains:
         return {name: _hash(root / name, _stamp(root / name)) for name in _COMPILERS}
 
     def tools(self) -> Path:
-        """Give the folder with what runs a build inside a sandbox: build, ninja and the backend."""
+        """Return the folder with what runs a build inside a sandbox: build, ninja and the backend."""
         return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
 
     def lock(self, requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...] | str:
-        """Give the exact wheels that these requirements come to, or why there are none."""
+        """Return the exact wheels that these requirements come to, or why there are none."""
         return lock_environment(requirements, python, arch, self._root.parent / "locks")
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
-        """Give a folder with exactly these wheels installed for a Python, making it if it is not here."""
+        """Return a folder with exactly these wheels installed for a Python, making it if it is not here."""
         digest = canonical_digest([wheel.to_json() for wheel in wheels])[:16]
         return self._once(
             self._root / f"environment-{python}-{arch}-{digest}",

@@ -95,7 +95,7 @@ def _digest(files: dict[str, Look]) -> str:
 
 
 def _looks(folder: Path) -> Iterator[tuple[str, Look]]:
-    """Give every path below a folder, and how it looks. The folder itself is renamed, and told when it is of use."""
+    """Yield every path below a folder, and how it looks. The folder itself is renamed, and told when it is of use."""
     left = [""]
     while left:
         below = left.pop()

@@ -79,7 +79,7 @@ def fetch_part(
 
 
 def _spans(members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: int) -> Iterable[tuple[int, int]]:
-    """Give the byte ranges that hold the wanted members, neighbours joined."""
+    """Yield the byte ranges that hold the wanted members, neighbours joined."""
     starts = [*sorted(member.header_offset for member in members), size]
     ends = dict(itertools.pairwise(starts))
     current: tuple[int, int] | None = None
@@ -138,5 +138,5 @@ def _interrupted(pin: PinnedFile, error: Exception) -> ToolchainError:
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Give the sha256 (hex) of ``data``."""
+    """Return the sha256 (hex) of ``data``."""
     return hashlib.sha256(data).hexdigest()

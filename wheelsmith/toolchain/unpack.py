@@ -35,7 +35,7 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
 
 
 def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, str]:
-    """Give each member's hash as RECORD writes it, once RECORD itself is proven where it was pinned."""
+    """Return each member's hash as RECORD writes it, once RECORD itself is proven where it was pinned."""
     name = next((n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1), None)
     if name is None:
         raise ToolchainError(f"{pin.filename} has no RECORD")
