@@ -10,6 +10,8 @@ import errno
 from dataclasses import dataclass
 from enum import IntEnum
 
+from wheelsmith.units import counted
+
 
 class ExitCode(IntEnum):
     """What the process returns, so that a pipeline can tell the cases apart."""
@@ -76,8 +78,7 @@ class Mistakes(WheelsmithError):
     """
 
     def __init__(self, mistakes: tuple[WheelsmithError, ...]) -> None:
-        count = len(mistakes)
-        super().__init__(f"{count} mistake{'s' if count != 1 else ''}")
+        super().__init__(counted(len(mistakes), "mistake"))
         self.mistakes = mistakes
         self.exit_code = mistakes[0].exit_code
 

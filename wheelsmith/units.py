@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them."""
+"""Sizes, durations and counts as people write them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ def show_size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
     return f"{count} B"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 file`` or ``2 files``.
+
+    :param plural: where an s does not make it.
+    """
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def parse_seconds(text: str) -> float:

@@ -375,7 +375,7 @@ def test_what_would_not_go_is_told_and_the_rest_goes(cache, monkeypatch):
         honest(self)
 
     monkeypatch.setattr(Path, "unlink", unlink)
-    with pytest.raises(StoreError, match=r"1 things in the cache .*old.json: Permission denied"):
+    with pytest.raises(StoreError, match=r"1 thing in the cache .*old.json: Permission denied"):
         prune(cache, Bounds(since=float("inf")))
     assert [path.name for path in (cache / "store/plans").iterdir()] == ["old.json"]
     assert dangling(cache) == []

@@ -128,7 +128,7 @@ def test_the_same_wheel_of_two_jobs_serves_the_cells_of_both(run):
     for name, torch in (("a", "2.12"), ("b", "2.13")):
         Index(Folder(Path(name))).add([offer(path, Cell(torch=torch, cuda=None, arch="x86_64"))], upload_time=NOW)
     answer = run("publish", "target", "--from", "a", "--from", "b")
-    assert "1 wheels new, 0 were there" in answer.err
+    assert "1 wheel new, 0 were there" in answer.err
     assert published() == ({"2.12", "2.13"}, set())
 
 

@@ -134,7 +134,7 @@ def test_what_nothing_can_make_again_is_said(build, run):
     shutil.rmtree("cache/store/wheels")
     answer = build()
     assert answer.code == 4
-    assert "has lost 1 wheels of earlier runs, such as pure-1-py3-none-any.whl" in answer.err
+    assert "has lost 1 wheel of earlier runs, such as pure-1-py3-none-any.whl" in answer.err
     assert run("index", "repair", "dist/index", "--from", kept).code == 0
     assert build().code == 0
     assert verify(Folder(Path("dist/index"))) == ()

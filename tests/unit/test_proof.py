@@ -225,10 +225,10 @@ def test_verify_compares_every_byte(cache, folder, monkeypatch, capsys):
         f"✗ {NAME}: the content of include/ATen/a.h is another",
         "✗ store/wheels/cd34/k-1-py3-none-any.whl: its content has another hash",
         "✗ objects/blobs/ab/ab12: its content has another hash",
-        "1 toolchains, 1 wheels, 1 objects: 3 not as made",
+        "1 toolchain, 1 wheel, 1 object: 3 not as made",
     ]
     blob.unlink()
     wheel.unlink()
     make(cache)
     answer = run_command(monkeypatch, capsys, "cache", "verify")
-    assert (answer.code, answer.out) == (0, "1 toolchains, 0 wheels, 0 objects: none not as made\n")
+    assert (answer.code, answer.out) == (0, "1 toolchain, 0 wheels, 0 objects: none not as made\n")

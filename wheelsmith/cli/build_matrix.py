@@ -139,7 +139,7 @@ class _Kept:
         """Take in what happened."""
         if isinstance(event, RunFinished):
             self._try(lambda: self._keep_results(event))
-            self._try(lambda: _tell_github(event))
+            self._try(lambda: _tell_github(self._prepared, event))
         self._try(lambda: self._page(event))
         self._report(event)
 
@@ -188,12 +188,12 @@ def _without_tail(result: BuildResult) -> BuildResult:
     return replace(result, failure=replace(result.failure, tail=())) if result.failure else result
 
 
-def _tell_github(finished: RunFinished) -> None:
-    from wheelsmith.report.results import github_summary
+def _tell_github(prepared: Prepared, finished: RunFinished) -> None:
+    from wheelsmith.report.github import github_summary
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(github_summary(finished.results, finished.excluded))
+            file.write(github_summary(prepared.kernel, prepared.plans, finished))
 
 
 def _exit_code(prepared: Prepared, results: tuple[BuildResult, ...], *, interrupted: bool) -> ExitCode:

@@ -27,6 +27,7 @@ from wheelsmith.store import (
     take_stock,
 )
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.units import counted
 
 
 @click.group("cache", cls=Verbs)
@@ -106,7 +107,7 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
     else:
         for name, why in changed.items():
             click.echo(f"✗ {name}: {visible(why)}")
-        counts = ", ".join(f"{len(things)} {kind}" for kind, things in found.items())
+        counts = ", ".join(counted(len(things), kind.removesuffix("s")) for kind, things in found.items())
         click.echo(f"{counts}: {len(changed) or 'none'} not as made")
     ctx.exit(ExitCode.ENVIRONMENT if changed else ExitCode.OK)
 

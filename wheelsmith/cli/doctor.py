@@ -30,6 +30,7 @@ from wheelsmith.matrix.schema import ARCHES
 from wheelsmith.prepare import default_cache
 from wheelsmith.record import Record
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.units import counted
 
 _ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torches, and room to build
 
@@ -142,7 +143,7 @@ def _machine() -> Iterator[Symptom]:
         remedy="free some disk, or choose another place with WHEELSMITH_CACHE",
     )
     user = "root" if os.getuid() == 0 else f"an ordinary user, {os.getuid()}"
-    granted = f"{granted_cores()} cores, {granted_memory() / 2**30:.1f} GiB of memory free for us"
+    granted = f"{counted(granted_cores(), 'core')}, {granted_memory() / 2**30:.1f} GiB of memory free for us"
     yield Symptom(what="granted", ok=True, found=f"{granted}, as {user}")
     yield Symptom(what="python", ok=True, found=f"{platform.python_version()} at {sys.executable}")
 

@@ -30,6 +30,7 @@ from wheelsmith.index import (
     yank,
 )
 from wheelsmith.publish import Release, foreign_wheel, publish, repair
+from wheelsmith.units import counted
 
 
 @click.group("index", cls=Verbs)
@@ -53,7 +54,8 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
-    click.echo(f"{len(published.new)} added, {len(published.known)} were there: {opened.name}", err=True)
+    known = counted(len(published.known), "was", "were")
+    click.echo(f"{counted(len(published.new), 'wheel')} added, {known} there: {opened.name}", err=True)
 
 
 @command.command("yank")
@@ -126,7 +128,8 @@ def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_ru
     for key in repaired.mended:
         click.echo(key)
     _show_troubles(repaired.left, err=True)
-    click.echo(f"{len(repaired.mended)} files {'would be ' if dry_run else ''}mended: {opened.name}", err=True)
+    mended = counted(len(repaired.mended), "file")
+    click.echo(f"{mended} {'would be ' if dry_run else ''}mended: {opened.name}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if repaired.left else ExitCode.OK)
 
 
@@ -146,7 +149,7 @@ def gc(*, target: str, grace: float, dry_run: bool) -> None:
     gone = Index(opened.used).collect(older_than=time.time() - grace)
     for key in gone:
         click.echo(key)
-    click.echo(f"{len(gone)} files {'would be ' if dry_run else ''}removed: {opened.name}", err=True)
+    click.echo(f"{counted(len(gone), 'file')} {'would be ' if dry_run else ''}removed: {opened.name}", err=True)
 
 
 @command.command("verify")

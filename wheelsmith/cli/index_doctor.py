@@ -11,6 +11,7 @@ from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
 from wheelsmith.errors import ExitCode
 from wheelsmith.index.probe import Diagnosis, Finding, Scope, Severity, examine
+from wheelsmith.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,11 +56,11 @@ def _show(diagnosis: Diagnosis, console: Console) -> None:
     for what in diagnosis.unexamined:
         console.print(visible(f"? not judged: {what}"), style="yellow", soft_wrap=True)
     counts = ((len(diagnosis.roots), "root"), (diagnosis.pages, "page"), (diagnosis.wheels, "wheel"))
-    seen = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    seen = ", ".join(counted(count, word) for count, word in counts)
     mark, style = ("✓", "green") if diagnosis.ok else ("✗", "red")
     verdict = "nothing to complain of" if not diagnosis.findings else _tally(diagnosis)
     console.print(visible(f"{mark} {diagnosis.url} ({diagnosis.host}): {verdict}"), style=style, soft_wrap=True)
-    console.print(f"  {seen}; {diagnosis.requests} requests", soft_wrap=True)
+    console.print(f"  {seen}; {counted(diagnosis.requests, 'request')}", soft_wrap=True)
 
 
 def _show_finding(finding: Finding, console: Console) -> None:
@@ -75,7 +76,7 @@ def _show_finding(finding: Finding, console: Console) -> None:
 
 def _tally(diagnosis: Diagnosis) -> str:
     """Count the findings of each severity."""
-    plurals = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.ADVICE: "advice"}
+    plurals = {Severity.ADVICE: "advice"}
     counts = {severity: sum(f.severity is severity for f in diagnosis.findings) for severity in Severity}
-    words = (f"{count} {severity if count == 1 else plurals[severity]}" for severity, count in counts.items() if count)
+    words = (counted(count, severity, plurals.get(severity)) for severity, count in counts.items() if count)
     return ", ".join(words)

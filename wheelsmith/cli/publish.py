@@ -11,6 +11,7 @@ from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index import Write, roots
 from wheelsmith.publish import Published, hub_builds, mark_sources, publish, release_from
+from wheelsmith.units import counted
 
 
 @click.command("publish")
@@ -47,8 +48,8 @@ def command(*, target: str, folders: tuple[Path, ...], dry_run: bool, as_json: b
         click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
     for filename, reason in beside.left_out.items():
         click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
-    verb = "would be new" if dry_run else "new"
-    click.echo(f"{len(published.new)} wheels {verb}, {len(published.known)} were there: {opened.name}", err=True)
+    new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
+    click.echo(f"{new} {'would be new' if dry_run else 'new'}, {known} there: {opened.name}", err=True)
 
 
 def _json(target: str, published: Published, writes: tuple[Write, ...]) -> dict[str, object]:

@@ -26,6 +26,7 @@ from wheelsmith.engine.choose import engine_for_own_programs
 from wheelsmith.engine.protocol import Command, Engine, Exit, Limits, Mount
 from wheelsmith.errors import OutputError
 from wheelsmith.record import Record
+from wheelsmith.units import counted
 
 _TRIAL = "/opt/wheelsmith-trial.py"
 _SHOWN = "/opt/shown"
@@ -185,9 +186,8 @@ class _Bench:
         end = time.monotonic() + _DEATH_SECONDS
         while (left := _with_words(marker)) and time.monotonic() < end:
             time.sleep(0.1)
-        return self._promise(
-            DIES, holds=not left, found=f"{len(left)} processes live on" if left else "tried by a kill"
-        )
+        alive = counted(len(left), "process lives", "processes live")
+        return self._promise(DIES, holds=not left, found=f"{alive} on" if left else "tried by a kill")
 
     def read_within(self) -> Promise:
         """Say where wheelsmith's own programs read it."""

@@ -23,7 +23,7 @@ from wheelsmith.index.nearest import compute_order
 from wheelsmith.index.picker import Picker, picker_data, picker_of
 from wheelsmith.index.wheel_groups import BASE, VersionOfWheels, span, versions_of
 from wheelsmith.index.wish import Choice, Wish, compute_name
-from wheelsmith.units import show_size
+from wheelsmith.units import counted, show_size
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -86,6 +86,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"size": show_size, "compute_name": compute_name, "span": span, "computes": _compute_names}
+    made.filters["counted"] = counted
     return made
 
 

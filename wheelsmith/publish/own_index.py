@@ -36,6 +36,7 @@ from wheelsmith.publish.release import Release, built_wheels, unserved_cells, va
 from wheelsmith.publish.sources import RUNS
 from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store
+from wheelsmith.units import counted
 
 _DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
 
@@ -193,7 +194,7 @@ def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[
     if lost:
         drop = f"wheelsmith index remove {folder} {project_of(lost[0])} {lost[0]}"
         raise PackageIndexError(
-            f"the index in {folder} has lost {len(lost)} wheels of earlier runs, such as {lost[0]}",
+            f"the index in {folder} has lost {counted(len(lost), 'wheel')} of earlier runs, such as {lost[0]}",
             remedy=f"wheelsmith index repair {folder} --from FOLDER; where nobody has it any more: {drop}",
         )
     for key in unasked_pages(storage):

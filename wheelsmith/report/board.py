@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.events import CellLine, CellProgress, CellStage, Load
 from wheelsmith.report.style import ID_WIDTH, duration
+from wheelsmith.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -131,15 +132,15 @@ def whole_lines(whole: Whole, running: Mapping[str, Running], now: float, width:
 
     :param width: of the terminal, in columns.
     """
-    parts = [f"{whole.finished} of {whole.cells} cells"]
+    parts = [f"{whole.finished} of {counted(whole.cells, 'cell')}"]
     done = whole.phases + sum(cell.done for cell in running.values())
     total = whole.phases + sum(cell.total for cell in running.values())
     if total:
         # Of a cell that waits it is not known yet.
         waits = whole.cells > whole.finished + len(running)
-        parts.append(f"{done} of {total}{'+' if waits else ''} phases")
+        parts.append(f"{done} of {total}+ phases" if waits else f"{done} of {counted(total, 'phase')}")
     if load := whole.load:
-        parts.append(f"{load.cores} of {load.all_cores} cores")
+        parts.append(f"{load.cores} of {counted(load.all_cores, 'core')}")
         parts.append(f"{load.memory / _GIB:.1f} of {load.all_memory / _GIB:.1f} GiB")
     parts.append(f"{duration(now - whole.start)} gone")
     if (left := whole.to_go(running)) is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.model import BuildPlan, Excluded
 from wheelsmith.schedule import Build, Folded, fold, folded
+from wheelsmith.units import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,14 +44,10 @@ def plan_table(
 
 def totals(builds: Sequence[Build]) -> str:
     """Give ``24 cells → 6 builds``."""
-    return f"{_count(sum(len(build.plans) for build in builds), 'cell')} → {_count(len(builds), 'build')}"
+    return f"{counted(sum(len(build.plans) for build in builds), 'cell')} → {counted(len(builds), 'build')}"
 
 
 def reasons(shared: Mapping[str, Folded]) -> list[str]:
     """Give a line for each reason that cells are folded for, the most frequent first."""
     counts = Counter(whose.reason for whose in shared.values())
-    return [f"{_count(count, 'cell')} folded: {reason}" for reason, count in counts.most_common()]
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return [f"{counted(count, 'cell')} folded: {reason}" for reason, count in counts.most_common()]

@@ -1,4 +1,4 @@
-"""results.json and the summary that GitHub shows: everything a pipeline needs to go on."""
+"""results.json: everything that a pipeline needs to go on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 from wheelsmith import __version__
 from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded
-from wheelsmith.report.style import wall_time
 from wheelsmith.schedule import fold, folded
-from wheelsmith.units import show_size
 
 
 def results_json(
@@ -51,25 +49,3 @@ def results_json(
         "interrupted": interrupted,
         "cells": cells,
     }
-
-
-def github_summary(results: Sequence[BuildResult], excluded: Sequence[Excluded]) -> str:
-    """Give a Markdown table for GITHUB_STEP_SUMMARY."""
-    rows = ["| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
-    for result in results:
-        wheel = result.wheel
-        what = f"`{wheel.filename}`" if wheel else _cell(result.failure.message if result.failure else "")
-        bytes_ = show_size(wheel.size) if wheel else ""
-        rows.append(f"| `{result.cell.id}` | {result.status} | {what} | {bytes_} | {_time(result)} |")
-    rows += [f"| `{item.cell.id}` | excluded | {_cell(item.reason)} | | |" for item in excluded]
-    return "\n".join(rows) + "\n"
-
-
-def _time(result: BuildResult) -> str:
-    if result.built_in:
-        return f"{wall_time(result.built_in)} before"
-    return wall_time(result.timings) if result.timings else ""
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wheelsmith.model import BuildPlan, BuildResult
+from wheelsmith.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,8 @@ class Score:
 
     def __str__(self) -> str:
         """Return ``3 of 4 wheels``, with the number of cells where that is another."""
-        text = f"{self.there} of {self.wanted} wheel{'' if self.wanted == 1 else 's'}"
-        return text if self.cells == self.wanted else f"{text}, for {self.cells} cells"
+        text = f"{self.there} of {counted(self.wanted, 'wheel')}"
+        return text if self.cells == self.wanted else f"{text}, for {counted(self.cells, 'cell')}"
 
 
 def score(plans: Sequence[BuildPlan], results: Sequence[BuildResult]) -> Score:

@@ -14,6 +14,7 @@ from wheelsmith.model import BuildResult, Status
 from wheelsmith.report.grid import reasons, totals
 from wheelsmith.report.style import duration
 from wheelsmith.schedule import Folded, fold, folded
+from wheelsmith.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,7 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     """Write what came of the run, and how to use it."""
     for excluded in finished.excluded:
         console.print(f"  · {excluded.cell.id}  {excluded.reason}", style="dim", soft_wrap=True)
-    for first, *others in _failures(finished.results):
+    for first, *others in failures(finished.results):
         show_failure(first, out, console)
         for other in others:
             console.print(f"✗ {other.cell.id}  as {first.cell.id}, whose wheel it shares", style="red", soft_wrap=True)
@@ -45,14 +46,14 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     ending = "interrupted after" if finished.interrupted else "in"
     console.print(f"{words} {ending} {duration(finished.seconds)}", style="bold", soft_wrap=True)
     if phases := finished.compiled + finished.reused:
-        console.print(f"{finished.reused} of {phases} compiler phases had been made before", soft_wrap=True)
+        console.print(f"{finished.reused} of {counted(phases, 'compiler phase')} had been made before", soft_wrap=True)
     made = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
     if made:
         _show_use(max(made, key=_likely), out, console)
 
 
-def _failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
-    """Give the cells that failed, those of one build together."""
+def failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
+    """Return the cells that failed, those of one build together."""
     found: dict[str, list[BuildResult]] = {}
     for result in results:
         if result.status is Status.FAILED:

@@ -12,6 +12,7 @@ from wheelsmith.beneath import remove_tree
 from wheelsmith.errors import StoreError
 from wheelsmith.store.lock import alone_in
 from wheelsmith.store.stock import Kind, Stock, take_stock
+from wheelsmith.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,7 @@ class _Removal:
                 self._failed.append(f"{folder}: it would not go")
         if self._failed:
             raise StoreError(
-                f"{len(self._failed)} things in the cache at {cache} could not be removed, such as {self._failed[0]}",
+                f"{counted(len(self._failed), 'thing')} in the cache at {cache} could not be removed, "
+                f"such as {self._failed[0]}",
                 remedy="mend their permissions, or remove them as the user who made them",
             )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from wheelsmith.errors import WheelError
+from wheelsmith.units import counted
 from wheelsmith.wheel.archive.end import Directory
 from wheelsmith.wheel.archive.extra import ExtraFields, read_extra, true_values
 
@@ -111,7 +112,7 @@ def _entries(data: bytes, count: int) -> Iterator[Entry]:
             raise WheelError(f"{entry.name!r} has a comment in the directory, which some readers take for an entry")
         yield entry
     if at != len(data):
-        raise WheelError(f"its directory has {len(data) - at} bytes more than its {count} entries")
+        raise WheelError(f"its directory has {counted(len(data) - at, 'byte')} more than its {count} entries")
 
 
 def _split(data: bytes, lengths: tuple[int, ...]) -> tuple[bytes, bytes, bytes]:

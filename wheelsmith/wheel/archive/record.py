@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wheelsmith.errors import WheelError
+from wheelsmith.units import counted
 
 # What the binary distribution format calls "sha256 or better".
 _STRONG = frozenset({"sha256", "sha384", "sha512", "sha3_256", "sha3_384", "sha3_512", "blake2b", "blake2s"})
@@ -61,7 +62,7 @@ def read_record(data: bytes, most: int) -> RecordFile:
             if not row:
                 continue
             if len(row) != _FIELDS:
-                wrong.append(f"line {number} of RECORD has {len(row)} fields, not {_FIELDS}")
+                wrong.append(f"line {number} of RECORD has {counted(len(row), 'field')}, not {_FIELDS}")
             name, kind, size = [*row, "", ""][:_FIELDS]
             if rows.setdefault(name, (kind, size)) != (kind, size):
                 wrong.append(f"RECORD says two things of {name}")

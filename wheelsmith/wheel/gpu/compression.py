@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 
 from wheelsmith.errors import WheelError
+from wheelsmith.units import counted
 
 LZ4, ZSTANDARD = 0x2000, 0x8000  # flags of a fatbin's entry
 
@@ -31,13 +32,13 @@ def unpack(stored: bytes, *, flags: int, size: int) -> bytes:
             raise
         raise WheelError(f"it cannot be decompressed: {error}") from None
     if len(data) != size:
-        raise WheelError(f"it unpacks to {len(data)} bytes, not to the {size} that its entry says")
+        raise WheelError(f"it unpacks to {counted(len(data), 'byte')}, not to the {size} that its entry says")
     return data
 
 
 def _lz4(stored: bytes, size: int) -> bytes:
     if size > len(stored) * 255:  # the most that a block can grow (lz4_Block_format.md)
-        raise WheelError(f"{len(stored)} bytes cannot unpack to {size}")
+        raise WheelError(f"{counted(len(stored), 'byte')} cannot unpack to {size}")
     return bytes(import_module("lz4.block").decompress(stored, uncompressed_size=size))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from wheelsmith.facts import bytecode_numbers
+from wheelsmith.units import counted
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.installed import Scheme, installed_files
 from wheelsmith.wheel.report import Finding, finding
@@ -33,7 +34,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         if why and not any(fnmatchcase(path, pattern) for pattern in wheel.declared):
             wrong.append(f"{name} {why}")
     if seen:
-        yield finding("bytecode", wrong, f"{seen} files of bytecode")
+        yield finding("bytecode", wrong, f"{counted(seen, 'file')} of bytecode")
 
 
 def _module(path: str) -> str:

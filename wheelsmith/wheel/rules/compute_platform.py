@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from wheelsmith.local_version import cuda_major, cuda_release
+from wheelsmith.units import counted
 from wheelsmith.wheel.cuda_libraries import is_cudas, is_of_another_cuda
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
@@ -24,7 +25,7 @@ def examined_files(wheel: Inspection) -> Iterator[tuple[str, tuple[str, ...] | N
         yield name, extension.needed, wheel.gpu_code.get(name, GpuCode())
     others = [name for name in wheel.gpu_code if name not in wheel.extensions]
     if others:
-        more = f" and {len(others) - 1} more data files" if len(others) > 1 else ""
+        more = f" and {counted(len(others) - 1, 'more data file')}" if len(others) > 1 else ""
         yield f"{others[0]}{more}", None, joined(wheel.gpu_code[name] for name in others)
 
 

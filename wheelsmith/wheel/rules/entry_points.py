@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from wheelsmith.errors import WheelError
 from wheelsmith.facts import known_projects
+from wheelsmith.units import counted
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.installed import EntryPoint, Scheme, installed_files
 from wheelsmith.wheel.report import Finding, finding
@@ -31,7 +32,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         modules = _Modules(wheel)
         wrong = [f"the program {one.name} {why}" for one in programs if (why := _mistake(one, modules))]
         wrong += _several(wheel, programs)
-        yield finding("entry-points", wrong, f"{len(programs)} programs, whose modules are there")
+        yield finding("entry-points", wrong, f"{counted(len(programs), 'program')}, whose modules are there")
 
 
 def _mistake(program: EntryPoint, modules: _Modules) -> str | None:

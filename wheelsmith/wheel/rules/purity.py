@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from wheelsmith.units import counted
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -33,7 +34,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         )
     if pure == "false" and platforms == {"any"}:
         wrong.append("WHEEL says Root-Is-Purelib: false, and the tag says that it is for any platform")
-    yield finding("purity", wrong, f"{len(compiled)} compiled files for platform {', '.join(sorted(platforms))}")
+    files = counted(len(compiled), "compiled file")
+    yield finding("purity", wrong, f"{files} for platform {', '.join(sorted(platforms))}")
 
 
 RULE = Rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wheelsmith.units import counted
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -12,7 +13,7 @@ from wheelsmith.wheel.rules.rule import Rule
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     """Say what was read: a wheel that cannot be read never comes to a rule, and is refused under this name."""
     size = sum(digest.size for digest in wheel.digests.values())
-    yield Finding(rule=RULE.name, ok=True, message=f"{len(wheel.files)} files, {size} bytes")
+    yield Finding(rule=RULE.name, ok=True, message=f"{counted(len(wheel.files), 'file')}, {size} bytes")
 
 
 RULE = Rule(

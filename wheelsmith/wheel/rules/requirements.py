@@ -9,6 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from wheelsmith.units import counted
 from wheelsmith.wheel.environments import holds, named_extras
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
@@ -35,7 +36,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     hopeless = {name: lines for name, lines in required.items() if _mistake(lines)}
     wrong = list(_where_they_hold(wheel, hopeless))
     more = [f"and {len(wrong) - _MOST_TOLD} more"] if len(wrong) > _MOST_TOLD else []
-    yield finding("requirements", [*wrong[:_MOST_TOLD], *more], f"it requires {len(required)} other projects")
+    right = f"it requires {counted(len(required), 'other project')}"
+    yield finding("requirements", [*wrong[:_MOST_TOLD], *more], right)
 
 
 def _cost(lines: Iterable[Requirement]) -> int:

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
+from wheelsmith.units import counted
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.providers import CUDA_MAJORS, Providers, Scope, cuda_releases, torch_names
@@ -65,7 +66,7 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
         beside += f", {len(left)} of them left to {', '.join(sorted(scope.unknown))}"
     if believed:
         beside += f", {believed} of them left to code of the wheel that loads libraries for all to see"
-    return finding("symbols", wrong, f"{name}: {len(extension.references)} symbols{beside}")
+    return finding("symbols", wrong, f"{name}: {counted(len(extension.references), 'symbol')}{beside}")
 
 
 def _loaded_for_all(wheel: Inspection, name: str) -> Scope | None:
@@ -105,7 +106,7 @@ def _is_torchs(reference: Reference, arch: str) -> bool:
 def _not_known(name: str, symbols: list[str]) -> Iterator[str]:
     """Say that nothing is known of the torch that is required, as of torch==2.4.0."""
     if symbols:
-        more = f" and {len(symbols) - 1} more symbols" if len(symbols) > 1 else ""
+        more = f" and {counted(len(symbols) - 1, 'more symbol')}" if len(symbols) > 1 else ""
         yield f"{name} needs {symbols[0]}{more} of torch, and no release that the wheel requires is known here"
 
 

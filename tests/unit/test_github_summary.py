@@ -1,0 +1,142 @@
+"""The summary that GitHub shows of a job."""
+
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from wheelsmith.events import RunFinished
+from wheelsmith.model import (
+    BuildPlan,
+    BuildResult,
+    Cell,
+    Excluded,
+    Failure,
+    Recipe,
+    SourceId,
+    Status,
+    Timing,
+    WheelFile,
+    WheelSpec,
+)
+from wheelsmith.report.github import github_summary
+
+NASTY = "**b** ![i](https://example.org/i) <b>x</b> `c` | & @all $x$ </pre> ~s~ \\"
+CELLS = [Cell(torch=f"2.{minor}", cuda="13.0", arch="x86_64") for minor in range(10, 14)]
+RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
+SPEC = WheelSpec(
+    distribution="k",
+    module="k",
+    version="1",
+    python_tag="",
+    abi_tag="",
+    platform="",
+    gpu_archs=(),
+    torch=None,
+    cuda=None,
+    arch="x86_64",
+    stable_abi=None,
+    metadata=None,
+)
+
+
+def plan(cell, version=""):
+    return BuildPlan(
+        cell=cell,
+        image=None,
+        source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
+        toolset=None,
+        cuda=None,
+        torch=None,
+        recipe=RECIPE,
+        environment={},
+        wheel=replace(SPEC, version=version or cell.id),
+        recipe_version=1,
+    )
+
+
+PLANS = [plan(cell) for cell in CELLS]
+
+
+def made(of, status=Status.BUILT, **fields):
+    wheel = WheelFile(filename=f"k-{of.cell.torch}.whl", sha256="ab", size=7, metadata_sha256="", requires_python=None)
+    return BuildResult(cell=of.cell, plan_digest=of.build_digest, status=status, wheel=wheel, **fields)
+
+
+def failed(of, message="it ended with exit code 1", **fields):
+    failure = Failure(stage="compile", message=message, **fields)
+    return BuildResult(cell=of.cell, plan_digest=of.build_digest, status=Status.FAILED, failure=failure)
+
+
+def summary(plans, results, excluded=(), *, interrupted=False):
+    finished = RunFinished(results=tuple(results), excluded=tuple(excluded), interrupted=interrupted, seconds=61)
+    return github_summary(f"k {NASTY}", plans, finished)
+
+
+LEFT_OUT = Excluded(cell=CELLS[3], reason=NASTY)
+
+
+@pytest.mark.parametrize(
+    ("plans", "results", "count"),
+    [
+        (PLANS, [made(each) for each in PLANS], "4 of 4 cells have a wheel"),
+        (PLANS, [*(made(each) for each in PLANS[:3]), failed(PLANS[3])], "3 of 4 cells have a wheel: 1 failed"),
+        (PLANS, [made(PLANS[0]), failed(PLANS[1])], "1 of 4 cells have a wheel: 1 failed, 2 not built"),
+        (PLANS[:1], [made(PLANS[0], Status.CACHED)], "1 of 1 cell has a wheel"),
+        (PLANS[:1], [], "0 of 1 cell has a wheel: 1 not built"),
+        ([], [], "No cell has a wheel: 1 cell excluded, none built"),
+    ],
+)
+def test_the_first_line_is_the_count(plans, results, count):
+    first, *others = summary(plans, results, [LEFT_OUT], interrupted=True).splitlines()
+    assert first == f"### {count}"
+    assert "interrupted after 1m01s" in "".join(others)
+
+
+def test_the_reason_of_a_failure_stands_before_the_table_and_once_for_cells_of_one_wheel():
+    first, second = plan(CELLS[0], "1"), plan(CELLS[1], "1")
+    tail = ("k.cu(4): error: no such thing", "", "1 error")
+    results = [failed(each, tail=tail, remedy="build it alone") for each in (first, second)]
+    text = summary([first, second], results)
+    reason, table = text.split("| cell |")
+    assert reason.count("exit code 1") == 1
+    assert "and 1 cell that would share its wheel" in reason
+    assert "help: build it alone" in reason
+    assert "k.cu(4): error: no such thing" in reason
+    assert table.count("| failed | compile |") == 2
+
+
+def test_every_cell_has_a_row_of_its_own_with_its_time():
+    timings = (Timing(stage="compile", seconds=75.0),)
+    results = [made(PLANS[0], timings=timings), made(PLANS[1], Status.CACHED, built_in=timings), failed(PLANS[2])]
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(summary(PLANS, results, [LEFT_OUT]))
+    texts = [token.content for token in tokens if token.type == "inline"][-25:]
+    rows = {row[0].strip("`"): row[1:] for row in zip(*[iter(texts)] * 5, strict=True)}
+    assert rows[CELLS[0].id] == ("built", "`k-2.10.whl`", "7 B", "1m15s")
+    assert rows[CELLS[1].id] == ("cached", "`k-2.11.whl`", "7 B", "1m15s before")
+    assert rows[CELLS[2].id] == ("failed", "compile", "", "")
+    assert rows[CELLS[3].id][0] == "excluded"
+
+
+def test_what_a_build_says_stays_text():
+    results = [failed(PLANS[0], NASTY, tail=(NASTY, "", "</pre><img src=x>"), remedy=NASTY)]
+    text = summary(PLANS[:1], results, [LEFT_OUT])
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+    inline = [child for token in tokens if token.type == "inline" for child in token.children]
+    assert {child.type for child in inline} <= {"text", "code_inline", "strong_open", "strong_close", "softbreak"} | {
+        "html_inline"
+    }
+    assert {child.content for child in inline if child.type == "html_inline"} == {"<br>"}
+    shown = ["".join(child.content for child in token.children) for token in tokens if token.type == "inline"]
+    assert sum(NASTY in line for line in shown) == 3
+    (block,) = [token.content for token in tokens if token.type == "html_block"]
+    assert block.count("<") == 2
+    assert "&lt;img src=x&gt;" in block
+
+
+def test_it_stays_below_what_github_takes():
+    cells = [Cell(torch=f"2.{number}", cuda="13.0", arch="x86_64") for number in range(400)]
+    results = [failed(plan(cell), "m" * 100_000, tail=("x" * 100_000,) * 30) for cell in cells]
+    text = summary([plan(cell) for cell in cells], results)
+    assert len(text.encode()) < 2**20
+    assert text.count("<pre>") == 10

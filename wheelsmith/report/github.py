@@ -1,0 +1,90 @@
+"""The summary that GitHub shows of a job: how many cells have a wheel, why others have none, then all of them."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+
+from wheelsmith.events import RunFinished
+from wheelsmith.model import BuildPlan, BuildResult, Status
+from wheelsmith.report.style import duration, wall_time
+from wheelsmith.report.summary import failures
+from wheelsmith.units import counted, show_size
+
+# Of more failures only the first are told with the end of their logs: GitHub takes 1 MiB of a step.
+_MOST_LOGS = 10
+_LONGEST_LINE = 400
+_LONGEST_REASON = 600
+_MARKS = re.compile(r"([\\`*_{}\[\]<>|~#!&$@])")
+
+
+def github_summary(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished) -> str:
+    """Return Markdown for GITHUB_STEP_SUMMARY, whose first line is the count.
+
+    :param plans: of all cells that were asked for.
+    """
+    answered = {result.cell.id: result for result in finished.results}
+    ending = "interrupted after" if finished.interrupted else "in"
+    lines = [
+        f"### {_count(plans, answered, finished)}",
+        "",
+        f"{_plain(kernel)}, {ending} {duration(finished.seconds)}",
+        "",
+    ]
+    for number, (first, *others) in enumerate(failures(finished.results)):
+        lines += _reason(first, len(others), log=number < _MOST_LOGS)
+    lines += ["| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
+    lines += (_row(plan, answered.get(plan.cell.id)) for plan in plans)
+    lines += (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in finished.excluded)
+    return "\n".join(lines) + "\n"
+
+
+def _count(plans: Sequence[BuildPlan], answered: dict[str, BuildResult], finished: RunFinished) -> str:
+    if not plans:
+        return f"No cell has a wheel: {counted(len(finished.excluded), 'cell')} excluded, none built"
+    results = [answered.get(plan.cell.id) for plan in plans]
+    there = sum(1 for result in results if result and result.wheel)
+    failed = sum(1 for result in results if result and result.status is Status.FAILED)
+    left = len(plans) - there - failed
+    wrong = [f"{failed} failed"] * bool(failed) + [f"{left} not built"] * bool(left)
+    verb = "has" if len(plans) == 1 else "have"
+    text = f"{there} of {counted(len(plans), 'cell')} {verb} a wheel"
+    return f"{text}: {', '.join(wrong)}" if wrong else text
+
+
+def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
+    """Tell of a failure as one entry of a list."""
+    failure = result.failure
+    if failure is None:
+        return
+    shared = f" (and {counted(others, 'cell')} that would share its wheel)" if others else ""
+    yield f"- ✗ **`{result.cell.id}`**{shared}: {failure.stage}: {_plain(failure.message)}"
+    if failure.remedy:
+        yield f"  <br>help: {_plain(failure.remedy)}"
+    if failure.tail and log:
+        # No empty line: it would end the block.
+        tail = "\n  ".join(html.escape(line[:_LONGEST_LINE]) or "&nbsp;" for line in failure.tail)
+        yield f"\n  <pre>{tail}</pre>"
+    yield ""
+
+
+def _row(plan: BuildPlan, result: BuildResult | None) -> str:
+    status = result.status if result else Status.CANCELLED
+    wheel = result.wheel if result else None
+    failure = result.failure if result else None
+    what = f"`{wheel.filename}`" if wheel else failure.stage if failure else ""
+    size = show_size(wheel.size) if wheel else ""
+    return f"| `{plan.cell.id}` | {status} | {what} | {size} | {_time(result) if result else ''} |"
+
+
+def _time(result: BuildResult) -> str:
+    if result.built_in:
+        return f"{wall_time(result.built_in)} before"
+    return wall_time(result.timings) if result.timings else ""
+
+
+def _plain(text: str) -> str:
+    """Return what a build or a matrix says as Markdown that shows just that."""
+    words = " ".join(text.split())
+    return _MARKS.sub(r"\\\1", words if len(words) <= _LONGEST_REASON else f"{words[:_LONGEST_REASON]}…")
