@@ -289,7 +289,7 @@ def test_a_record_in_legal_form_is_accepted(record, tmp_path):
         (recorded("sha256").replace("kernel/__init__.py,", "./kernel/__init__.py,"), "is not in RECORD"),
         (recorded("sha256").replace(",10\n", ",11\n"), "is not what RECORD says"),
         (recorded("sha256").replace("RECORD,,", "RECORD,sha256=abc,3"), "lists its own hash"),
-        (recorded("sha256").replace("RECORD,,\n", "RECORD\n"), "has 1 fields"),
+        (recorded("sha256").replace("RECORD,,\n", "RECORD\n"), "has 1 field,"),
         (recorded("sha256") + "kernel/__init__.py,sha256=abc,3\n", "says two things of kernel/__init__.py"),
         (recorded("sha256") + "kernel-1.dist-info/RECORD.jws,,\n", "RECORD but not in the wheel"),
         (recorded("sha256") + "\n" * 5000, "RECORD has more than"),
