@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -62,7 +63,7 @@ def loopback_s3() -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        [sys.executable, Path(__file__).with_name("atomic_s3.py"), str(port)],
         env={name: value for name, value in os.environ.items() if not name.startswith(CLOUDS)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
