@@ -83,6 +83,7 @@ def torch29(tmp_path_factory) -> Arm64:
 
 @pytest.mark.parametrize("name", CELLS)
 def test_auditwheel_agrees_with_the_tag(name, wheels):
+    """The first that asks for the wheels, which are cross-built from nothing."""
     command = [Path(sys.executable).parent / "auditwheel", "show", "--json", wheels[name]]
     shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert shown["sym_tag"].startswith("manylinux_")
@@ -102,6 +103,7 @@ def test_our_check_agrees(name, code, wheels):
 
 
 def test_the_operator_is_right_under_emulation(wheels, torch29, tmp_path):
+    """An emulated Python imports a whole torch."""
     answer = torch29.with_packages(tmp_path / "img2gray", str(wheels["cpu"])).run(SCRIPT)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout == "OK aarch64 2.9.1+cpu\n"

@@ -156,6 +156,7 @@ def cuda12(podman_image):
 
 @pytest.mark.release("makes or pulls images that nothing else needs")
 def test_nothing_of_this_machine_stays_in_an_image(cuda12):
+    """The image, which holds a toolkit, is saved and every layer of it read."""
     from wheelsmith.toolchain.pip_settings import pip_settings
 
     reference = "localhost/wheelsmith/cuda12:latest"
@@ -174,6 +175,7 @@ def test_nothing_of_this_machine_stays_in_an_image(cuda12):
 
 @pytest.mark.release("makes or pulls images that nothing else needs")
 def test_cuda_12_by_a_toolkit_in_an_image(cuda12, tmp_path):
+    """The toolkit is read whole for its digest, and the cells are built from nothing."""
     from wheelsmith.wheel.check import check_wheel
 
     factory = example(tmp_path)

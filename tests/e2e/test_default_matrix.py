@@ -128,6 +128,7 @@ def url(built):
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_it_installs_by_name_and_the_operator_is_right(installer, built, url, torch_python, tmp_path):
+    """The first that asks for the default matrix, from nothing, and for a Python with a whole torch."""
     if installer == "pip":
         command = [torch_python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]
         command += ["--index-url", f"{url}/cpu/", "img2gray"]

@@ -66,6 +66,7 @@ def started(factory):
 
 
 def test_six_torches_and_two_cudas_are_two_builds(factory, started):
+    """The first that asks for the two builds, which are made from nothing."""
     cuda, cpu = started
     assert sorted(cuda) == [f"torch210-cxx11-{compute}-x86_64-linux" for compute in ("cu130", "cu132")]
     assert cpu == ["torch210-cxx11-cpu-x86_64-linux"]
@@ -136,6 +137,7 @@ def run(argv, *importable):
 
 
 def test_its_wheels_are_right_under(torch, factory, started, tmp_path):
+    """A whole torch is installed for each release, which is most of what it takes."""
     folder, version, cuda = torch
     for compute in ("cpu", "cu130", "cu132") if cuda.startswith("13.") else ("cpu",):
         site = install(factory.folder / "dist" / "index" / compute, tmp_path / compute)

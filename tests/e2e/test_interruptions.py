@@ -28,6 +28,7 @@ def factory(tmp_path):
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.release("the same, more often"))])
 def test_killed_at_random_it_still_finishes(kills, factory):
+    """Each kill takes up to three seconds of work with it, which is done again."""
     generator = random.Random(20)
     for _ in range(kills):
         run = subprocess.Popen(

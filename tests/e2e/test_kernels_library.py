@@ -139,6 +139,7 @@ def test_each_wheel_has_its_variants(hub):
 
 
 def test_the_library_loads_what_was_published(hub, kernels_python, whole_torch, tmp_path):
+    """A whole torch and the library are installed for it."""
     answer = run(kernels_python, whole_torch, hub, tmp_path, "-c", LOAD)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)

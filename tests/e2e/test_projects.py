@@ -33,6 +33,7 @@ def project(tmp_path_factory):
 
 
 def test_its_wheel_says_for_which_torch_it_is(project):
+    """The first that asks for the project: its environment holds a whole torch, and nothing of it is reused."""
     tag = "cp" + PYTHON.replace(".", "")
     (wheel,) = (project.folder / "dist" / "wheels").iterdir()
     assert wheel.name.startswith(f"add_constant-0.1.0+cpu.torch2.13-{tag}-{tag}-manylinux_2_")
@@ -49,6 +50,7 @@ def test_a_python_that_is_not_here_is_a_reason(project):
 
 
 def test_it_is_installed_by_pip_and_called(project, torch_python):
+    """The first that asks for a Python with a whole torch."""
     command = [torch_python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     index = (project.folder / "dist" / "index" / "cpu").as_uri()
     subprocess.run([*command, "--no-deps", "--index-url", index, "add-constant"], check=True)
@@ -61,6 +63,7 @@ def test_it_is_installed_by_pip_and_called(project, torch_python):
 
 
 def test_the_same_bytes_again(project):
+    """Of a project nothing is reused: it is built whole once more."""
     before = project.hashes()
     assert project.run("build-matrix", "--engine", "bwrap", "--force", "--out", "again").returncode == 0
     assert project.hashes("again") == before

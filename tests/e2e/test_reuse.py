@@ -59,6 +59,7 @@ def really_run(found):
 
 
 def test_cold_warm_and_off_give_the_same_bytes(engine, tmp_path):
+    """Two cells three times: from nothing, from the store, and from nothing again with the store turned off."""
     factory = Factory.at(tmp_path)
     cuda_kernel(tmp_path / "k")
     matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ONE_ARCH + "engine: {image: debian}\n")
@@ -116,6 +117,7 @@ def test_a_torch_costs_nothing_where_nothing_reads_it(compiled, tmp_path):
 
 
 def test_a_line_costs_its_own_file(compiled, tmp_path):
+    """The first that asks for the kernel that the next ones change; a file of it is compiled twice more."""
     (tmp_path / "k/add.cu").write_text(DEVICE.format(name="add", expression="x[i] + __float2half(3.0f)"))
     found = really_run(steps(compiled, "--out", "again"))
     # The operators' namespace names the source, so the binding is another too.
@@ -321,6 +323,7 @@ def test_what_is_not_preprocessed_is_not_seen(factory, tmp_path):
 
 @pytest.mark.release("several whole builds; the parts have unit tests")
 def test_damaged_pieces_are_made_again(factory, tmp_path):
+    """Two builds from nothing, which is what the damage must come to."""
     cuda_kernel(tmp_path / "k")
     matrix(tmp_path, "k", cuda="13.0", more=ARCHS)
     steps(factory, "--out", "cold")
@@ -349,6 +352,7 @@ def test_pieces_name_nothing_of_the_machine_that_made_them(tmp_path):
 
 @pytest.mark.release("several whole builds; the parts have unit tests")
 def test_several_runs_share_one_store(factory, tmp_path):
+    """Three runs at once, each of two cells."""
     cuda_kernel(tmp_path / "k")
     matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS)
     with ThreadPoolExecutor(3) as pool:

@@ -43,6 +43,7 @@ def assert_all_is_well(weather, storm=STORM):
 
 @pytest.mark.parametrize("storm", [STORM, pytest.param(LONG_STORM, marks=pytest.mark.release("the same, longer"))])
 def test_to_a_folder(storm, tmp_path):
+    """The long one starts 32 Pythons at once, and 24 of them twice."""
     target = str(tmp_path / "index")
     assert_all_is_well(unleash(storm, target, open_storage(target), tmp_path, dict(os.environ)), storm)
 

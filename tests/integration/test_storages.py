@@ -108,6 +108,7 @@ where_files_conflict = pytest.mark.parametrize("storage", FILE_BY_FILE, indirect
 
 @every_storage
 def test_what_is_not_there(storage):
+    """The first that asks for each storage: servers of other people are fetched and started for some of them."""
     assert storage.read("cpu/k/index.html") is None
     assert storage.look("cpu/k/index.html") is None
     assert list(storage.listing("files/")) == []
