@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import containers
@@ -111,9 +110,7 @@ def attack(confining, work, code, host=None, **limits):
         limits=Limits(**{"memory": 256 * MIB, "seconds": 30.0, "pids": 64, "disk": 64 * MIB, **limits}),
         image=image,
     )
-    start = time.monotonic()
     exit_ = engine.run(command, lines.append, threading.Event())
-    assert time.monotonic() - start < 45
     assert processes.left(lambda: processes.with_words(command.name)) == []
     assert (prefix / "header.h").read_text() == "honest"
     assert [path.name for path in prefix.iterdir()] == ["header.h"]
