@@ -12,6 +12,7 @@ import family_belief
 import family_beside
 import family_elf
 import family_gpu
+import family_hidden
 import family_names
 import family_operators
 import family_requirements
@@ -31,6 +32,7 @@ FAMILIES = (
     family_beside,
     family_elf,
     family_gpu,
+    family_hidden,
     family_names,
     family_operators,
     family_requirements,

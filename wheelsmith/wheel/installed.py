@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-_SITE = re.compile(r"(?:Lib|lib(?:64)?/python[^/]+)/(?:site|dist)-packages/(.+)", re.IGNORECASE)
+_SITE = re.compile(r"(?:Lib|lib(?:64)?/(?:python|pypy)[^/]+)/(?:site|dist)-packages/(.+)", re.IGNORECASE)
 _PYTHONS = re.compile(
     # `Lib` is Windows' own: `lib` is where everybody's libraries and their CMake files are.
-    r"(?i:lib(?:64)?/python[^/]+/.+|lib(?:64)?/libpython[^/]*|include/python[^/]*/.+)|Lib/.+"
+    r"(?i:lib(?:64)?/(?:python|pypy)[^/]+/.+|lib(?:64)?/libpython[^/]*|include/python[^/]*/.+)|Lib/.+"
 )
 _PROGRAM = re.compile(r"(?:bin|Scripts)/([^/]+)", re.IGNORECASE)
 _SCRIPT_GROUPS = ("console_scripts", "gui_scripts")

@@ -67,6 +67,7 @@ class OwnLibraries:
         self._names: dict[str, str] = {}
         self._folders: dict[str, list[str]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
+        self._sonames: dict[str, dict[str, str]] = {}
         for path, extension in sorted(extensions.items()):
             if extension.kind == "library":
                 self._names.setdefault(extension.soname or posixpath.basename(path), path)
@@ -86,12 +87,27 @@ class OwnLibraries:
         A file without DT_RUNPATH has the DT_RPATH of what loaded it, too, and that of what loaded that (`man 8 ld.so`).
         Whoever of those that need it comes first loads it: each of them has to lead there.
         """
+        if place := self._loaded_as(path, needed):
+            return place
         if place := self._in_folders(self._search_folders(path), needed):
             return place
         if self._extensions[path].runpath or not self._with_rpath:
             return None
         places = [self._in_folders(folders, needed) for folders in self._inherited.get(path, ())]
         return places[0] if places and all(places) else None
+
+    def _loaded_as(self, path: str, needed: str) -> str | None:
+        """Return the library that a file needs before another one whose name is its DT_SONAME: that is not opened."""
+        if path not in self._sonames:
+            places: dict[str, str] = {}
+            for library in self._extensions[path].needed:
+                place = self._in_folders(self._search_folders(path), library)
+                if place and (soname := self._extensions[place].soname) and soname != library:
+                    places.setdefault(soname, place)
+                # What was needed before was opened under its own name.
+                places.setdefault(library, "")
+            self._sonames[path] = places
+        return self._sonames[path].get(needed) or None
 
     def _in_folders(self, folders: Iterable[str], needed: str) -> str | None:
         places = (self._places.get(f"{folder}/{needed}") for folder in folders)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from wheelsmith.wheel.archive.compressions import UnseenError
-from wheelsmith.wheel.archive.packed import PackedAllowance, Unpacker, Watcher
+from wheelsmith.wheel.archive.packed import ANY_PACKING, ZIP, Kinds, PackedAllowance, Unpacker, Watcher
 from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.gpu import GpuCodeMarks
 
@@ -22,6 +22,7 @@ class PackedGpuCode:
         self._size = size
         self._allowance = PackedAllowance(size)
         self._marks: dict[str, list[GpuCodeMarks]] = {}
+        self._kinds: dict[str, Kinds] = {}
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -30,6 +31,14 @@ class PackedGpuCode:
 
     def look_into(self, name: str) -> Watcher:
         """Return who is to see a file that is read."""
+        return self._looker(name, ANY_PACKING)
+
+    def look_behind(self, name: str) -> Watcher:
+        """Return who is to see an ELF file: what nvcc packs within it piece by piece is read elsewhere."""
+        return self._looker(name, ZIP)
+
+    def _looker(self, name: str, kinds: Kinds) -> Watcher:
+        self._kinds[name] = kinds
         marks = self._marks.setdefault(name, [])
 
         def watch(_: str) -> Watcher:
@@ -63,7 +72,7 @@ class PackedGpuCode:
         return paths
 
     def _bounded(self, name: str, watch: Callable[[str], Watcher], allowance: PackedAllowance) -> Watcher:
-        return _Bounded(Unpacker(name, watch, allowance), name, self.unseen)
+        return _Bounded(Unpacker(name, watch, allowance, self._kinds[name]), name, self.unseen)
 
 
 class _Bounded:

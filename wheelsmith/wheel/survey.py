@@ -63,9 +63,11 @@ def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path], all
         if is_for_the_cpu(first):
             with _room_for(name):
                 elf[name] = folder() / str(number)
-                _unpack(_seen_by(whole, hasher), elf[name])
+                _unpack(_seen_by(whole, hasher, packed.look_behind(name)), elf[name])
         elif first.startswith(_ELF) or other_maker(first) or name.lower().endswith(_GPU_FILES):
-            gpu_files[name] = _gpu_code(_seen_by(whole, hasher), archive.members[name], allowance)
+            gpu_files[name] = _gpu_code(
+                _seen_by(whole, hasher, packed.look_behind(name)), archive.members[name], allowance
+            )
         else:
             deque(_seen_by(whole, hasher, marks, packed.look_into(name)), maxlen=0)
         if marks.found:  # perhaps not before its end; such files are rare, and read again

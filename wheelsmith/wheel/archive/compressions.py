@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import re
 import struct
 import sys
 import zlib
@@ -25,9 +26,10 @@ class UnseenError(WheelError):
 
 
 class Stream(Protocol):
-    """One packed stream."""
+    """One packed stream; ``broken`` is one that ended without an end."""
 
     ended: bool
+    broken: bool
     needs_input: bool
     rest: bytes
 
@@ -40,17 +42,32 @@ class Stream(Protocol):
         """
 
 
+def _never(_: Exception) -> bool:
+    return False
+
+
+def _always(_: Exception) -> bool:
+    return True
+
+
+def _for_lack_of_memory(error: Exception) -> bool:
+    return "memory" in str(error).lower()  # as liblzma and Zstandard say it
+
+
 class _Compressed:
     """A stream of one of Python's decompressors.
 
     :param decompressor: of bz2, lzma or Zstandard: all three have one face.
-    :param strict: whether one that gives nothing at all is taken for unreadable, and not for something else.
+    :param unreadable: says of what went wrong at the beginning whether it is that something cannot be looked through;
+        else it is taken for something that is not packed.
     """
 
-    def __init__(self, decompressor: Any, *, strict: bool = False) -> None:  # three classes without a common base
-        self._decompressor = decompressor
-        self._untouched = strict
+    def __init__(self, decompressor: Any, unreadable: Callable[[Exception], bool] = _never) -> None:
+        self._decompressor = decompressor  # three classes without a common base
+        self._unreadable = unreadable
+        self._untouched = True
         self.ended = False
+        self.broken = False
         self.needs_input = True
         self.rest = b""
 
@@ -58,9 +75,9 @@ class _Compressed:
         try:
             piece = bytes(self._decompressor.decompress(data, most))
         except (OSError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error, _zstandard_error()) as error:
-            if self._untouched:
+            if self._untouched and self._unreadable(error):
                 raise UnseenError(f"is packed, and cannot be unpacked: {error}") from None
-            self.ended = True
+            self.ended = self.broken = True
             return b""
         self._untouched = self._untouched and not piece
         self.ended = self._decompressor.eof
@@ -126,6 +143,7 @@ class _Stored:
     def __init__(self, size: int) -> None:
         self._left = size
         self.ended = False
+        self.broken = False
         self.needs_input = True
         self.rest = b""
 
@@ -141,7 +159,7 @@ class _Stored:
 
 def packing_of(data: bytes) -> Stream | None:
     """Return how to unpack what begins like this; None of what is not compressed."""
-    return next((begin() for magic, begin in _MAGICS.items() if data.startswith(magic)), None)
+    return next((_stream(begin) for magic, begin in _MAGICS.items() if data.startswith(magic)), None)
 
 
 def member_stream(method: int, size: int | None) -> Stream | None:
@@ -152,29 +170,30 @@ def member_stream(method: int, size: int | None) -> Stream | None:
     if method == _STORED:
         return _Stored(size) if size else None
     begin = _METHODS.get(method)
-    return begin() if begin else None
+    return _stream(begin) if begin else None
 
 
-def _deflated() -> Stream:
-    return _Compressed(_Inflater(_RAW))
+def _stream(begin: Callable[[], Any]) -> Stream:
+    return _Compressed(begin(), _UNREADABLE.get(begin, _never))
 
 
-def _gzip() -> Stream:
-    return _Compressed(_Inflater(_GZIP))
+def packing_within(data: bytes) -> Stream:
+    """Return how to unpack what begins like this, one of ``BEGINNINGS``, and may yet be something else."""
+    begin = next(begin for magic, begin in _MAGICS.items() if data.startswith(magic))
+    return _Compressed(begin(), _for_lack_of_memory)
 
 
-def _bzip2() -> Stream:
-    return _Compressed(bz2.BZ2Decompressor())
+def _gzip() -> Any:
+    return _Inflater(_GZIP)
 
 
-def _xz() -> Stream:
-    return _Compressed(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY), strict=True)
+def _xz() -> Any:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
 
 
-def _zstandard() -> Stream:
+def _zstandard() -> Any:
     module = _zstandard_module()
-    options = {module.DecompressionParameter.window_log_max: _WINDOW}
-    return _Compressed(module.ZstdDecompressor(options=options), strict=True)
+    return module.ZstdDecompressor(options={module.DecompressionParameter.window_log_max: _WINDOW})
 
 
 def _zstandard_module() -> Any:
@@ -187,16 +206,29 @@ def _zstandard_error() -> type[Exception]:
     return error
 
 
-_MAGICS: dict[bytes, Callable[[], Stream]] = {
+_ZSTANDARD_MAGIC = struct.pack("<I", 0xFD2FB528)
+_MAGICS: dict[bytes, Callable[[], Any]] = {
     b"\x1f\x8b\x08": _gzip,
-    b"BZh": _bzip2,
+    b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\0": _xz,
-    struct.pack("<I", 0xFD2FB528): _zstandard,
+    _ZSTANDARD_MAGIC: _zstandard,
 }
-_METHODS: dict[int, Callable[[], Stream]] = {
-    _DEFLATED: _deflated,
-    _BZIP2: _bzip2,
-    _LZMA: lambda: _Compressed(_Lzma()),
+# What at most gives nothing is no gzip and no bzip2: their magics are short.
+_UNREADABLE = {_xz: _always, _zstandard: _always}
+_METHODS: dict[int, Callable[[], Any]] = {
+    _DEFLATED: lambda: _Inflater(_RAW),
+    _BZIP2: bz2.BZ2Decompressor,
+    _LZMA: _Lzma,
     _ZSTANDARD: _zstandard,
     _XZ: _xz,
+}
+# Magic → enough of what stands behind it, within something else: only then it is no accident.
+BEGINNINGS = {
+    b"\x1f\x8b\x08": re.compile(rb"\x1f\x8b\x08[\x00-\x1f][\s\S]{4}[\x00\x02\x04][\x00-\x0d\xff]"),
+    b"BZh": re.compile(rb"BZh[1-9]1AY&SY"),
+    b"\xfd7zXZ\0": re.compile(rb"\xfd7zXZ\x00\x00[\x00\x01\x04\x0a]"),
+    # A bit of the byte behind Zstandard's is reserved.
+    _ZSTANDARD_MAGIC: re.compile(
+        re.escape(_ZSTANDARD_MAGIC) + b"[" + b"".join(re.escape(bytes([n])) for n in range(256) if not n & 8) + b"]"
+    ),
 }

@@ -1,6 +1,7 @@
 """What is packed within a file of a wheel, seen piece by piece: nothing is held, and nothing is believed of its size.
 
 In a zip archive each member is found by its local header, wherever the archive begins, and in the directory or not.
+What is compressed otherwise is found by its first bytes, at any place.
 """
 
 from __future__ import annotations
@@ -8,11 +9,19 @@ from __future__ import annotations
 import posixpath
 import re
 import struct
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from wheelsmith.wheel.archive.compressions import Stream, UnseenError, member_stream, packing_of
+from wheelsmith.wheel.archive.compressions import (
+    BEGINNINGS,
+    Stream,
+    UnseenError,
+    member_stream,
+    packing_of,
+    packing_within,
+)
 
 _LOCAL = struct.Struct("<4s5H3L2H")
 _LOCAL_MAGIC = b"PK\x03\x04"
@@ -21,6 +30,9 @@ _LOCAL_HEADER = re.compile(
     rb"PK\x03\x04[\x00-\x3f]\x00[\x00\x02\x04\x06\x08\x0a\x0c\x0e][\s\S][\x00\x08\x0c\x0e\x5d\x5f]\x00[\s\S]{16}"
     rb"(?!\x00\x00)[\s\S][\x00-\x0f][\s\S]{2}"
 )
+Kinds = Mapping[bytes, re.Pattern[bytes]]  # magic → what is looked for
+ZIP: Kinds = {_LOCAL_MAGIC: _LOCAL_HEADER}
+ANY_PACKING: Kinds = {**ZIP, **BEGINNINGS}
 _BEHIND = 1 << 3  # a flag: the sizes stand behind the data
 _HEAD = 6  # bytes, by which a compression is known
 _PIECE = 1 << 20  # bytes
@@ -85,10 +97,19 @@ class Unpacker:
     :param name: of the file.
     :param watch: gives who is to see what is packed, by its name below the file's.
     :param allowance: of the wheel.
+    :param kinds: of packing that are looked for.
     """
 
-    def __init__(self, name: str, watch: Callable[[str], Watcher], allowance: PackedAllowance, depth: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        watch: Callable[[str], Watcher],
+        allowance: PackedAllowance,
+        kinds: Kinds = ANY_PACKING,
+        depth: int = 0,
+    ) -> None:
         self._name = name
+        self._kinds = kinds
         self._watch = watch
         self._allowance = allowance
         self._depth = depth
@@ -109,56 +130,75 @@ class Unpacker:
                 self._held = data
                 return
             self._begin_packed(data)
-        while data:
-            data = self._next_member(data) if self._stream is None else self._unpack(data)
+        # What begins the file is told by less.
+        at, places = 0, self._beginnings(data, 0 if self._stream is None else 1)
+        while at < len(data):
+            at = self._next_packed(data, at, places) if self._stream is None else self._unpack(data, at)
+
+    def _beginnings(self, data: bytes, first: int) -> deque[int]:
+        """Return where something may begin that is packed, in order."""
+        # To look for a few bytes is many times faster than a pattern.
+        patterns = [pattern for magic, pattern in self._kinds.items() if magic in data]
+        return deque(sorted(found.start() for pattern in patterns for found in pattern.finditer(data, first)))
 
     def _begin_packed(self, data: bytes) -> None:
         self._begun = True
         if stream := packing_of(data):
-            base, suffix = posixpath.splitext(posixpath.basename(self._name))
-            self._follow(stream, f"{self._name}/{base if suffix else self._name}")
+            self._follow(stream, self._within())
+
+    def _within(self) -> str:
+        base, suffix = posixpath.splitext(posixpath.basename(self._name))
+        return f"{self._name}/{base if suffix else self._name}"
 
     def _follow(self, stream: Stream, name: str) -> None:
         self._allowance.begin(self._depth)
         self._stream = stream
-        self._seen_by = (self._watch(name), Unpacker(name, self._watch, self._allowance, self._depth + 1))
+        self._seen_by = (self._watch(name), Unpacker(name, self._watch, self._allowance, depth=self._depth + 1))
 
-    def _unpack(self, data: bytes) -> bytes:
-        """Unpack as much as there is; give what lies behind the end."""
+    def _unpack(self, data: bytes, at: int) -> int:
+        """Unpack as much as there is from a place on; give where its end is, or the place of what is broken."""
         stream = self._stream
         assert stream is not None  # noqa: S101  # the one caller has asked
+        given = data[at:]
         while True:
-            piece = stream.unpack(data, _PIECE)
-            data = b""
+            piece = stream.unpack(given, _PIECE)
+            given = b""
             self._allowance.take(len(piece))
             for watcher in self._seen_by:
                 watcher.update(piece)
+            if stream.broken:
+                self._stream = None
+                return at
             if stream.ended:
                 self._stream = None
-                rest = stream.rest
                 # Several compressed streams behind one another are one file.
-                if packed := packing_of(rest):
+                if packed := packing_of(stream.rest):
                     self._allowance.begin(self._depth)
                     self._stream = packed
-                return rest
+                return len(data) - len(stream.rest)
             if stream.needs_input or not piece:
-                return b""
+                return len(data)
 
-    def _next_member(self, data: bytes) -> bytes:
-        """Find the next member of a zip archive; give its data, or nothing where there is none yet."""
-        at = 0
-        while found := _LOCAL_HEADER.search(data, at):
-            header = _read_header(data, found.start())
+    def _next_packed(self, data: bytes, at: int, places: deque[int]) -> int:
+        """Begin with the next that is packed, from a place on; give where it begins, or the end of the data."""
+        while places:
+            place = places.popleft()
+            if place < at:
+                continue
+            if not data.startswith(_LOCAL_MAGIC, place):
+                self._follow(packing_within(data[place : place + _HEAD]), self._within())
+                return place
+            header = _read_header(data, place)
             if header.start > len(data):
-                self._held = data[found.start() :]
-                return b""
-            at = found.start() + len(_LOCAL_MAGIC)
+                self._held = data[place:]
+                return len(data)
+            at = place + len(_LOCAL_MAGIC)
             if stream := member_stream(header.method, header.packed):
                 self._follow(stream, f"{self._name}/{header.name}")
-                return data[header.start :]
+                return header.start
         # What may be the beginning of a header is looked at once more, with the next piece.
         self._held = data[max(at, len(data) - _LOCAL.size + 1) :]
-        return b""
+        return len(data)
 
 
 def _read_header(data: bytes, at: int) -> _Header:

@@ -114,6 +114,7 @@ RULE = Rule(
     "another CUDA; the GPU code found in any file, by capability",
     leaves_open="of which CUDA a runtime is that was linked in statically; PTX in source code and documentation, by "
     "their names; code that is encrypted, encoded as text, or packed by other means than nvcc's, zip, gzip, bzip2, xz "
-    "and Zstandard, is not found; nor is what a program compiles when it runs",
+    "and Zstandard, or in an ELF file otherwise than by nvcc and zip, is not found; nor is what a program compiles "
+    "when it runs; which libraries of CUDA Python code loads by itself",
     examine=_examine,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,7 +15,7 @@ from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
 # https://packaging.python.org/en/latest/specifications/entry-points/, for programs: an object within a module.
-_OBJECT = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*:\s*[^\W\d]\w*(?:\.[^\W\d]\w*)*\s*(?:\[[^\]]*\])?")
+_OBJECT = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*(?P<object>:\s*[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*(?:\[[^\]]*\])?")
 _LONGEST = 500  # characters
 _SCRIPTS = ".data/scripts/"
 # What pip takes a file of this name for, on every system: one that setuptools made of the entry point, to be left out.
@@ -38,8 +39,10 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 def _mistake(program: EntryPoint, modules: _Modules) -> str | None:
     if "/" in program.name:
         return "has a path for a name, which installers cannot write"
+    if not program.name.isprintable():
+        return "has a name that no terminal shows"
     found = _OBJECT.fullmatch(program.object) if len(program.object) <= _LONGEST else None
-    if found is None:
+    if found is None or any(map(keyword.iskeyword, re.findall(r"\w+", found["module"] + found["object"]))):
         return f"calls {program.object[:60]!r}, which is no module:function: installers refuse it"
     return None if modules.may_have(found["module"]) else f"calls {found['module']}, which is nowhere"
 
@@ -109,7 +112,8 @@ def _stem(path: str) -> str:
 RULE = Rule(
     name="entry-points",
     proves="every program that installers make of `entry_points.txt` calls a function of a module which is in the "
-    "wheel, in the standard library, or may be in a project that it requires; no other of its programs has that name",
+    "wheel, in the standard library, or may be in a project that it requires; no other of its programs has that name, "
+    "and a terminal shows it",
     leaves_open="whether the module has the function, and whether another project has the module",
     examine=_examine,
 )

@@ -18,7 +18,8 @@ from wheelsmith.wheel.rules.rule import Rule
 _LONGEST = 2**18  # bytes of top_level.txt
 # What Python runs or reads whenever it starts (site, PEP 829), whoever imports what.
 _AT_START = (".pth", ".start")
-_CUSTOMIZE = ("sitecustomize", "usercustomize")
+# Every environment that virtualenv or uv makes has a .pth that imports _virtualenv.
+_CUSTOMIZE = ("sitecustomize", "usercustomize", "_virtualenv")
 _INFOS = (".dist-info", ".egg-info", ".egg-link", ".egg")
 _MOST_TOLD = 6
 # What makes a program of a file, beside its name; on Windows all of them do.
@@ -29,6 +30,8 @@ _SETTINGS = {
     "pip.conf": "sets pip's options, its index among them",
     "pip.ini": "sets pip's options, its index among them",
 }
+# What Jupyter and IPython run when they start, for all who use the environment.
+_STARTS = re.compile(r"etc/(?:jupyter/jupyter\w*_config|ipython/ipython\w*_config)\.(?:py|json)", re.IGNORECASE)
 # https://packaging.python.org/en/latest/specifications/recording-installed-packages/
 _INSTALLERS = {"direct_url.json", "requested"}
 
@@ -58,16 +61,24 @@ def _spellings(wheel: Inspection, known: KnownProjects) -> dict[str, str]:
 
     The standard library's lie elsewhere, and Python itself minds the case (PEP 235).
     """
-    linux = all("linux" in tag.platform for tag in wheel.name.tags)
-    return {} if linux else {name.casefold(): name for name in (*known.modules, *known.namespaces)}
+    return {} if _is_for_linux(wheel) else {name.casefold(): name for name in (*known.modules, *known.namespaces)}
+
+
+def _is_for_linux(wheel: Inspection) -> bool:
+    return all("linux" in tag.platform for tag in wheel.name.tags)
 
 
 def _hidden(wheel: Inspection) -> Iterator[tuple[str, str]]:
     """Find files that installers put where another one of the wheel is, or among what they write of it."""
-    places: dict[Installed, str] = {}
+    places: dict[tuple[Scheme, str], str] = {}
+    folders: dict[tuple[Scheme, str], str] = {}
+    place = str if _is_for_linux(wheel) else str.casefold
     for file, name in zip(installed_files(wheel.files), wheel.files, strict=True):
-        if (other := places.setdefault(file, name)) != name:
+        if (other := places.setdefault((file.scheme, place(file.path)), name)) != name:
             yield "it installs two files at one place, and nobody knows which stays", f"{other}, {name}"
+        folder = file.path.rpartition("/")[0]
+        if (other := folders.setdefault((file.scheme, place(folder)), folder)) != folder:
+            yield "where case is ignored, it installs two folders at one place", f"{other}, {folder}"
         if file.scheme is Scheme.LIBRARY and file.path.startswith(f"{wheel.info}/") and name != file.path:
             yield f"it installs into {wheel.info} what is not there in the wheel", name
 
@@ -104,6 +115,8 @@ class _Judge:
             return self._program(file.path)
         if file.scheme is Scheme.DATA and (what := _SETTINGS.get(file.path.lower())):
             return f"it installs {file.path}, which {what}"
+        if file.scheme is Scheme.DATA and _STARTS.fullmatch(file.path):
+            return f"it installs {file.path}, which runs whenever Jupyter or IPython starts"
         if file.scheme is Scheme.DATA and is_in_standard_library(file.path):
             return f"it installs {file.path[:100]}, among the standard library"
         return None
@@ -169,8 +182,8 @@ RULE = Rule(
     name="installs",
     proves="nothing that it installs, or says that it installs, is another well-known project's, the standard "
     "library's or the system's: import names, their caches, programs, a second `.dist-info`; for any platform, not in "
-    "another case either; and nothing runs whenever Python starts (`.pth`, `sitecustomize`), but "
-    "what `--declare` names, or `kernel.declare` in matrix.yaml",
+    "another case either; and nothing runs whenever Python, Jupyter or IPython starts (`.pth`, `sitecustomize`, "
+    "`_virtualenv`, `etc/jupyter/jupyter_config.py`), but what `--declare` names, or `kernel.declare` in matrix.yaml",
     leaves_open="names of projects that `facts/projects.json` does not have; a wheel may install an import name that "
     "is not its own, as PyYAML installs `yaml`",
     in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs whenever Python starts (it is meant, and is "
