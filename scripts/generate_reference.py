@@ -68,8 +68,7 @@ def checks_page(rules: Sequence[Rule]) -> str:
     parts = [NOTE, CHECKS]
     for rule in rules:
         parts += [f"## {rule.name}", f"Proves: {rule.proves}."]
-        if rule.leaves_open:
-            parts.append(f"Leaves open: {rule.leaves_open}.")
+        parts.append(f"Leaves open: {rule.leaves_open}.")
         parts.append(f"Seen in the wild: {rule.in_the_wild or 'none known'}.")
     return "\n\n".join(parts) + "\n"
 

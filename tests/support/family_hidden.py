@@ -81,6 +81,16 @@ for _name, _data in {
 }.items():
     _legal(_name, "nothing that a GPU or a CPU runs", _file("forged/x.dat", _data), base="pure")
 
+# --- Tags that no installer has -----------------------------------------------------------------------------
+
+for _platform in ("manylinux_02_28", "manylinux_2_028", "musllinux_1_02", "musllinux_01_2"):
+    _lie(
+        "tags",
+        f"platform {_platform}",
+        "tags are compared letter by letter",
+        lambda w, name=_platform: w.tag(platform=f"{name}_{w.arch}"),
+    )
+
 # --- Under another's name -----------------------------------------------------------------------------------
 
 _HELP = "libhelp-0123abcd.so.1"

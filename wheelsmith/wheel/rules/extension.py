@@ -30,6 +30,8 @@ def _search_path(wheel: Inspection) -> Iterator[Finding]:
 ARCHITECTURE = Rule(
     name="architecture",
     proves="each ELF file is for the tag's architecture, and the tag for Linux",
+    leaves_open="machine code that is packed, or lies behind other bytes of a file, but in a wheel for any platform; "
+    "which instructions are used",
     in_the_wild="selenium 4.50.0: a wheel for any platform holds programs for x86_64 and aarch64 (it is meant)",
     examine=_architecture,
 )

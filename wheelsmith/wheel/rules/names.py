@@ -81,6 +81,7 @@ def _tags(wheel: Inspection) -> Iterator[Finding]:
         wrong.append(f"WHEEL says {said}, the file name {_told(claimed)}")
     if not any(_is_some_pythons(tag) for tag in claimed):
         wrong.append(f"no installer takes it: no Python has the ABI of {_told(claimed)}")
+    wrong += [f"no installer takes {tag.platform}: its numbers begin with 0" for tag in claimed if _has_zeros(tag)]
     wrong += _format(wheel)
     if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
         wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
@@ -116,6 +117,10 @@ def _is_tag(line: str) -> bool:
     return True
 
 
+def _has_zeros(tag: Tag) -> bool:
+    return re.match(r"(?:many|musl)linux_(?:0\d|\d+_0\d)", tag.platform) is not None
+
+
 def _is_some_pythons(tag: Tag) -> bool:
     """Say whether some Python has that ABI; of others than CPython and PyPy nothing is known."""
     name = tag.interpreter
@@ -143,12 +148,16 @@ NAME_AND_VERSION = Rule(
     proves="METADATA, the `.dist-info` folder, the `.data` folder and the file name agree on name and version, each "
     "said once; `.data` holds only what installers know; a wheel for any platform has no file name that Windows does "
     "not take",
+    leaves_open="whether the project is its maker's, and whether that version was published with other bytes",
     examine=_name_and_version,
 )
 TAGS = Rule(
     name="tags",
     proves="WHEEL and the file name agree on every tag, and on the build number where WHEEL has one; the format is one "
-    "that installers read; there is a Python with the tags' ABI; Requires-Python admits a Python that the tags name",
+    "that installers read; there is a Python with the tags' ABI; Requires-Python admits a Python that the tags name; "
+    "platforms are spelt as installers compare them",
+    leaves_open="whether those Pythons can import it, which `suffix`, `abi3` and `python-symbols` ask; of interpreters "
+    "other than CPython and PyPy nothing is known",
     in_the_wild="sgl-kernel 0.3.21: WHEEL says `cp310-abi3-linux_x86_64`, the file name `manylinux2014_x86_64`",
     examine=_tags,
 )

@@ -15,14 +15,14 @@ class Rule:
 
     :param name: as findings and ``--json`` give it.
     :param proves: what holds of a wheel that passes, one sentence.
-    :param leaves_open: what a wheel that passes may still get wrong; empty where nothing is.
+    :param leaves_open: what a wheel that passes may still get wrong.
     :param in_the_wild: a published wheel that broke it, with its version and how; empty where none is known.
     :param examine: gives a finding for each thing looked at; none where the rule does not apply.
     """
 
     name: str
     proves: str
-    leaves_open: str = ""
+    leaves_open: str
     in_the_wild: str = ""
     examine: Callable[[Inspection], Iterable[Finding]]
 
