@@ -16,9 +16,9 @@ from wheelsmith.wheel.edition import parts
 from wheelsmith.wheel.repair import pack
 
 CELL = "torch212-cxx11-cpu-x86_64-linux"
-# What the check imports besides, of which it takes names and shapes.
+# What the check imports besides, of which it takes names, shapes and words.
 SHAPES = {
-    *("__init__.py", "errors.py", "files.py", "layout.py", "record.py", "build_host.py"),
+    *("__init__.py", "errors.py", "files.py", "layout.py", "record.py", "build_host.py", "units.py"),
     *("beneath/__init__.py", "beneath/opening.py", "beneath/trees.py", "beneath/work_folder.py"),
 }
 
