@@ -19,7 +19,7 @@ from wheelsmith.recipe import (
     KernelSource,
     KernelSpec,
     ProjectSpec,
-    imported,
+    may_import,
     parse_build_toml,
     parse_project,
     render_card,
@@ -273,7 +273,7 @@ def _named(spec: KernelSpec, source: SourceTree, matrix: Matrix, file: str) -> K
         return named
     package = f"torch-ext/{named.package}/"
     for path in (path for path in source.paths if path.startswith(package) and path.endswith(".py")):
-        if named.package in imported(source.read_bytes(path)):
+        if may_import(source.read_bytes(path), named.package):
             raise MatrixError(
                 f"the kernel cannot be called {named.module}: {path} imports {named.package} by that name",
                 where=Place(file=file),

@@ -109,7 +109,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return _row(tuple(_reader(arg) for arg in args))
     if origin is dict:
         read = _reader(args[1])
-        return lambda value: {key: read(item) for key, item in value.items()}
+        return lambda value: {key: read(item) for key, item in _expect(dict, "a table", value).items()}
     if isinstance(hint, type) and issubclass(hint, Record):
         return hint.from_json
     if isinstance(hint, type) and issubclass(hint, StrEnum):

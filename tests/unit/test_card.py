@@ -86,6 +86,7 @@ def test_a_usual_card_is_what_jinja_makes_of_it(files, named):
         "{{ functions[99] }}",
         "{{ repo_id[0] }}",
         "{{ version ** version }}",
+        "{{ functions[" + "9" * 5000 + "] }}",
         "{{ lipsum() }}",
         "{% for a in range(1000000000) %}x{% endfor %}",
         "{% for a in repo_id %}x{% endfor %}",
@@ -96,7 +97,7 @@ def test_a_usual_card_is_what_jinja_makes_of_it(files, named):
         "{% if a %}" * 2000 + "{% endif %}" * 2000,
         "x" * 300_000,
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_what_cards_do_not_say_gives_none(template):
     assert rendered(template) is None
@@ -110,6 +111,12 @@ def test_loops_in_loops_are_bounded():
         loops = "{% for a in functions %}" * depth + "x" + "{% endfor %}" * depth
         assert rendered(loops, files) is None
     assert rendered("{% for a in functions %}" + "x" * 1000 + "{% endfor %}", files) is None
+
+
+def test_code_is_looked_through_once():
+    """What begins like a list and never ends is no reason to look for the end of each beginning, for hours."""
+    files = {f"{PACKAGE}/__init__.py": "__all__ = [\n" * 170_000}
+    assert rendered("{{ functions }}", files) == ""
 
 
 @given(st.text(alphabet="{}%#-+ \n()[]0'\"abf|.iforelsndu", max_size=200))

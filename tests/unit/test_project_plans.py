@@ -74,12 +74,20 @@ requires = ["setuptools>=70", "torch>=2.4", "pybind11; python_version > '3.8'"]
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("x = ", "is not TOML"),
+        ("x = ", "not TOML"),
+        ("x = " + "[" * 5000, "nested too deeply"),
+        ("x = " + "1" * 5000, "not TOML: Exceeds"),
+        ("#" * 2**19, "longer than 256 KiB"),
         ("project = 1", "project is no table"),
         ("[build-system]\nrequires = 'x'", "is no list"),
         ("[build-system]\nrequires = ['--index-url=x']", "is not a requirement"),
         ("[build-system]\nrequires = ['x @ https://example.org/x.whl']", "names an address"),
         ("[project]\nversion = 'one'", "is not a version"),
+        (f"[project]\nversion = '{'1' * 5000}'", "is not a version"),
+        ("[project]\nname = '../x'", "is not a project's name"),
+        (f"[build-system]\nrequires = ['x; {'(' * 900}']", "is not a requirement"),
+        (f"[build-system]\nrequires = ['torch==1.{'1' * 5000}']", "is not a requirement"),
+        (f"[build-system]\nrequires = {['x'] * 900}", "more than 200 projects"),
     ],
 )
 def test_what_a_project_must_not_say(text, words):

@@ -114,12 +114,13 @@ class ContainerEngine(ABC):
         found = self._find(image or DEFAULT_IMAGE)
         kept = self._cache / f"{self.name}-{found.digest.removeprefix('sha256:')}-{_survey_digest()}.json"
         try:
-            data = json.loads(kept.read_bytes())
-        except (OSError, ValueError):
+            host = BuildHost.from_json({**json.loads(kept.read_bytes()), "image": found.to_json()})
+        except (OSError, ValueError, TypeError, RecursionError):
             data = self._survey(found)
             atomic_write(kept, json.dumps(data).encode())
+            host = BuildHost.from_json({**data, "image": found.to_json()})
         mark_used(kept)
-        return BuildHost.from_json({**data, "image": found.to_json()})
+        return host
 
     def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run the client to its end, with nothing to read."""

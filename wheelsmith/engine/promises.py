@@ -176,7 +176,7 @@ class _Bench:
             "work": str(self._work()),
             "image": self.image.to_json() if self.image else None,
         }
-        argv = [sys.executable, "-c", _HOLDER, json.dumps(order)]
+        argv = [sys.executable, "-P", "-c", _HOLDER, json.dumps(order)]  # -P: the current folder may be a stranger's
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
             assert holder.stdout is not None  # noqa: S101  # stdout=PIPE above
             began = holder.stdout.readline().strip() == "up"

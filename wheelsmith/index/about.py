@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from packaging.metadata import parse_email
-
+from wheelsmith.index.metadata import headers_of
 from wheelsmith.record import Record
 
 # Characters; a licence in its author's words is a name, or it is the whole text, which is shown nowhere.
@@ -33,7 +32,7 @@ class About(Record):
 
 def about_of(metadata: bytes) -> About:
     """Return what METADATA says of its project; what could mislead is left out."""
-    said: Mapping[str, Any] = parse_email(metadata)[0]
+    said: Mapping[str, Any] = headers_of(metadata)
     links: dict[str, str] = {}
     for label, address in _links(said):
         links.setdefault(address, label)
@@ -80,7 +79,7 @@ def _is_plain(address: str) -> bool:
 
 def _line(text: str, longest: int) -> str | None:
     """Return text in one line that shows as it is written; None where nothing is left."""
-    # What is cut off is not even looked at: a summary may have a megabyte.
+    # What is cut off is not even looked at: a summary may have half a megabyte.
     plain = "".join(map(_shown, text[: 4 * longest]))
     words = " ".join(plain.split())
     return (words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…") or None

@@ -13,15 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from packaging.metadata import RawMetadata, parse_email
+from packaging.metadata import RawMetadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.facts import dependencies
 from wheelsmith.index.entry import IndexEntry
+from wheelsmith.index.metadata import headers_of
 from wheelsmith.local_version import read_local_version
-from wheelsmith.recipe import imported
+from wheelsmith.recipe import may_import
 from wheelsmith.tags import cuda_of
 
 METADATA = "metadata.json"
@@ -79,7 +80,7 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
     module = _module(files)
     package = _package(files, module)
     _check_imports(module, package)
-    said = parse_email(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))[0]
+    said = headers_of(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))
     layout: dict[str, bytes] = {}
     for variant in _variants(entry):
         unique = _identifier(module, package, variant)
@@ -138,7 +139,7 @@ def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
 def _check_imports(module: str, package: Mapping[str, bytes]) -> None:
     """Refuse a package that imports itself by its name, which it does not have on the Hub."""
     for path, data in sorted(package.items()):
-        if path.endswith(".py") and module in imported(data):
+        if path.endswith(".py") and may_import(data, module):
             raise NoBuild(f"{module}/{path} imports {module} by name; on the Hub only relative imports work")
 
 

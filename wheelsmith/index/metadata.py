@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from packaging.metadata import parse_email
+from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 
 from wheelsmith.errors import PackageIndexError
 
 _LARGEST = 16 << 20  # bytes
+# Bytes of headers, without the text behind them: what parses them takes ever longer for the next one.
+_LONGEST = 512 << 10
+_END = re.compile(rb"\r?\n\r?\n")
 
 
 def read_metadata(wheel: Path | IO[bytes], filename: str) -> bytes:
@@ -32,6 +36,17 @@ def read_metadata(wheel: Path | IO[bytes], filename: str) -> bytes:
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, zlib.error) as error:
         raise PackageIndexError(f"{filename} is no wheel: {error}") from None
     raise PackageIndexError(f"{filename} has no METADATA")
+
+
+def headers_of(metadata: bytes) -> RawMetadata:
+    """Return what METADATA's headers say, as the packaging library names them.
+
+    :raises PackageIndexError: they are longer than any project's.
+    """
+    block = _END.split(metadata[: _LONGEST + 1], maxsplit=1)[0]
+    if len(block) > _LONGEST:
+        raise PackageIndexError(f"a METADATA has headers of more than {_LONGEST >> 10} KiB")
+    return parse_email(block)[0]
 
 
 def requires_torch(metadata: bytes) -> str | None:
@@ -56,8 +71,8 @@ def _is_torch(requirement: Requirement) -> bool:
 
 
 def _requirements(metadata: bytes) -> Iterator[Requirement]:
-    for text in parse_email(metadata)[0].get("requires_dist", []):
+    for text in headers_of(metadata).get("requires_dist", []):
         try:
             yield Requirement(text)
-        except InvalidRequirement:
+        except (InvalidRequirement, RecursionError):
             continue

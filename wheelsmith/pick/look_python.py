@@ -12,9 +12,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-# The folder that the command was given in is not part of the environment.
-sys.path = [folder for folder in sys.path if folder]
-
 
 def _torch() -> dict[str, str] | None:
     """Give torch's version and what it was built with, without importing it: that takes seconds."""

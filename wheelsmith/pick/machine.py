@@ -15,6 +15,8 @@ from typing import Any
 from wheelsmith.errors import MachineError
 from wheelsmith.record import Record
 
+# The folder that the command was given in is no part of an environment, and may be a stranger's, with a json.py.
+_APART = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
 _PATIENCE = 60.0  # seconds: a first start of a Python on a cold disk, or of a driver that wakes its GPUs
 
 
@@ -67,7 +69,7 @@ def look(python: str | None) -> Machine:
     """
     interpreter = _interpreter(python)
     mistake = f"{interpreter} does not answer as a Python from 3.8 on does"
-    found = _answer([interpreter, "-c", _script("look_python.py")], mistake)
+    found = _answer([interpreter, "-c", _APART, _script("look_python.py")], mistake)
     driver = _driver()
     torch = found["torch"] or {}
     return Machine(

@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.metadata import parse_email
 from packaging.utils import canonicalize_name
 
 from wheelsmith.errors import Place, WheelError
 from wheelsmith.facts import torch_releases
 from wheelsmith.index import Offer
 from wheelsmith.index.fits import accepts
+from wheelsmith.index.metadata import headers_of
 from wheelsmith.local_version import LocalVersion, cuda_major, cuda_release, read_local_version
 from wheelsmith.model import Cell
 from wheelsmith.publish.release import offer_of
@@ -48,7 +48,7 @@ def check_names(offer: Offer) -> None:
 
     :raises WheelError: METADATA has another name or version than the file's name.
     """
-    filename, (said, _) = offer.entry.filename, parse_email(offer.metadata)
+    filename, said = offer.entry.filename, headers_of(offer.metadata)
     name = read_wheel_name(filename)
     # pip finds no wheel where METADATA has another version; uv installs it.
     if canonicalize_name(said.get("name", "")) != name.project or not same_version(said.get("version"), name.version):

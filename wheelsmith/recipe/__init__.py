@@ -4,7 +4,7 @@ from wheelsmith.recipe.build_toml import parse_build_toml
 from wheelsmith.recipe.capabilities import gencode, plain, resolve, without_gencode
 from wheelsmith.recipe.card import CARD, render_card
 from wheelsmith.recipe.compile import CompileTarget
-from wheelsmith.recipe.imports import imported
+from wheelsmith.recipe.imports import may_import
 from wheelsmith.recipe.make import KernelSource, compiled_recipe, noarch_recipe
 from wheelsmith.recipe.metadata import Requirements, render_metadata
 from wheelsmith.recipe.phases import PhaseKind
@@ -24,7 +24,7 @@ __all__ = [
     "TorchSection",
     "compiled_recipe",
     "gencode",
-    "imported",
+    "may_import",
     "noarch_recipe",
     "parse_build_toml",
     "parse_project",

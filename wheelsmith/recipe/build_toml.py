@@ -6,20 +6,19 @@ The rules are kernel-builder's own: huggingface/kernels, kernels-data/src/config
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import PurePosixPath
 
 from wheelsmith.errors import BuildTomlError, Mistakes, Place
 from wheelsmith.recipe.spec import BUILT_BACKENDS, KernelSpec, Section, TorchSection
 from wheelsmith.recipe.toml_reader import TableReader, TomlPlaces
+from wheelsmith.recipe.toml_text import load_toml
 from wheelsmith.tags import parse_capability
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 _NEWEST_EDITION = 5
 _NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
-_STABLE = re.compile(r"\d+\.\d+")
+_STABLE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
 _UPDATE = "update the file with: kernel-builder update-build"
-_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 
 def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
@@ -28,12 +27,7 @@ def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
     :raises Mistakes: everything that is wrong with it.
     :raises BuildTomlError: it is not TOML, or of an edition that is not built.
     """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _not_toml(error, file) from None
-    except RecursionError:
-        raise BuildTomlError("nested too deeply", where=Place(file=file)) from None
+    data = load_toml(text, file, BuildTomlError)
     mistakes: list[BuildTomlError] = []
     root = TableReader(data, (), TomlPlaces.scan(text, file), mistakes)
     spec = _kernel(root)
@@ -42,14 +36,6 @@ def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
         raise Mistakes(tuple(mistakes))
     return spec
-
-
-def _not_toml(error: tomllib.TOMLDecodeError, file: str) -> BuildTomlError:
-    found = _POSITION.fullmatch(str(error))
-    if not found:
-        return BuildTomlError(f"not TOML: {error}", where=Place(file=file))
-    where = Place(file=file, line=int(found[2]), column=int(found[3]))
-    return BuildTomlError(f"not TOML: {found[1]}", where=where)
 
 
 def _kernel(root: TableReader) -> KernelSpec:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from jinja2 import nodes
 
 CARD = "CARD.md"
-_LONGEST = 200_000  # characters of a template, and of what it gives
+_LONGEST = 200_000  # characters of a template, of what it gives, and of code that is looked through
 _STEPS = 20_000
-_ALL = re.compile(r"^__all__\s*(?::[^=\n]*)?=\s*[\[(]([^\])]*)[\])]", re.MULTILINE)
+_ALL = re.compile(r"^__all__\s*(?::[^=\n]*)?=\s*[\[(]([^\])]{0,20000})[\])]", re.MULTILINE)
 _TEXT = re.compile(r"[\"'](\w+)[\"']")
 _CLASS = re.compile(r"^class\s+(\w+)", re.MULTILINE)
 
@@ -45,7 +45,7 @@ def render_card(template: str, spec: KernelSpec, paths: Collection[str], read: C
         # It only parses: nothing is rendered that could need escaping.
         body = Environment(trim_blocks=True, keep_trailing_newline=True, autoescape=True).parse(template).body
         return _Card(_names(spec, paths, read)).text(body)
-    except (TemplateSyntaxError, RecursionError, _Unfit):
+    except (TemplateSyntaxError, RecursionError, ValueError, _Unfit):  # ValueError: a number of too many digits
         return None
 
 
@@ -56,7 +56,7 @@ def _names(spec: KernelSpec, paths: Collection[str], read: Callable[[str], str])
     def text(*candidates: str) -> str:
         """Return the first that is there and is text; nothing here is worth an error."""
         with suppress(SourceError):
-            return next((read(path) for path in candidates if path in paths), "")
+            return next((read(path)[:_LONGEST] for path in candidates if path in paths), "")
         return ""
 
     exported = _exported(text(f"{package}/__init__.py"))

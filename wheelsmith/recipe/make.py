@@ -128,8 +128,9 @@ def _shipped(path: PurePosixPath, suffixes: frozenset[str] | None) -> bool:
 
 
 def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> None:
+    there = frozenset(source.paths)
     for path in (path for group in groups for path in group.src):
-        if path not in source.paths:
+        if path not in there:
             raise BuildTomlError(f"src names {path}, which is not there", where=Place(file="build.toml"))
         if not is_known_source(path):
             raise BuildTomlError(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import InvalidVersion, Version
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import Version
 
 from wheelsmith.errors import Place, SourceError
+from wheelsmith.recipe.toml_text import load_toml
 from wheelsmith.record import Record
 
 PROJECT_FILES = ("pyproject.toml", "setup.py")
+# Characters of a requirement or a version: no number in it has more digits than Python reads.
+_LONGEST = 1000
+_SHOWN = 100  # characters of one
+_MOST = 200  # requirements of a build system; each is a word of a command line
 # What PEP 518 has builders take where a project names nothing.
 _DEFAULT_REQUIRES = ("setuptools>=40.8", "wheel")
 
@@ -38,18 +43,17 @@ def parse_project(text: str | None) -> ProjectSpec:
     """
     if text is None:
         return ProjectSpec(name=None, version=None, requires=_DEFAULT_REQUIRES)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SourceError(f"it is not TOML: {error}", where=Place(file="pyproject.toml")) from None
+    data = load_toml(text, "pyproject.toml", SourceError)
     project, system = _table(data, "project"), _table(data, "build-system")
     requires = system.get("requires", list(_DEFAULT_REQUIRES))
     if not isinstance(requires, list):
         raise SourceError("build-system.requires is no list", where=Place(file="pyproject.toml"))
+    if len(requires) > _MOST:
+        raise SourceError(f"build-system.requires names more than {_MOST} projects", where=Place(file="pyproject.toml"))
     needs = [_requirement(item) for item in requires]
     torches = [need.specifier for need in (*needs, *_of_torch(project)) if need.name == "torch" and not need.marker]
     return ProjectSpec(
-        name=_text(project, "name"),
+        name=_name(project),
         version=_version(project),
         requires=tuple(str(need) for need in needs if need.name != "torch"),
         torch=",".join(sorted({str(clause) for asked in torches for clause in asked})),
@@ -62,7 +66,7 @@ def _of_torch(project: dict[str, Any]) -> list[Requirement]:
     found = []
     for item in listed if isinstance(listed, list) else ():
         try:
-            found.append(Requirement(str(item)))
+            found.append(_parse(item))
         except InvalidRequirement:
             continue
     return [need for need in found if not need.url]
@@ -84,15 +88,25 @@ def _version(project: dict[str, Any]) -> str | None:
     text = _text(project, "version")
     try:
         return str(Version(text)) if text else None
-    except InvalidVersion:
-        raise SourceError(f"{text!r} is not a version", where=Place(file="pyproject.toml")) from None
+    except ValueError:  # also of InvalidVersion, which a number of too many digits does not raise
+        raise SourceError(f"{_cut(text)} is not a version", where=Place(file="pyproject.toml")) from None
+
+
+def _name(project: dict[str, Any]) -> str | None:
+    text = _text(project, "name")
+    try:
+        if text is not None:
+            canonicalize_name(text, validate=True)
+    except InvalidName:
+        raise SourceError(f"{_cut(text)} is not a project's name", where=Place(file="pyproject.toml")) from None
+    return text
 
 
 def _requirement(item: object) -> Requirement:
     try:
-        need = Requirement(str(item))
+        need = _parse(item)
     except InvalidRequirement:
-        raise SourceError(f"{item!r} is not a requirement", where=Place(file="pyproject.toml")) from None
+        raise SourceError(f"{_cut(item)} is not a requirement", where=Place(file="pyproject.toml")) from None
     if need.url:
         # Whoever writes the project would choose what this machine fetches, and from where.
         raise SourceError(
@@ -100,3 +114,22 @@ def _requirement(item: object) -> Requirement:
             remedy="require a released version instead",
         )  # fmt: skip
     return need
+
+
+def _parse(item: object) -> Requirement:
+    """Read a requirement.
+
+    :raises InvalidRequirement: it is none, or more than anybody writes.
+    """
+    text = str(item)
+    if len(text) > _LONGEST:
+        raise InvalidRequirement(f"longer than {_LONGEST} characters")
+    try:
+        return Requirement(text)
+    except RecursionError:
+        raise InvalidRequirement("nested too deeply") from None
+
+
+def _cut(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

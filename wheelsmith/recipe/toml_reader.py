@@ -9,7 +9,12 @@ from typing import Any
 
 from wheelsmith.errors import BuildTomlError, Place
 
-_HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
+_HEADER = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s][^\]]*+)\]")
+# A release's numbers, which are compared as numbers.
+_RELEASE = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
+_LARGEST = 2**63 - 1  # what TOML promises of whole numbers
+_MOST_MISTAKES = 50  # that a person would read; what is left is told once these are mended
+_SHOWN = 100  # characters of a value
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 
@@ -62,7 +67,9 @@ class TableReader:
         return key in self._table
 
     def complain(self, message: str, key: str | None = None, remedy: str | None = None) -> None:
-        """Keep a mistake with its place."""
+        """Keep a mistake with its place, unless there are plenty already."""
+        if len(self._mistakes) >= _MOST_MISTAKES:
+            return
         path = (*self._path, key) if key else self._path
         self._mistakes.append(BuildTomlError(message, where=self._places.of(path), remedy=remedy))
 
@@ -90,7 +97,7 @@ class TableReader:
     def whole(self, key: str) -> int | None:
         """Return a whole number that is not negative, or None."""
         value = self.raw(key)
-        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST):
             return value
         self.complain(f"{key} must be a whole number", key)
         return None
@@ -108,8 +115,8 @@ class TableReader:
     def version(self, key: str) -> str | None:
         """Return a release such as 2.11 or 12.8.1, or None."""
         value = self.text(key)
-        if value is not None and not re.fullmatch(r"\d+(\.\d+)*", value):
-            self.complain(f"{key} must be a release such as 2.11, not {value!r}", key)
+        if value is not None and not _RELEASE.fullmatch(value):
+            self.complain(f"{key} must be a release such as 2.11, not {value[:_SHOWN]!r}", key)
             return None
         return value
 
@@ -130,6 +137,8 @@ class TableReader:
     def done(self) -> None:
         """Complain of every key that nobody asked for."""
         for key in self._table:
+            if len(self._mistakes) >= _MOST_MISTAKES:
+                return  # to look for what was meant takes long
             if key not in self._asked:
                 close = difflib.get_close_matches(key, self._asked, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(self._asked))}"

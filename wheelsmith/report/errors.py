@@ -7,11 +7,13 @@ import sys
 from wheelsmith.errors import Mistakes, WheelsmithError
 from wheelsmith.printable import visible
 
+_LONGEST = 2000  # characters of what may quote a stranger's file
+
 
 def show_error(error: WheelsmithError) -> None:
     """Write a mistake, or each of several, to stderr."""
     for mistake in error.mistakes if isinstance(error, Mistakes) else (error,):
-        _line("error", visible(str(mistake).replace("\n", " ")))
+        _line("error", visible(str(mistake)[:_LONGEST].replace("\n", " ")))
         if mistake.remedy:
             _line("  help", visible(mistake.remedy.replace("\n", " ")))
 

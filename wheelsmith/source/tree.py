@@ -21,6 +21,7 @@ MOST_BYTES = 512 * 2**20
 _LONGEST_PATH = 240
 _READMES = ("README.md", "CARD.md")
 _CHUNK = 1 << 20  # bytes
+_LONGEST_TEXT = 2 << 20  # bytes of a file that is read whole: a description, or code that is looked through
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +74,12 @@ class SourceTree:
     def read_bytes(self, path: str) -> bytes:
         """Return what a file holds.
 
-        :raises SourceError: it is not there, or is not what was hashed any more.
+        :raises SourceError: it is not there, too large to be read whole, or not what was hashed any more.
         """
         for file in self.files:
             if file.path == path:
+                if file.size > _LONGEST_TEXT:
+                    raise SourceError(f"{path} is larger than {_LONGEST_TEXT >> 20} MiB")
                 return b"".join(_planned(file))
         raise SourceError(
             f"the kernel has no {path}",

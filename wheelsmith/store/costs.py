@@ -11,6 +11,15 @@ from pathlib import Path
 
 _NEWER = 0.5  # the weight of a new measurement of time
 _SHRINK = 0.9  # how fast a peak of memory is forgotten that is not reached any more
+# A cache may come from elsewhere: what no compiler could have cost is passed over, and so is a view, which may not end.
+_IS_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'costs' AND type = 'table'"
+_MOST, _LONGEST, _LARGEST = 1_000_000, 10**6, 2**50  # rows, seconds, bytes
+_SELECT = """
+SELECT key, seconds, memory FROM costs
+WHERE typeof(key) = 'text' AND typeof(seconds) = 'real' AND typeof(memory) = 'integer'
+  AND seconds BETWEEN 0 AND :longest AND memory BETWEEN 0 AND :largest
+LIMIT :most
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +68,9 @@ class Costs:
         if not self._path.is_file():
             return {}
         with self._open() as base:
-            rows = base.execute("SELECT key, seconds, memory FROM costs")
+            if base.execute(_IS_TABLE).fetchone() is None:
+                return {}
+            rows = base.execute(_SELECT, {"most": _MOST, "longest": _LONGEST, "largest": _LARGEST})
             return {key: Cost(seconds=seconds, memory=memory) for key, seconds, memory in rows}
 
     def _open(self) -> contextlib.closing[sqlite3.Connection]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from wheelsmith.record import Record
 FORMAT = 1
 _LEVEL = 1  # of zlib: what compilers write for one another is text that shrinks to a sixth at once
 _CHUNK = 1 << 20  # bytes
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Damaged(Exception):  # it never leaves wheelsmith: the piece is made again
@@ -63,7 +65,10 @@ class Objects:
         path = self._action(key)
         try:
             action = Action.from_json(json.loads(path.read_bytes()))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
+            return None
+        # A cache may come from elsewhere, and a damaged piece is removed: no path may be made of what is no digest.
+        if not all(_DIGEST.fullmatch(output.sha256) for output in action.outputs.values()):
             return None
         mark_used(path)
         return action

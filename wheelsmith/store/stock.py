@@ -217,7 +217,7 @@ def _read(path: Path, read: _Reader) -> frozenset[str] | None:
     """Give the hashes that a name file says, or None when it says nothing that can be read."""
     try:
         return frozenset(read(json.loads(path.read_bytes())))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -46,9 +46,11 @@ class Store:
             timings = tuple(Timing.from_json(item) for item in record.pop(_TIMINGS, ()))
             wheel = WheelFile.from_json(record)
             path = self._wheel(wheel)
+            if path.name != wheel.filename:  # it names a file elsewhere, and would be given that name in other folders
+                return None
             if path.stat().st_size != wheel.size or sha256_file(path) != wheel.sha256:
                 return None
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+        except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
             return None
         except OSError as error:
             raise _unusable(self._root, error) from error

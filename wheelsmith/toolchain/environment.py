@@ -29,7 +29,7 @@ def lock_environment(
     kept = folder / f"{canonical_digest([requirements, python, arch])[:32]}.json"
     try:
         return tuple(LockedWheel.from_json(item) for item in json.loads(kept.read_bytes()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, RecursionError):
         pass
     with tempfile.TemporaryDirectory() as nowhere:
         answer = run_pip(

@@ -85,7 +85,7 @@ def _keep(folder: Path, files: dict[str, Look], contents: dict[str, str]) -> Non
 def _read(folder: Path) -> Proof | None:
     try:
         return Proof.from_json(json.loads(proof_path(folder).read_bytes()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

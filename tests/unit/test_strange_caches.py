@@ -1,0 +1,80 @@
+"""A cache may come from elsewhere: what it says of files and costs is believed only where it could be so."""
+
+import hashlib
+import io
+import json
+import sqlite3
+import subprocess
+
+import pytest
+
+from wheelsmith.store import Store
+from wheelsmith.store.costs import Cost, Costs
+from wheelsmith.store.objects import Objects
+from wheelsmith.toolchain import environment
+from wheelsmith.toolchain.environment import lock_environment
+
+KEY = "ab" + "c" * 62
+STRANGE = ["5", "null", "[[1]]", "", "[" * 99_999, '{"outputs": 5}', '{"outputs": [1]}', '{"outputs": {"a": 1}}']
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("text", STRANGE, ids=range(len(STRANGE)))
+def test_what_is_no_record_is_as_good_as_none(text, tmp_path, monkeypatch):
+    write(tmp_path / "actions" / "ab" / f"{KEY}.json", text)
+    assert Objects(tmp_path).find(KEY) is None
+    write(tmp_path / "plans" / "p.json", text)
+    assert Store(tmp_path).find("p") is None
+    digest = environment.canonical_digest([["a"], "3.11", "x86_64"])[:32]
+    write(tmp_path / f"{digest}.json", text)
+    refused = subprocess.CompletedProcess((), 1, "", "ERROR: it was asked")
+    monkeypatch.setattr(environment, "run_pip", lambda *argv, seconds: refused)
+    assert lock_environment(("a",), "3.11", "x86_64", tmp_path) == "it was asked"
+
+
+def test_a_piece_is_no_path_to_a_file_that_is_none(tmp_path):
+    """One whose bytes are not what they were is removed, to be made anew."""
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    objects = Objects(tmp_path / "objects")
+    (tmp_path / "objects" / "blobs").mkdir(parents=True)
+    output = {"sha256": "../../mine", "size": 4}
+    write(tmp_path / "objects" / "actions" / "ab" / f"{KEY}.json", json.dumps({"outputs": {"a": output}, "lines": []}))
+    action = objects.find(KEY)
+    if action is not None:
+        objects.copy(action.outputs["a"], io.BytesIO())
+    assert mine.read_text() == "mine"
+    assert action is None
+
+
+def test_a_wheel_is_called_by_a_name_and_no_path(tmp_path):
+    """Where it is published and installed from, it would be written to that path."""
+    (tmp_path / "evil.whl").write_bytes(b"evil")
+    digest = hashlib.sha256(b"evil").hexdigest()
+    (tmp_path / "wheels" / digest).mkdir(parents=True)
+    said = {"sha256": digest, "size": 4, "metadata_sha256": digest, "requires_python": None}
+    write(tmp_path / "plans" / "p.json", json.dumps({"filename": "../../evil.whl", **said}))
+    assert Store(tmp_path).find("p") is None
+
+
+def test_costs_are_what_could_have_been(tmp_path):
+    base = sqlite3.connect(tmp_path / "costs")
+    base.execute("CREATE TABLE costs (key TEXT PRIMARY KEY, seconds REAL, memory INTEGER)")
+    rows = [("a", 1, 5), ("b", "x", 5), ("c", float("inf"), 5), ("d", -1, 5), ("e", 1, "x"), ("f", 1, 2**60)]
+    base.executemany("INSERT INTO costs VALUES (?, ?, ?)", [*rows, (b"g", 1, 5), ("h", 1, -1)])
+    base.commit()
+    found = Costs(tmp_path / "costs")
+    assert found.find(["a"]) == Cost(seconds=1, memory=5)
+    assert found.find(["b", "c", "d", "e", "f", "g", "h", b"g"]) is None
+
+
+def test_costs_that_never_end_are_not_read(tmp_path):
+    base = sqlite3.connect(tmp_path / "costs")
+    rows = "SELECT 'a', 1.0, 1 UNION ALL SELECT key || 'a', 1.0, 1 FROM r"
+    base.execute(f"CREATE VIEW costs AS WITH RECURSIVE r(key, seconds, memory) AS ({rows}) SELECT * FROM r")
+    base.commit()
+    assert Costs(tmp_path / "costs").find(["a"]) is None
