@@ -63,14 +63,21 @@ def _run(*argv: str) -> subprocess.CompletedProcess[str]:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         # Whatever it starts has the same limits.
-        resource.prlimit(process.pid, resource.RLIMIT_CPU, (_LONGEST, _LONGEST))
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, _within(resource.RLIMIT_CPU, _LONGEST))
+        resource.prlimit(process.pid, resource.RLIMIT_AS, _within(resource.RLIMIT_AS, _MOST_MEMORY))
         try:
             output, errors = process.communicate(timeout=_LONGEST)
         except subprocess.TimeoutExpired:
             process.kill()
             raise WheelError(f"auditwheel did not come to an end with {Path(argv[-1]).name}") from None
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _within(kind: int, most: int) -> tuple[int, int]:
+    """Return a limit that is no higher than our own: to raise that is nobody's right."""
+    _, hard = resource.getrlimit(kind)
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    return limit, limit
 
 
 def _last_words(answer: subprocess.CompletedProcess[str]) -> str:
