@@ -36,6 +36,7 @@ ANY_PACKING: Kinds = {**ZIP, **BEGINNINGS}
 _BEHIND = 1 << 3  # a flag: the sizes stand behind the data
 _HEAD = 6  # bytes, by which a compression is known
 _PIECE = 1 << 20  # bytes
+_FED = 1 << 16  # bytes at once: what lies behind a stream's end is copied
 _DEEPEST = 4
 _ALWAYS, _GROWTH, _MOST_STREAMS = 32 << 20, 20, 20_000
 
@@ -159,7 +160,8 @@ class Unpacker:
         """Unpack as much as there is from a place on; give where its end is, or the place of what is broken."""
         stream = self._stream
         assert stream is not None  # noqa: S101  # the one caller has asked
-        given = data[at:]
+        given = data[at : at + _FED]
+        end = at + len(given)
         while True:
             piece = stream.unpack(given, _PIECE)
             given = b""
@@ -171,13 +173,14 @@ class Unpacker:
                 return at
             if stream.ended:
                 self._stream = None
+                end -= len(stream.rest)
                 # Several compressed streams behind one another are one file.
-                if packed := packing_of(stream.rest):
+                if packed := packing_of(data[end : end + _HEAD]):
                     self._allowance.begin(self._depth)
                     self._stream = packed
-                return len(data) - len(stream.rest)
+                return end
             if stream.needs_input or not piece:
-                return len(data)
+                return end
 
     def _next_packed(self, data: bytes, at: int, places: deque[int]) -> int:
         """Begin with the next that is packed, from a place on; give where it begins, or the end of the data."""
