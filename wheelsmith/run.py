@@ -202,6 +202,8 @@ def _build_all(
     whole = Machine(cores=_cores(request), memory=context.memory)
 
     def finished(result: BuildResult) -> None:
+        # One cell may leave as much as engine.disk, and all together more than any disk.
+        remove_tree(folder / result.cell.id)
         spent(CellFinished(result=result))
         for answer in folded[result.cell.id].answers(result):
             answered(answer)

@@ -34,12 +34,12 @@ from wheels import make_wheel
 
 from wheelsmith.beneath import remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
-from wheelsmith.events import CellFinished, CellLine, CellProgress
+from wheelsmith.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.pipeline import BuildContext, Prefetched
 from wheelsmith.pipeline.finishing import Finisher
 from wheelsmith.prepare import Request, prepare
-from wheelsmith.run import make_context, scratch
+from wheelsmith.run import build, make_context, scratch
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]
@@ -661,6 +661,23 @@ def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path,
         assert result.failure.stage in {"check", "store"}
         assert tree(outside) == before
         assert stored(tmp_path) == []
+
+
+def test_what_a_build_left_goes_when_its_cell_is_done(engine, tmp_path):
+    """Each cell may leave as much as engine.disk: all together would fill any machine."""
+    pure_kernel(tmp_path / "k")
+    cache = tmp_path / "cache"
+    request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
+    prepared = prepare(request, lambda event: None)
+    left = {}
+
+    def look(event):
+        if isinstance(event, CellStage | CellFinished):
+            left[type(event)] = list(cache.glob(f"work/*/{prepared.plans[0].cell.id}"))
+
+    build(prepared, request, look, threading.Event())
+    assert len(left[CellStage]) == 1
+    assert left[CellFinished] == []
 
 
 def test_escape_sequences_in_the_log(bench):

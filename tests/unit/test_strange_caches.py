@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.store import Store
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.objects import Objects
@@ -78,3 +79,9 @@ def test_costs_that_never_end_are_not_read(tmp_path):
     base.execute(f"CREATE VIEW costs AS WITH RECURSIVE r(key, seconds, memory) AS ({rows}) SELECT * FROM r")
     base.commit()
     assert Costs(tmp_path / "costs").find(["a"]) is None
+
+
+def test_what_was_printed_is_shown_as_words(tmp_path):
+    log = CellLog("cell", tmp_path / "cell.log", lambda event: None)
+    log.reuse("a", ("\x1b]0;title\x07", "::error::forged"))
+    assert (tmp_path / "cell.log").read_text() == "── a: made before\n\\x1b]0;title\\x07\n\\x3a:error::forged\n"

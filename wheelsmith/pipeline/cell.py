@@ -240,7 +240,7 @@ class CellBuild:
                 plan,
                 stored.path,
                 context.test,
-                context.folder / f"test-{self.name}",
+                context.folder / self.name / "test",
                 engine=context.engine,
                 toolchains=toolchains,
                 limits=context.limits,

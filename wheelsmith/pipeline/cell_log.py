@@ -15,6 +15,7 @@ from typing import TextIO
 from wheelsmith.beneath import WorkFolder
 from wheelsmith.events import CellLine, CellProgress, CellStage, Listener
 from wheelsmith.model import Timing
+from wheelsmith.printable import visible
 
 HEAD_LINES = 100
 TAIL_LINES = 30
@@ -79,8 +80,8 @@ class CellLog:
                 self._write(name, spool)
 
     def reuse(self, name: str, lines: tuple[str, ...]) -> None:
-        """Write what a command printed when it was run."""
-        self._write(f"{name}: made before", (line + "\n" for line in lines))
+        """Write what a command printed when it was run, as a cache has it, which may come from elsewhere."""
+        self._write(f"{name}: made before", (visible(line) + "\n" for line in lines))
 
     def _write(self, name: str, lines: Iterable[str]) -> None:
         with self._lock:
