@@ -10,8 +10,8 @@ from pathlib import Path
 
 from wheel.wheelfile import WheelFile
 
-from wheelsmith.index import IndexEntry, ProjectState, Provenance
-from wheelsmith.index.state import add_entries, dump_state
+from wheelsmith.index.entries import IndexEntry, ProjectState, Provenance
+from wheelsmith.index.entries.state import add_entries, dump_state
 from wheelsmith.model import Cell, SourceId
 
 PROJECTS = 500

@@ -8,14 +8,15 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wheelsmith.index import Folder, Index
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
 
 
 def main() -> None:
     """Do it."""
     verb, index = sys.argv[1], Index(Folder(Path(sys.argv[2])))
     if verb == "add":
-        from wheelsmith.publish import foreign_wheel
+        from wheelsmith.index.publish import foreign_wheel
     start = time.monotonic()
     if verb == "add":
         index.add([foreign_wheel(Path(sys.argv[3]))], upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -28,10 +28,10 @@ from wheelsmith.events import (
     RunStarted,
     StepFinished,
 )
+from wheelsmith.index.publish import RUNS, Answered, publish_run
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, PrefixId, Status
 from wheelsmith.pipeline import BuildContext, CellBuild, Prefetched
 from wheelsmith.prepare import Prepared, Request
-from wheelsmith.publish import RUNS, Answered, publish_run
 from wheelsmith.recipe import PhaseKind
 from wheelsmith.schedule import Build, BuildCosts, Machine, fold, run_builds
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune

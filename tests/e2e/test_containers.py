@@ -14,7 +14,8 @@ from factory import Factory, example
 from kernels import matrix, tiny_kernel
 
 from wheelsmith.engine.owner import this_process
-from wheelsmith.index import Folder, verify
+from wheelsmith.index.publish import verify
+from wheelsmith.index.storage import Folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 

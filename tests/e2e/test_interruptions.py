@@ -12,8 +12,9 @@ import pytest
 from factory import Factory
 from kernels import matrix, pure_kernel, tiny_kernel
 
-from wheelsmith.index import Folder, verify
-from wheelsmith.index.verify import Fault
+from wheelsmith.index.publish import verify
+from wheelsmith.index.publish.verify import Fault
+from wheelsmith.index.storage import Folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 

@@ -24,21 +24,20 @@ from shop import make_pypi, make_shop, make_torches
 from states import of_torch, project
 
 from wheelsmith.events import RunFinished, RunStarted
-from wheelsmith.index import (
+from wheelsmith.index.entries import catalogue_of
+from wheelsmith.index.publish import Index
+from wheelsmith.index.resolve import (
     Choice,
     Chooser,
-    Folder,
-    Index,
     Installer,
     Torch,
     Wish,
-    catalogue_of,
     fill,
-    make_server,
     slots_of,
     template_for,
 )
-from wheelsmith.index.human import human_pages
+from wheelsmith.index.site.human import human_pages
+from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline

@@ -13,8 +13,9 @@ import wants
 from web_hosts import EDGE, SERVE, bucket, edge, nginx
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Folder, Index
-from wheelsmith.index.probe import Severity, examine
+from wheelsmith.index.doctor import Severity, examine
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release("needs nginx and Node.js"), pytest.mark.xdist_group("serving")]

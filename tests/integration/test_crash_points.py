@@ -12,8 +12,9 @@ from sampled import sampled
 from wheels import make_wheel, offer
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import GRACE, Index, ProjectStatus, verify
-from wheelsmith.index.state import set_status, unyank, yank
+from wheelsmith.index.entries import ProjectStatus
+from wheelsmith.index.entries.state import set_status, unyank, yank
+from wheelsmith.index.publish import GRACE, Index, verify
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -10,7 +10,9 @@ from states import cell, unserved
 from wheels import make_wheel, offer
 
 from wheelsmith.facts import torch_releases
-from wheelsmith.index import Folder, Index, NoWheel, verify
+from wheelsmith.index.entries import NoWheel
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Folder
 
 NOW = "2026-01-02T03:04:05Z"
 ABI3 = "cp39-abi3-manylinux_2_28_x86_64"

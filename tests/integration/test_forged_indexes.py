@@ -10,7 +10,8 @@ from command_line import run_command
 from wheels import make_wheel, offer
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import Folder, Index, verify
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -18,13 +18,13 @@ from huggingface_hub import HfApi
 from loopback_hub import Hub, serve
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import Conflict, Folder, Index, Staged, add_release, hub_client, verify
-from wheelsmith.index import hub as hub_module
-from wheelsmith.index.hub import HubRepo, open_repo
-from wheelsmith.index.hub_client import parse_target
-from wheelsmith.index.state import unyank, yank
+from wheelsmith.index.entries.state import unyank, yank
+from wheelsmith.index.publish import Index, add_release, hub_builds, verify
+from wheelsmith.index.storage import Conflict, Folder, Staged, hub_client
+from wheelsmith.index.storage import hub as hub_module
+from wheelsmith.index.storage.hub import HubRepo, open_repo
+from wheelsmith.index.storage.hub_client import parse_target
 from wheelsmith.model import Cell
-from wheelsmith.publish import hub_builds
 
 # The client's own way to send a file, which its HTTP library has found a new word for.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")

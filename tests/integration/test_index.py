@@ -17,7 +17,8 @@ from pypi_simple import PyPISimple
 from wheels import make_wheel, offer
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import Folder, Index, make_server, verify
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -25,8 +25,9 @@ from wrong_server import (
     with_link,
 )
 
-from wheelsmith.index import Folder, Index
-from wheelsmith.index.probe import Scope, Severity, examine
+from wheelsmith.index.doctor import Scope, Severity, examine
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

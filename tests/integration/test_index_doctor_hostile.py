@@ -17,8 +17,9 @@ from wrong_server import JSON, Answer, in_json, on_pages, running, serving, spoi
 
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import Folder, Index
-from wheelsmith.index.probe import Bounds, Scope, Severity, examine
+from wheelsmith.index.doctor import Bounds, Scope, Severity, examine
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("doctor")

@@ -10,9 +10,10 @@ from command_line import run_command
 from states import HIDDEN
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Answer, Folder, Index, NoWheel, verify
+from wheelsmith.index.entries import Answer, NoWheel
+from wheelsmith.index.publish import Index, repair, verify
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
-from wheelsmith.publish import repair
 from wheelsmith.record import by_lines
 
 NOW = "2026-01-02T03:04:05Z"

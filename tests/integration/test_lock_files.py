@@ -6,7 +6,8 @@ import sys
 import pytest
 from torches import HERE, right_wheel
 
-from wheelsmith.index import Folder, Index
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
 
 pytestmark = [
     pytest.mark.network,

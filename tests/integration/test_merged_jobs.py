@@ -8,7 +8,9 @@ from command_line import run_command
 from kernels import matrix, pure_kernel
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Answer, Folder, Index, NoWheel, verify
+from wheelsmith.index.entries import Answer, NoWheel
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

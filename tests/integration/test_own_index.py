@@ -11,8 +11,10 @@ from kernels import NOARCH_TOML, matrix, pure_kernel, tiny_kernel
 from packaging.version import Version
 from states import cell, of_torch, project, unserved
 
-from wheelsmith.index import Folder, Index, NoWheel, verify
-from wheelsmith.publish.own_index import Made, follow_source
+from wheelsmith.index.entries import NoWheel
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.publish.own_index import Made, follow_source
+from wheelsmith.index.storage import Folder
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ def test_a_run_that_is_killed_between_leaves_nothing_that_passes_for_published(b
     for step in ("add", "_drop", "_make_whole", "_name"):
         edit(step)
         with monkeypatch.context() as patch:
-            place = "wheelsmith.index.Index.add" if step == "add" else f"wheelsmith.publish.own_index.{step}"
+            place = "wheelsmith.index.Index.add" if step == "add" else f"wheelsmith.index.publish.own_index.{step}"
             patch.setattr(place, lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 build()
@@ -275,7 +277,7 @@ def test_a_wheel_takes_its_room_once(build, monkeypatch):
     assert name.samefile(wheel)
     name.unlink()
     with monkeypatch.context() as patch:
-        patch.setattr("wheelsmith.publish.own_index.atomic_link", lambda *_: False)
+        patch.setattr("wheelsmith.index.publish.own_index.atomic_link", lambda *_: False)
         assert build().code == 0
     assert name.read_bytes() == wheel.read_bytes()
     assert not name.samefile(wheel)

@@ -19,9 +19,10 @@ from sampled import sampled
 from shop import NOW, make_pypi, make_shop, make_torches, torch_wheel
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Folder, Index, make_server
+from wheelsmith.index.pick import Machine, look
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
-from wheelsmith.pick import Machine, look
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -64,7 +65,7 @@ def give_torch(venv, version, cuda):
 @pytest.fixture
 def pick(monkeypatch, capsys):
     """Run pick; no GPU of this machine plays a part."""
-    monkeypatch.setattr("wheelsmith.pick.machine._driver", lambda: None)
+    monkeypatch.setattr("wheelsmith.index.pick.machine._driver", lambda: None)
 
     def pick(*argv):
         answer = run_command(monkeypatch, capsys, "pick", *map(str, argv))
@@ -134,7 +135,7 @@ def test_nvidia_smi_is_asked_where_the_library_is_not_found(tmp_path, monkeypatc
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(
-        "wheelsmith.pick.machine._script", lambda name: "print('null')" if "cuda" in name else _real(name)
+        "wheelsmith.index.pick.machine._script", lambda name: "print('null')" if "cuda" in name else _real(name)
     )
     machine = look(sys.executable)
     assert (machine.driver, [(g.name, g.capability) for g in machine.gpus]) == ("13.0", [("NVIDIA RTX, odd", "12.0")])

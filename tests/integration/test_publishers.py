@@ -10,7 +10,7 @@ from loopback_azure import CONTAINER, azurite, loopback_azure
 from loopback_s3 import BUCKET, CLOUDS, environment, loopback_s3, needs_s3, only
 from storm import Storm, unleash
 
-from wheelsmith.index.target import open_storage
+from wheelsmith.index.storage.location import open_storage
 
 STORM = Storm(publishers=6, wheels=4, batch=2, projects=2, kills=2, stay_dead=2, forgers=2)
 LONG_STORM = Storm(publishers=32, wheels=20, batch=2, projects=4, kills=24, stay_dead=2, forgers=20)

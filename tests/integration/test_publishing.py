@@ -9,7 +9,8 @@ import pytest
 from command_line import run_command
 from wheels import make_wheel
 
-from wheelsmith.index import Folder, Index, verify
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Folder
 
 
 @pytest.fixture

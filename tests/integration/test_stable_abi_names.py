@@ -9,7 +9,10 @@ from packaging.version import Version
 from torches import HERE, NOW, served
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Chooser, Folder, Index, Wish, advise, catalogue_of, make_server
+from wheelsmith.index.entries import catalogue_of
+from wheelsmith.index.publish import Index, advise
+from wheelsmith.index.resolve import Chooser, Wish
+from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.local_version import local_version_of, outranked
 from wheelsmith.model import Cell
 

@@ -11,9 +11,9 @@ from wheels import make_wheel
 from wheelsmith.engine import engines
 from wheelsmith.engine.promises import try_promises
 from wheelsmith.errors import WheelError
-from wheelsmith.index import Template
-from wheelsmith.pick.machine import look
-from wheelsmith.pick.perform import perform
+from wheelsmith.index.pick.machine import look
+from wheelsmith.index.pick.perform import perform
+from wheelsmith.index.resolve import Template
 from wheelsmith.wheel import auditwheel, repair
 from wheelsmith.wheel.archive import open_wheel
 

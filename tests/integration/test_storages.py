@@ -14,8 +14,9 @@ from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3, only
 from wheels import make_wheel, offer
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import Conflict, Folder, Index, Staged, verify
-from wheelsmith.index.target import open_storage
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Conflict, Folder, Staged
+from wheelsmith.index.storage.location import open_storage
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("storages")

@@ -10,7 +10,7 @@ from torches import PYPI, TORCHES, right_wheel
 from wheels import make_wheel
 
 from wheelsmith.errors import WheelError
-from wheelsmith.publish import foreign_wheel
+from wheelsmith.index.publish import foreign_wheel
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
 AGES = ("pip 23.2", "newest pip")

@@ -28,10 +28,10 @@ from variantlib.variants_json import VariantsJson
 from wheels import make_wheel, offer
 
 from wheelsmith.errors import WheelError
-from wheelsmith.index import Conflict, Folder, Index, make_server, verify
-from wheelsmith.index.variants import variants_files
+from wheelsmith.index.entries.variants import variants_files
+from wheelsmith.index.publish import Index, foreign_wheel, release_of, variant_wheels, verify
+from wheelsmith.index.storage import Conflict, Folder, make_server
 from wheelsmith.model import Cell
-from wheelsmith.publish import foreign_wheel, release_of, variant_wheels
 from wheelsmith.store import Store
 from wheelsmith.variants import dump_variants, variant_for
 from wheelsmith.wheel import read_variant

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Folder, Index, Storage
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

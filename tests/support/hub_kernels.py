@@ -8,9 +8,8 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index import Offer
+from wheelsmith.index.publish import Offer, foreign_wheel
 from wheelsmith.model import Cell
-from wheelsmith.publish import foreign_wheel
 
 OPS = "import torch\nfrom . import {id}\nops = torch.ops.{id}\n"
 NOARCH_OPS = 'def get_backend(): ...\n_NAMESPACE = f"_{module}_{{get_backend()}}_0123456789"\n'

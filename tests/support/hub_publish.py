@@ -6,9 +6,8 @@ A process of its own, for the client reads its environment when it is imported.
 import sys
 from pathlib import Path
 
-from wheelsmith.index import add_release
-from wheelsmith.index.target import open_storage
-from wheelsmith.publish import hub_builds, release_of
+from wheelsmith.index.publish import add_release, hub_builds, release_of
+from wheelsmith.index.storage.location import open_storage
 
 
 def publish(folder: str, target: str) -> None:

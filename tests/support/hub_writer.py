@@ -8,10 +8,10 @@ from pathlib import Path
 
 from hub_kernels import kernel_wheel
 
-from wheelsmith.index.hub import open_repo
-from wheelsmith.index.hub_release import add_release
+from wheelsmith.index.publish import hub_builds
+from wheelsmith.index.publish.hub_release import add_release
+from wheelsmith.index.storage.hub import open_repo
 from wheelsmith.model import Cell
-from wheelsmith.publish import hub_builds
 
 
 def main(target: str, folder: Path, number: int, count: int, projects: int) -> None:

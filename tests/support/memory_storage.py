@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from wheelsmith.index import Conflict, Storage
-from wheelsmith.index.storage import Listed, Stored, T
+from wheelsmith.index.storage import Conflict, Storage
+from wheelsmith.index.storage.protocol import Listed, Stored, T
 
 
 class Memory:

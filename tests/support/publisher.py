@@ -9,8 +9,8 @@ from pathlib import Path
 
 from wheels import offer
 
-from wheelsmith.index import Index
-from wheelsmith.index.target import open_storage
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage.location import open_storage
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

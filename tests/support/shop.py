@@ -8,8 +8,10 @@ from pathlib import Path
 from states import provenance, unserved
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Folder, Index, NoWheel, ProjectStatus
-from wheelsmith.index.state import set_status, yank
+from wheelsmith.index.entries import NoWheel, ProjectStatus
+from wheelsmith.index.entries.state import set_status, yank
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

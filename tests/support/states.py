@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.index import Answer, IndexEntry, NoWheel, ProjectState, Provenance
+from wheelsmith.index.entries import Answer, IndexEntry, NoWheel, ProjectState, Provenance
 from wheelsmith.model import Cell, CellSettings, SourceId
 
 HIDDEN = CellSettings(advertise=False)

@@ -25,7 +25,8 @@ from loopback_s3 import BUCKET, environment, loopback_s3, only
 from wheels import make_wheel
 
 from wheelsmith.errors import ExitCode
-from wheelsmith.index import Index, Storage, verify
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Storage
 
 SUPPORT = Path(__file__).parent
 # On average one request in a dozen goes wrong.
@@ -215,7 +216,7 @@ def main() -> None:
     asked = vars(parser.parse_args())
     to, calm = asked.pop("to"), asked.pop("calm")
     storm = Storm(**asked)
-    from wheelsmith.index.target import open_storage
+    from wheelsmith.index.storage.location import open_storage
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="storm-")))

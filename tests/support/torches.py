@@ -18,8 +18,9 @@ from urllib.parse import quote
 
 from wheels import make_wheel, offer
 
-from wheelsmith.index import Folder, Index, make_server
-from wheelsmith.index.state import yank
+from wheelsmith.index.entries.state import yank
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -8,9 +8,8 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index import Offer
+from wheelsmith.index.publish import Offer, foreign_wheel
 from wheelsmith.model import Cell
-from wheelsmith.publish import foreign_wheel
 
 
 def make_wheel(

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from wheelsmith.index import make_server
+from wheelsmith.index.storage import make_server
 
 JSON = "application/vnd.pypi.simple.v1+json"
 

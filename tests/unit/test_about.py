@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from states import of_torch, project
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import About, about_of, catalogue_of, load_catalogue
-from wheelsmith.index.about import check_about
-from wheelsmith.index.catalogue import dump_catalogue
-from wheelsmith.index.human import human_pages, human_root
-from wheelsmith.index.listing import dump_listing, listing_of, load_listing
-from wheelsmith.index.metadata import requires_beside_torch, requires_torch
-from wheelsmith.index.state import add_entries, dump_state, load_state, yank
-from wheelsmith.index.storage import Stored
+from wheelsmith.index.entries import About, about_of, catalogue_of, load_catalogue
+from wheelsmith.index.entries.about import check_about
+from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.listing import dump_listing, listing_of, load_listing
+from wheelsmith.index.entries.metadata import requires_beside_torch, requires_torch
+from wheelsmith.index.entries.state import add_entries, dump_state, load_state, yank
+from wheelsmith.index.site.human import human_pages, human_root
+from wheelsmith.index.storage.protocol import Stored
 
 
 def told(**fields: str | list[str]) -> About:

@@ -15,27 +15,24 @@ from states import cell, entry, of_torch, project, unserved
 
 from wheelsmith.errors import PackageIndexError
 from wheelsmith.facts import torch_releases
-from wheelsmith.index import (
+from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
+from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.render import simple_pages
+from wheelsmith.index.resolve import (
     Choice,
     Chooser,
     Installer,
-    NoWheel,
-    ProjectStatus,
     Refusal,
     Torch,
     Wish,
-    catalogue_of,
     fill,
-    load_catalogue,
     slots_of,
     template_for,
 )
-from wheelsmith.index.catalogue import dump_catalogue
-from wheelsmith.index.commands import torch_compute
-from wheelsmith.index.fits import numbers
-from wheelsmith.index.grid import GridStatus, catalogue_cells
-from wheelsmith.index.human import human_pages
-from wheelsmith.index.render import simple_pages
+from wheelsmith.index.resolve.commands import torch_compute
+from wheelsmith.index.resolve.fits import numbers
+from wheelsmith.index.site.grid import GridStatus, catalogue_cells
+from wheelsmith.index.site.human import human_pages
 from wheelsmith.model import CellSettings
 from wheelsmith.tags import cuda_of
 

@@ -10,8 +10,8 @@ import pytest
 from wheelsmith.deadline import TooSlow, ended_after, not_too_slow
 from wheelsmith.errors import PackageIndexError, ToolchainError
 from wheelsmith.facts import PinnedFile
-from wheelsmith.index.probe.fetch import Bounds, fetching
-from wheelsmith.pick import find_catalogue
+from wheelsmith.index.doctor.fetch import Bounds, fetching
+from wheelsmith.index.pick import find_catalogue
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip import run_pip
 from wheelsmith.toolchain.pip_settings import PipSettings
@@ -67,7 +67,7 @@ def test_a_request_has_an_end(first):
 
 
 def test_pick_does_not_wait_for_ever(first, monkeypatch):
-    monkeypatch.setattr("wheelsmith.pick.source._LONGEST", 0.2)
+    monkeypatch.setattr("wheelsmith.index.pick.source._LONGEST", 0.2)
     with dripping(first) as url, pytest.raises(PackageIndexError, match="took longer"):
         find_catalogue("p", url)
 

@@ -7,9 +7,11 @@ import pytest
 from hub_kernels import contents
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import IndexEntry, NoBuild, build_layout, kernel_branch
-from wheelsmith.index.hub_builds import gives_way
-from wheelsmith.index.hub_client import parse_target
+from wheelsmith.index.entries import IndexEntry
+from wheelsmith.index.publish import NoBuild, build_layout
+from wheelsmith.index.publish.hub_builds import gives_way
+from wheelsmith.index.storage import kernel_branch
+from wheelsmith.index.storage.hub_client import parse_target
 from wheelsmith.model import Cell
 
 CPU = Cell(torch="2.11", cuda=None, arch="x86_64")

@@ -10,13 +10,14 @@ import pytest
 from states import cell, entry, of_torch, project, provenance, unserved
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import Choice, Chooser, NoWheel, ProjectStatus, Wish, catalogue_of, load_catalogue
-from wheelsmith.index.catalogue import dump_catalogue
-from wheelsmith.index.commands import clean_base
-from wheelsmith.index.grid import Grid, GridCell, GridRow, GridStatus, catalogue_cells, grids, used_statuses
-from wheelsmith.index.human import environment, human_pages, human_root
-from wheelsmith.index.listing import listing_of
-from wheelsmith.index.pages import project_pages, root_pages
+from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
+from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.listing import listing_of
+from wheelsmith.index.publish.pages import project_pages, root_pages
+from wheelsmith.index.resolve import Choice, Chooser, Wish
+from wheelsmith.index.resolve.commands import clean_base
+from wheelsmith.index.site.grid import Grid, GridCell, GridRow, GridStatus, catalogue_cells, grids, used_statuses
+from wheelsmith.index.site.human import environment, human_pages, human_root
 
 NASTY = "</script><script>alert(1)</script>&\"'\u2028<b>"
 FOLDED = entry(

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from wheelsmith.index import IndexEntry, ProjectState
-from wheelsmith.index.listing import listing_of
-from wheelsmith.index.render import simple_pages, simple_roots
-from wheelsmith.index.serve import negotiate
+from wheelsmith.index.entries import IndexEntry, ProjectState
+from wheelsmith.index.entries.listing import listing_of
+from wheelsmith.index.entries.render import simple_pages, simple_roots
+from wheelsmith.index.storage.serve import negotiate
 from wheelsmith.model import Cell, CellSettings
 
 

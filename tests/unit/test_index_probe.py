@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-import wheelsmith.index.probe as room
-from wheelsmith.index.probe import Severity
-from wheelsmith.index.probe.caching import directives, judge_page_caching, judge_wheel_caching
-from wheelsmith.index.probe.contents import judge_contents
-from wheelsmith.index.probe.exchange import JSON, Exchange, origin, without_credentials
-from wheelsmith.index.probe.finding import Diagnosis, finding, merged
-from wheelsmith.index.probe.hosts import host_of, remedy
-from wheelsmith.index.probe.names import variant_of, wheel_of
-from wheelsmith.index.probe.page import MOST_LINKS, Link, Unreadable, read_page
-from wheelsmith.index.probe.reach import judge_absent, judge_reach, judge_transport
-from wheelsmith.index.probe.visit import PageVisit, WheelVisit
-from wheelsmith.index.probe.wheels import Unopened, judge_variants, judge_wheel, metadata_of
+import wheelsmith.index.doctor as room
+from wheelsmith.index.doctor import Severity
+from wheelsmith.index.doctor.caching import directives, judge_page_caching, judge_wheel_caching
+from wheelsmith.index.doctor.contents import judge_contents
+from wheelsmith.index.doctor.exchange import JSON, Exchange, origin, without_credentials
+from wheelsmith.index.doctor.finding import Diagnosis, finding, merged
+from wheelsmith.index.doctor.hosts import host_of, remedy
+from wheelsmith.index.doctor.names import variant_of, wheel_of
+from wheelsmith.index.doctor.page import MOST_LINKS, Link, Unreadable, read_page
+from wheelsmith.index.doctor.reach import judge_absent, judge_reach, judge_transport
+from wheelsmith.index.doctor.visit import PageVisit, WheelVisit
+from wheelsmith.index.doctor.wheels import Unopened, judge_variants, judge_wheel, metadata_of
 
 HERE = Path(room.__file__).parent
 URL = "https://wheels.example.org/whl/cpu/kernel/"

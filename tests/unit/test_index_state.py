@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, set_status, unyank, yank
-from wheelsmith.index.listing import listing_of
-from wheelsmith.index.render import simple_pages
-from wheelsmith.index.state import add_entries, dump_state, load_state, project_of
+from wheelsmith.index.entries import (
+    Answer,
+    IndexEntry,
+    NoWheel,
+    ProjectState,
+    ProjectStatus,
+    set_status,
+    unyank,
+    yank,
+)
+from wheelsmith.index.entries.listing import listing_of
+from wheelsmith.index.entries.render import simple_pages
+from wheelsmith.index.entries.state import add_entries, dump_state, load_state, project_of
 from wheelsmith.model import Cell
 
 EMPTY = ProjectState(project="k")

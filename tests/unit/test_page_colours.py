@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from wheelsmith.index.grid import GridStatus
-from wheelsmith.index.human import assets
+from wheelsmith.index.site.grid import GridStatus
+from wheelsmith.index.site.human import assets
 
 STYLE = assets()["style"]
 COLOURS = dict(re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]+, #[0-9a-f]+)\)", STYLE))

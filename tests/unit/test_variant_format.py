@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from wheelsmith.errors import PackageIndexError, WheelError
-from wheelsmith.index import IndexEntry, ProjectState, ProjectStatus
-from wheelsmith.index.render import simple_pages
-from wheelsmith.index.state import add_entries, dump_state, load_state, yank
-from wheelsmith.index.variants import variants_files
+from wheelsmith.index.entries import IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index.entries.render import simple_pages
+from wheelsmith.index.entries.state import add_entries, dump_state, load_state, yank
+from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import Cell, CellSettings
 from wheelsmith.tags import read_wheel_name

@@ -3,9 +3,10 @@
 import pytest
 from states import cell, entry, of_torch, project, provenance
 
-from wheelsmith.index import Chooser, catalogue_of
-from wheelsmith.index.picker import picker_of
-from wheelsmith.index.wheel_groups import span, versions_of
+from wheelsmith.index.entries import catalogue_of
+from wheelsmith.index.resolve import Chooser
+from wheelsmith.index.site.picker import picker_of
+from wheelsmith.index.site.wheel_groups import span, versions_of
 
 
 def versions(*entries):

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from wheelsmith.index import IndexEntry, ProjectState
-from wheelsmith.index.pages import project_pages
-from wheelsmith.index.state import add_entries, dump_state, load_state
-from wheelsmith.index.storage import Conflict, Listed, Stored
-from wheelsmith.index.writer import Index
+from wheelsmith.index.entries import IndexEntry, ProjectState
+from wheelsmith.index.entries.state import add_entries, dump_state, load_state
+from wheelsmith.index.publish.pages import project_pages
+from wheelsmith.index.publish.writer import Index
+from wheelsmith.index.storage.protocol import Conflict, Listed, Stored
 from wheelsmith.model import Cell
 from wheelsmith.record import by_lines
 

@@ -14,22 +14,9 @@ from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.cli.verbs import Verbs
 from wheelsmith.errors import ExitCode
-from wheelsmith.index import (
-    GRACE,
-    Index,
-    ProjectState,
-    ProjectStatus,
-    Trouble,
-    advise,
-    open_storage,
-    remove,
-    roots,
-    set_status,
-    unyank,
-    verify,
-    yank,
-)
-from wheelsmith.publish import Release, foreign_wheel, publish, repair
+from wheelsmith.index.entries import ProjectState, ProjectStatus, remove, roots, set_status, unyank, yank
+from wheelsmith.index.publish import GRACE, Index, Release, Trouble, advise, foreign_wheel, publish, repair, verify
+from wheelsmith.index.storage import open_storage
 from wheelsmith.units import counted
 
 

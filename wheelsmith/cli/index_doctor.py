@@ -10,7 +10,7 @@ import click
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
 from wheelsmith.errors import ExitCode
-from wheelsmith.index.probe import Diagnosis, Finding, Scope, Severity, examine
+from wheelsmith.index.doctor import Diagnosis, Finding, Scope, Severity, examine
 from wheelsmith.units import counted
 
 if TYPE_CHECKING:

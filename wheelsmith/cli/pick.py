@@ -13,8 +13,8 @@ from wheelsmith.cli.options import json_option
 from wheelsmith.errors import NoWheelForThis
 
 if TYPE_CHECKING:
-    from wheelsmith.index import Refusal, Template
-    from wheelsmith.pick import Asked, Decision, Found, Machine
+    from wheelsmith.index.pick import Asked, Decision, Found, Machine
+    from wheelsmith.index.resolve import Refusal, Template
 
 _INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
 _RUNNABLE = ("pip", "uv")
@@ -70,8 +70,8 @@ def command(
     Why it is this one goes to stderr; so does why there is none, and what is nearest. A torch that is installed is
     never replaced, unless --torch, --cuda or --with-torch asks for another.
     """
-    from wheelsmith.index import Chooser, Installer, Refusal, clean_base
-    from wheelsmith.pick import Asked, decide, find_catalogue, for_python, look, perform
+    from wheelsmith.index.pick import Asked, decide, find_catalogue, for_python, look, perform
+    from wheelsmith.index.resolve import Chooser, Installer, Refusal, clean_base
 
     if run and installer not in {None, *_RUNNABLE}:
         raise click.UsageError(f"--run performs {' or '.join(_RUNNABLE)}; --installer {installer} writes a file")
@@ -101,7 +101,7 @@ def _say(lines: Iterator[str]) -> None:
 
 def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warning: str | None) -> Iterator[str]:
     """Say what was found, what was chosen, and why."""
-    from wheelsmith.index import Choice, compute_name
+    from wheelsmith.index.resolve import Choice, compute_name
 
     torch = f"torch {machine.torch} ({machine.torch_compute or 'built for what?'})" if machine.torch else "no torch"
     gpus = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus) or "no GPU"
@@ -133,7 +133,7 @@ def _remedy(refusal: Refusal) -> str | None:
 
 
 def _data(machine: Machine, decision: Decision, told: Template | None) -> dict[str, Any]:
-    from wheelsmith.index import Refusal
+    from wheelsmith.index.resolve import Refusal
 
     answer = decision.answer
     data: dict[str, Any] = {

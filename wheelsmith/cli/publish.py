@@ -9,8 +9,9 @@ import click
 
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.index import Write, roots
-from wheelsmith.publish import Published, hub_builds, mark_sources, publish, release_from
+from wheelsmith.index.entries import roots
+from wheelsmith.index.publish import Published, hub_builds, mark_sources, publish, release_from
+from wheelsmith.index.storage import Write
 from wheelsmith.units import counted
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from wheelsmith.errors import PackageIndexError
-from wheelsmith.index import make_server
+from wheelsmith.index.storage import make_server
 
 
 @click.command("serve")

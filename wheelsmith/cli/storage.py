@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from wheelsmith.index import Staged, Storage, Write, open_storage
+from wheelsmith.index.storage import Staged, Storage, Write, open_storage
 
 target_argument = click.argument("target", metavar="INDEX")
 dry_run_option = click.option("--dry-run", is_flag=True, help="List every write, and write nothing.")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from wheelsmith import __version__
 from wheelsmith.events import Event, RunFinished, RunStarted
 from wheelsmith.files import atomic_write
-from wheelsmith.index.catalogue import CatalogueCell, catalogue_cell
-from wheelsmith.index.grid import GridCell, GridStatus, grids, used_statuses
-from wheelsmith.index.human import assets, environment
+from wheelsmith.index.entries.catalogue import CatalogueCell, catalogue_cell
+from wheelsmith.index.site.grid import GridCell, GridStatus, grids, used_statuses
+from wheelsmith.index.site.human import assets, environment
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status
 from wheelsmith.report.figure import draw
 from wheelsmith.report.score import score

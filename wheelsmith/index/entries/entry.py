@@ -1,0 +1,146 @@
+"""What an index knows of a project: its wheels, what became of the cells that have none, and its status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from wheelsmith.index.entries.about import About
+from wheelsmith.model import Cell, SourceId
+from wheelsmith.record import Record
+from wheelsmith.variants import Variant
+
+SCHEMA_VERSION = 3
+
+
+def file_key(sha256: str, filename: str) -> str:
+    """Give where a file lies in an index: under the hash of its content, so that it never changes."""
+    return f"files/{sha256[:2]}/{sha256}/{filename}"
+
+
+class ProjectStatus(StrEnum):
+    """What a project's owner says of it (PEP 792)."""
+
+    ACTIVE = "active"
+    ARCHIVED = "archived"
+    QUARANTINED = "quarantined"
+    DEPRECATED = "deprecated"
+
+    @property
+    def takes_wheels(self) -> bool:
+        """Say whether wheels may be added: archived and quarantined forbid it."""
+        return self not in {ProjectStatus.ARCHIVED, ProjectStatus.QUARANTINED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance(Record):
+    """How a wheel was made.
+
+    :param cell: id of the cell that it was compiled for; the other cells that it serves were folded into it.
+    :param toolkit: the CUDA toolkit, e.g. ``13.0``.
+    :param compiler: the host compiler as it names itself.
+    :param image: the container image by its digest.
+    :param plan_digest: sha256 of everything that decided its bytes.
+    :param wheelsmith: the version that made it.
+    """
+
+    cell: str
+    source: SourceId
+    toolkit: str | None
+    compiler: str | None
+    image: str | None
+    plan_digest: str
+    wheelsmith: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry(Record):
+    """A wheel as the index offers it.
+
+    :param upload_time: UTC, ``yyyy-mm-ddThh:mm:ssZ``.
+    :param cells: every cell that the wheel serves; the compute platforms among them are its roots. A wheel that
+        was not made by wheelsmith may name none, and is then in the root for everything alone.
+    :param requires_torch: the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none.
+    :param requires: what else METADATA asks for, extras left out.
+    :param gpu_archs: compute capabilities that are in the binary, e.g. ``8.0``, ``9.0+PTX``.
+    :param variant: what a variant wheel needs of a machine; None for a plain wheel, which is all that pip reads.
+    :param variant_of: the file name of the plain wheel that has the same content, for a variant wheel that has one.
+    :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
+    :param about: what METADATA tells people; None where an older wheelsmith published it.
+    """
+
+    filename: str
+    sha256: str
+    size: int
+    requires_python: str | None
+    metadata_sha256: str
+    upload_time: str
+    cells: tuple[Cell, ...] = ()
+    requires_torch: str | None = None
+    requires: tuple[str, ...] = ()
+    gpu_archs: tuple[str, ...] = ()
+    provenance: Provenance | None = None
+    variant: Variant | None = None
+    variant_of: str | None = None
+    yanked: str | None = None
+    about: About | None = None
+
+    @property
+    def path(self) -> str:
+        """Give the wheel's path in the index."""
+        return file_key(self.sha256, self.filename)
+
+
+class NoWheel(StrEnum):
+    """Why a cell has no wheel."""
+
+    FAILED = "failed"
+    EXCLUDED = "excluded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Record):
+    """What became of a cell that no wheel serves.
+
+    :param version: of the kernel, without a local part.
+    :param reason: one sentence.
+    :param tail: the last lines of a failed build's log.
+    """
+
+    cell: Cell
+    version: str
+    status: NoWheel
+    reason: str
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed(Record):
+    """A wheel that was published and is listed no more: its name never gets other bytes."""
+
+    filename: str
+    sha256: str
+
+    @property
+    def path(self) -> str:
+        """Return where it lay in the index."""
+        return file_key(self.sha256, self.filename)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectState(Record):
+    """All that an index knows of one project; its pages are made from nothing else.
+
+    :param project: the normalized name (PEP 503).
+    :param entries: sorted by file name.
+    :param answers: for cells of the newest version that no wheel serves, sorted by cell.
+    :param removed: sorted by file name; none of them is among the entries.
+    """
+
+    project: str
+    entries: tuple[IndexEntry, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    status: ProjectStatus = ProjectStatus.ACTIVE
+    status_reason: str | None = None
+    removed: tuple[Removed, ...] = ()
+    schema_version: int = SCHEMA_VERSION

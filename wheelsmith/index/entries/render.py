@@ -1,0 +1,114 @@
+"""From entries to pages: the same entries give the same bytes, and no clock is read.
+
+Standards: PEP 503, 629, 658, 691, 700, 714 and 792, which together are version 1.4 of the simple API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from packaging.version import Version
+
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
+from wheelsmith.index.entries.state import version_of
+from wheelsmith.index.entries.variants import VariantsFile, variants_files
+from wheelsmith.record import by_lines
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+API_VERSION = "1.4"
+
+
+def simple_pages(state: ProjectState) -> dict[str, bytes]:
+    """Give every page that installers read of one project: key → bytes."""
+    ordered = sorted(((version_of(entry), entry.filename, entry) for entry in state.entries), key=itemgetter(0, 1))
+    offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
+    for version, _, entry in ordered:
+        file = _file(entry)
+        for root in roots(entry):
+            offered.setdefault(root, []).append((version, file))
+    pages = {}
+    for root in sorted(offered):
+        detail = _detail(state, offered[root])
+        if root == EVERYTHING and detail["files"]:
+            # What an installer reads before it chooses a variant (PEP 825); the variant wheels are on this page alone.
+            detail["files"] += [_variants_file(file) for file in variants_files(state)]
+        pages[f"{root}/{state.project}/index.json"] = by_lines(detail)
+        pages[f"{root}/{state.project}/index.html"] = (
+            _template("project.html").render(detail, project_status=detail["project-status"]).encode()
+        )
+    return pages
+
+
+def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
+    """Give the list of projects of every root: key → bytes."""
+    pages = {}
+    for root in sorted({EVERYTHING, *(root for item in listing.values() for root in item.roots)}):
+        names = sorted(name for name, item in listing.items() if root in item.roots)
+        data = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in names]}
+        pages[f"{root}/index.json"] = by_lines(data)
+        pages[f"{root}/index.html"] = _template("root.html").render(projects=names).encode()
+    return pages
+
+
+def _detail(state: ProjectState, files: Sequence[tuple[Version, dict[str, Any]]]) -> dict[str, Any]:
+    reason = {"reason": state.status_reason} if state.status_reason else {}
+    # A quarantined project must offer nothing (PEP 792).
+    offered = [] if state.status is ProjectStatus.QUARANTINED else files
+    return {
+        "meta": {"api-version": API_VERSION},
+        "name": state.project,
+        "project-status": {"status": state.status, **reason},
+        "versions": [str(version) for version in sorted({version for version, _ in offered})],
+        "files": [file for _, file in offered],
+    }
+
+
+def _file(entry: IndexEntry) -> dict[str, Any]:
+    return {
+        "filename": entry.filename,
+        "url": _url(entry.path),
+        "hashes": {"sha256": entry.sha256},
+        "size": entry.size,
+        "upload-time": entry.upload_time,
+        **({"requires-python": entry.requires_python} if entry.requires_python else {}),
+        # Its old name must not stand in JSON: pip 22.3 to 23.1 end in a traceback on it (PEP 714).
+        "core-metadata": {"sha256": entry.metadata_sha256},
+        # A reason must not be empty (PEP 691); without one it is just true.
+        "yanked": False if entry.yanked is None else entry.yanked or True,
+        # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.
+        "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells)},
+    }
+
+
+def _variants_file(file: VariantsFile) -> dict[str, Any]:
+    return {
+        "filename": file.filename,
+        "url": _url(file.path),
+        "hashes": {"sha256": file.sha256},
+        "size": len(file.data),
+        "upload-time": file.upload_time,
+        "yanked": False,
+    }
+
+
+def _url(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    # Some hosts read + in a path as a space.
+    return f"../../{folder}/{quote(name)}"
+
+
+@cache
+def _template(name: str) -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("wheelsmith.index.entries"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(name)

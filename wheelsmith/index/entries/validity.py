@@ -1,0 +1,136 @@
+"""Refuse a state whose fields are not what they should be: names in it become paths, and its words become pages.
+
+A state may have been written by anybody who can write to the folder that it came from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from wheelsmith.index.entries.about import check_about
+from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState, Removed
+from wheelsmith.model import Cell
+from wheelsmith.tags import parse_capability, read_wheel_name
+from wheelsmith.variants import dump_variants, variant_mistakes
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]{0,250}\.whl")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_CUDA = re.compile(r"\d{1,3}\.\d{1,2}", re.ASCII)
+_WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,30}")
+_LARGEST = 1 << 50  # bytes
+
+
+def check_state(state: ProjectState, project: str) -> None:
+    """Refuse a state that is not that project's, or that has a field which nothing of ours wrote.
+
+    :param project: the normalized name under which the state lies.
+    :raises ValueError: it says which field is wrong.
+    """
+    if state.project != project:
+        raise ValueError(f"it is the state of {_quoted(state.project)}, not of {project}")
+    names: set[str] = set()
+    for entry in state.entries:
+        check_entry(entry, project)
+        if entry.filename in names:
+            raise ValueError(f"{entry.filename} is listed twice")
+        names.add(entry.filename)
+    for answer in state.answers:
+        _check_answer(answer)
+    for removed in state.removed:
+        _check_removed(removed, project)
+        if removed.filename in names:
+            raise ValueError(f"{removed.filename} is listed twice")
+        names.add(removed.filename)
+
+
+def check_entry(entry: IndexEntry, project: str) -> None:
+    """Refuse a wheel whose fields could not stand in a path, on a page or in a command.
+
+    :raises ValueError: it says which field is wrong.
+    """
+    _check_file(entry.filename, project, (entry.sha256, entry.metadata_sha256))
+    if isinstance(entry.size, bool) or not 0 <= entry.size < _LARGEST:
+        raise ValueError(f"{entry.filename} cannot have a size of {str(entry.size)[:40]}")
+    if entry.upload_time and not _TIME.fullmatch(entry.upload_time):
+        raise ValueError(f"{_quoted(entry.upload_time)} is not a time in UTC ({entry.filename})")
+    _check_cells(entry.cells)
+    _check_words(entry, read_wheel_name(entry.filename).label)
+
+
+def _check_removed(removed: Removed, project: str) -> None:
+    _check_file(removed.filename, project, (removed.sha256,))
+
+
+def _check_file(filename: str, project: str, hashes: Iterable[str]) -> None:
+    if not _FILE.fullmatch(filename):
+        raise ValueError(f"{_quoted(filename)} is not the plain file name of a wheel")
+    name = read_wheel_name(filename)
+    if name.project != project:
+        raise ValueError(f"{filename} is a wheel of {name.project}, not of {project}")
+    for text in hashes:
+        if not _HASH.fullmatch(text):
+            raise ValueError(f"{_quoted(text)} is not the sha256 of anything ({filename})")
+
+
+def check_root(name: str) -> str:
+    """Return the name of a root.
+
+    :raises ValueError: it could not stand in a path.
+    """
+    if not _WORD.fullmatch(name):
+        raise ValueError(f"{_quoted(name)} is not the name of a root")
+    return name
+
+
+def check_release(text: str) -> str:
+    """Return a release such as ``2.11``.
+
+    :raises ValueError: it is none.
+    """
+    if not _RELEASE.fullmatch(text):
+        raise ValueError(f"{_quoted(text)} is not a release such as 2.11")
+    return text
+
+
+def _check_words(entry: IndexEntry, label: str | None) -> None:
+    """Refuse what choosing programs could not read."""
+    for text in entry.requires:
+        Requirement(text)
+    for text in entry.gpu_archs:
+        parse_capability(text)
+    if (entry.variant.label if entry.variant else None) != label:
+        raise ValueError(f"{entry.filename} is listed with the variant {entry.variant and entry.variant.label!r}")
+    if entry.variant and (wrong := variant_mistakes(json.loads(dump_variants([entry.variant])))):
+        raise ValueError(f"{entry.filename}: {wrong[0]}")
+    if entry.about is not None:
+        check_about(entry.about)
+    if entry.variant_of is not None and not _FILE.fullmatch(entry.variant_of):
+        raise ValueError(f"{_quoted(entry.variant_of)} is not the plain file name of a wheel")
+
+
+def _check_answer(answer: Answer) -> None:
+    _check_cells([answer.cell])
+    Version(answer.version)
+
+
+def _check_cells(cells: Iterable[Cell]) -> None:
+    for cell in cells:
+        check_release(cell.torch)
+        if cell.python is not None:
+            check_release(cell.python)
+        if cell.cuda is not None and not _CUDA.fullmatch(cell.cuda):
+            raise ValueError(f"{_quoted(cell.cuda)} is not a CUDA such as 13.0")
+        for word in (cell.arch, cell.os):
+            if not _WORD.fullmatch(word):
+                raise ValueError(f"{_quoted(word)} is no architecture or system")
+
+
+def _quoted(text: str) -> str:
+    return repr(text[:100])

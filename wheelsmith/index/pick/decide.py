@@ -1,0 +1,207 @@
+"""From what a machine has, and what its owner says instead, to the one wheel and the one command."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from packaging.version import InvalidVersion, Version
+
+from wheelsmith.errors import MachineError, NoWheelForThis
+from wheelsmith.index.pick.machine import Machine
+from wheelsmith.index.resolve import (
+    Choice,
+    Chooser,
+    Installer,
+    Nearest,
+    Refusal,
+    Template,
+    Torch,
+    Wish,
+    compute_name,
+    fill,
+    slots_of,
+    template_for,
+)
+from wheelsmith.record import Record
+
+_COMPUTE = re.compile(r"cpu|cu\d{3,}")
+_CUDA = re.compile(r"(?:cuda)?(\d{2})\.(\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Record):
+    """What somebody says instead of what was found; None goes by what was found.
+
+    :param torch: a release or a whole version.
+    :param compute: ``cpu``, ``13.0`` or ``cu130``.
+    :param keep_torch: torch is there and stays, or is installed with the wheel.
+    """
+
+    torch: str | None = None
+    compute: str | None = None
+    arch: str | None = None
+    python: str | None = None
+    glibc: str | None = None
+    capability: str | None = None
+    driver: str | None = None
+    keep_torch: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do.
+
+    :param torch: whether torch stays or comes with the wheel.
+    :param answer: the wheel, or why there is none.
+    :param notes: what else is worth knowing, a sentence each without its full stop.
+    """
+
+    wish: Wish
+    torch: Torch
+    answer: Choice | Refusal
+    notes: tuple[str, ...] = ()
+
+    def told(self, installer: Installer, base: str) -> Template:
+        """Give what the installer is told, with every slot filled in.
+
+        :raises NoWheelForThis: there is no wheel.
+        """
+        if isinstance(self.answer, Refusal):
+            raise NoWheelForThis(self.answer.reason)
+        told = template_for(installer, self.torch, others=bool(self.answer.wheel.requires))
+        return fill(told, {**slots_of(self.answer, self.wish, self.torch), "base": base})
+
+
+def decide(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
+    """Choose for a machine. A torch that is there is never replaced, but where another was asked for."""
+    compute = _compute(asked.compute) if asked.compute else machine.torch_compute
+    wanted = asked.torch or machine.torch
+    release = _release(wanted) if wanted else None
+    if refusal := _unusable(machine, asked):
+        return Decision(wish=_wish(machine, asked, release or "0", "cpu"), torch=Torch.PRESENT, answer=refusal)
+    if release is None or compute is None:
+        return _with_any_torch(chooser, machine, asked, release, compute)
+    torch, notes = _torch(machine, asked, release, compute)
+    if wanted and Version(wanted).is_prerelease:
+        said = f"torch {wanted} is a pre-release; wheels are made for the release {release}, and may not load with it"
+        notes = (*notes, said)
+    wish = _wish(machine, asked, release, compute)
+    if torch is Torch.PRESENT and _here(machine, asked) and machine.torch and release == _release(machine.torch):
+        wish = replace(wish, torch_version=machine.torch)
+    return _decided(chooser, wish, torch, notes)
+
+
+def _decided(chooser: Chooser, wish: Wish, torch: Torch, notes: tuple[str, ...]) -> Decision:
+    answer = chooser.choose(wish)
+    if isinstance(answer, Refusal) and (near := next((n for n in answer.nearest if n.fits), None)):
+        taken = chooser.choose(near.wish)
+        if isinstance(taken, Choice):
+            return Decision(wish=near.wish, torch=torch, answer=taken, notes=(*notes, _instead(wish, near)))
+    return Decision(wish=wish, torch=torch, answer=answer, notes=notes)
+
+
+def _instead(wish: Wish, near: Nearest) -> str:
+    return (
+        f"there is no wheel for {compute_name(wish.compute)}; the one for {near.change} runs on this torch, "
+        "which has the same CUDA major and no older minor"
+    )
+
+
+def _torch(machine: Machine, asked: Asked, release: str, compute: str) -> tuple[Torch, tuple[str, ...]]:
+    same = (
+        _here(machine, asked)
+        and machine.torch is not None
+        and (release, compute) == (_release(machine.torch), machine.torch_compute)
+    )
+    keep = same if asked.keep_torch is None else asked.keep_torch
+    if keep:
+        return Torch.PRESENT, ()
+    if machine.torch is None or not _here(machine, asked):
+        return Torch.ABSENT, ("the command installs torch with the wheel",)
+    return Torch.ABSENT, (f"as you asked, this replaces torch {machine.torch}",)
+
+
+def _with_any_torch(
+    chooser: Chooser, machine: Machine, asked: Asked, release: str | None, compute: str | None
+) -> Decision:
+    """Choose what is left open, too: the newest torch that has a wheel, with the newest CUDA that the driver runs."""
+    torch = Torch.PRESENT if asked.keep_torch else Torch.ABSENT
+    driver = asked.driver or (machine.driver if _here(machine, asked) else None)
+    computes = [compute] if compute else [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
+    torches = [release] if release else list(chooser.axes.torches[::-1])
+    wishes = [_wish(machine, asked, each, name) for each in torches for name in computes]
+    note = f"torch is not installed in {machine.python}; the command installs it with the wheel"
+    for wish in wishes:
+        if isinstance(choice := chooser.choose(wish), Choice):
+            notes = (note,) if torch is Torch.ABSENT else ()
+            return Decision(wish=wish, torch=torch, answer=choice, notes=notes)
+    if wishes:
+        return Decision(wish=wishes[0], torch=torch, answer=chooser.choose(wishes[0]))
+    said = "there is no NVIDIA driver here and no wheel for a CPU alone; for another machine, say its --cuda"
+    refusal = Refusal(code="compute", reason=said)
+    return Decision(wish=_wish(machine, asked, release or "0", "cpu"), torch=torch, answer=refusal)
+
+
+def _unusable(machine: Machine, asked: Asked) -> Refusal | None:
+    """Say why nothing that is offered can be used with this Python or this torch."""
+    if machine.platform != "linux" and asked.arch is None:
+        return Refusal(code="os", reason=f"there are wheels for Linux alone; this is {machine.platform}")
+    if machine.implementation != "cpython" and asked.python is None:
+        return Refusal(code="python", reason=f"there are wheels for CPython alone; this is {machine.implementation}")
+    if machine.torch is None or asked.compute is not None:
+        return None
+    if machine.torch_compute is None:
+        return Refusal(
+            code="torch", reason=f"what torch {machine.torch} was built for is not to be seen; say it with --cuda"
+        )
+    if not _COMPUTE.fullmatch(machine.torch_compute):
+        said = f"torch {machine.torch} is built for {machine.torch_compute}, and there are no wheels for that"
+        return Refusal(code="torch", reason=said)
+    return None
+
+
+def _here(machine: Machine, asked: Asked) -> bool:
+    """Say whether it is this machine and this environment that is asked about."""
+    return asked.arch in {None, machine.arch} and asked.python is None
+
+
+def _wish(machine: Machine, asked: Asked, torch: str, compute: str) -> Wish:
+    here = _here(machine, asked)
+    gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if here else ()
+    on_gpu = compute != "cpu"
+    return Wish(
+        torch=torch,
+        compute=compute,
+        arch=asked.arch or machine.arch,
+        python=asked.python.removesuffix("t") if asked.python else machine.python_version,
+        free_threaded=asked.python.endswith("t") if asked.python else machine.free_threaded,
+        # Of another machine nothing is known.
+        glibc=asked.glibc or (machine.glibc if here else None),
+        capabilities=((asked.capability,) if asked.capability else gpus) if on_gpu else (),
+        driver=(asked.driver or (machine.driver if here else None)) if on_gpu else None,
+    )
+
+
+def _release(version: str) -> str:
+    """Give ``2.11`` of ``2.11.0+cu130``.
+
+    :raises MachineError: it is no version.
+    """
+    try:
+        parsed = Version(version)
+    except InvalidVersion:
+        raise MachineError(f"{version} is no version of torch", remedy="say which one with --torch 2.11") from None
+    return f"{parsed.major}.{parsed.minor}"
+
+
+def _compute(text: str) -> str:
+    """Give ``cu130`` of ``13.0``.
+
+    :raises MachineError: it is no compute platform.
+    """
+    if match := _CUDA.fullmatch(text):
+        return f"cu{match[1]}{match[2]}"
+    if _COMPUTE.fullmatch(text):
+        return text
+    raise MachineError(f"{text} is no CUDA", remedy="say cpu, or a release such as 13.0")

@@ -1,0 +1,133 @@
+"""Where a catalogue comes from: an index on the web, or one in a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import url2pathname
+
+from packaging.utils import canonicalize_name
+
+from wheelsmith.deadline import TooSlow, ended_after
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
+
+if TYPE_CHECKING:
+    import httpx
+
+_MOST_NAMES = 10_000  # of projects, that are compared with one
+# People copy the address that they gave to pip, which is that of a root.
+_ROOT = re.compile(r"/(simple|cpu|cu\d{3,})$")
+_PATIENCE = 30.0  # seconds without a byte
+_LONGEST = 120.0  # seconds for all of a catalogue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A catalogue and where it was.
+
+    :param base: the index's address with a slash at its end, without credentials.
+    :param credentials: a user name and perhaps a password stood in the address.
+    """
+
+    catalogue: Catalogue
+    base: str
+    credentials: bool = False
+
+
+def find_catalogue(name: str, index: str) -> Found:
+    """Read what an index says of a project.
+
+    :param index: a folder, or an address that begins with ``http://``, ``https://`` or ``file://``.
+    :raises PackageIndexError: it cannot be read, or has no such project.
+    """
+    project = check_project(name)
+    try:
+        parts = urlsplit(index)
+    except ValueError as error:
+        raise PackageIndexError(f"{index} cannot be read: {error}") from None
+    if parts.scheme in {"http", "https"}:
+        return _from_web(project, index)
+    if parts.scheme not in {"", "file"}:
+        raise PackageIndexError(f"{index} cannot be read by installers", remedy="name a folder or an https:// address")
+    folder = Path(url2pathname(parts.path)) if parts.scheme else Path(index)
+    for root in (folder, folder.parent):
+        file = root / catalogue_key(project)
+        if file.is_file():
+            catalogue = _checked(load_catalogue(_bytes(file), str(file)), project, str(file))
+            return Found(catalogue=catalogue, base=f"{root.resolve().as_uri()}/")
+    names = [found.parent.name for root in (folder, folder.parent) for found in root.glob("projects/*/catalogue.json")]
+    raise _no_project(project, index, names)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise PackageIndexError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _from_web(project: str, index: str) -> Found:
+    import httpx
+
+    given = urlsplit(index)
+    shown = urlunsplit((given.scheme, given.netloc.rpartition("@")[2], given.path.rstrip("/"), "", ""))
+    auth = (given.username, given.password or "") if given.username else None
+    with httpx.Client(follow_redirects=True, timeout=_PATIENCE, auth=auth) as client:
+        for base in dict.fromkeys((shown, _ROOT.sub("", shown))):
+            url = f"{base}/{catalogue_key(project)}"
+            try:
+                with ended_after(client, _LONGEST):
+                    answer = client.get(url)
+                if answer.status_code == httpx.codes.NOT_FOUND:
+                    continue
+                answer.raise_for_status()
+            except (httpx.HTTPError, httpx.InvalidURL, TooSlow) as error:
+                raise PackageIndexError(
+                    f"{url} cannot be read: {_without_address(error)}", remedy=f"does this open: {base}/index.html"
+                ) from None
+            catalogue = _checked(load_catalogue(answer.content, url), project, url)
+            return Found(catalogue=catalogue, base=f"{base}/", credentials=auth is not None)
+        raise _no_project(project, shown, _listed(client, shown))
+
+
+def _checked(catalogue: Catalogue, project: str, place: str) -> Catalogue:
+    if catalogue.project != project:
+        raise PackageIndexError(f"{place} is the catalogue of {catalogue.project}")
+    return catalogue
+
+
+def _without_address(error: Exception) -> str:
+    """Give what went wrong: httpx repeats the address, and may do so over several lines."""
+    return (str(error).split(" for url ", maxsplit=1)[0].splitlines() or [type(error).__name__])[0]
+
+
+def _listed(client: httpx.Client, shown: str) -> list[str]:
+    """Give the projects that an index lists, for a hint; nothing where it does not say."""
+    import httpx
+
+    for base in dict.fromkeys((shown, _ROOT.sub("", shown))):
+        try:
+            with ended_after(client, _LONGEST):
+                answer = client.get(f"{base}/simple/index.json")
+            names = [item["name"] for item in answer.raise_for_status().json()["projects"]]
+        except (httpx.HTTPError, httpx.InvalidURL, TooSlow, RuntimeError, ValueError, KeyError, TypeError):
+            continue
+        return [name for name in names if isinstance(name, str)]
+    return []
+
+
+def _no_project(project: str, index: str, names: Iterable[str]) -> PackageIndexError:
+    known = sorted({str(canonicalize_name(name)) for name in names})[:_MOST_NAMES]
+    close = get_close_matches(project, known, n=1, cutoff=0.5)
+    remedy = f"did you mean {close[0]}?" if close else _remedy(index)
+    return PackageIndexError(f"{index} has no project {project}", remedy=remedy)
+
+
+def _remedy(index: str) -> str:
+    return f"name the address that has {index.rstrip('/')}/index.html with the list of its projects"

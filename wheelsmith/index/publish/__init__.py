@@ -1,0 +1,38 @@
+"""What goes into an index: releases from runs, indexes and wheels, published so that a reader never meets a half."""
+
+from wheelsmith.index.publish.foreign import foreign_wheel
+from wheelsmith.index.publish.hub_builds import NoBuild, build_layout
+from wheelsmith.index.publish.hub_release import add_release
+from wheelsmith.index.publish.own_index import Answered, publish_run
+from wheelsmith.index.publish.page_writer import GRACE
+from wheelsmith.index.publish.publishing import Published, hub_builds, publish
+from wheelsmith.index.publish.release import Release, variant_wheels
+from wheelsmith.index.publish.repair import repair
+from wheelsmith.index.publish.sources import RUNS, mark_sources, release_from, release_of
+from wheelsmith.index.publish.verify import Trouble, advise, verify
+from wheelsmith.index.publish.writer import Index, Offer
+
+__all__ = [
+    "GRACE",
+    "RUNS",
+    "Answered",
+    "Index",
+    "NoBuild",
+    "Offer",
+    "Published",
+    "Release",
+    "Trouble",
+    "add_release",
+    "advise",
+    "build_layout",
+    "foreign_wheel",
+    "hub_builds",
+    "mark_sources",
+    "publish",
+    "publish_run",
+    "release_from",
+    "release_of",
+    "repair",
+    "variant_wheels",
+    "verify",
+]

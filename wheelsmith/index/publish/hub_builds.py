@@ -1,0 +1,223 @@
+"""The layout that the ``kernels`` library loads from a Hub repo: ``build/<variant>/``, unpacked from a wheel.
+
+What it must hold: https://huggingface.co/docs/kernels/kernel-requirements, and what kernels 0.17 reads of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from packaging.metadata import RawMetadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.facts import dependencies
+from wheelsmith.index.entries.entry import IndexEntry
+from wheelsmith.index.entries.metadata import headers_of
+from wheelsmith.local_version import read_local_version
+from wheelsmith.recipe import may_import
+from wheelsmith.tags import cuda_of
+
+METADATA = "metadata.json"
+# The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
+_MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
+_FOLDER = re.compile(r"[a-z0-9_-]+")
+_FLOOR = re.compile(r">=(\d+)\.(\d+)")
+# As recipe/generated.py writes it for a kernel with nothing compiled.
+_NOARCH_OPS = re.compile(rb'f"_\w+?_\{get_backend\(\)\}_(?P<unique>[0-9a-z]+)"')
+_SHIM = '''\
+"""For versions of the kernels library that look here: the kernel is one folder up."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+_NAME = "{id}"
+
+if _NAME not in sys.modules:
+    _spec = importlib.util.spec_from_file_location(_NAME, Path(__file__).parent.parent / "__init__.py")
+    sys.modules[_NAME] = importlib.util.module_from_spec(_spec)
+    try:
+        _spec.loader.exec_module(sys.modules[_NAME])
+    except BaseException:
+        del sys.modules[_NAME]
+        raise
+
+globals().update({{name: value for name, value in vars(sys.modules[_NAME]).items() if name[:2] != "__"}})
+'''
+
+
+class NoBuild(PackageIndexError):
+    """A wheel cannot be laid out for the ``kernels`` library, and this is why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Variant:
+    """One folder under ``build/``.
+
+    :param backend: ``cpu`` or ``cuda``, as kernel-builder calls them.
+    """
+
+    name: str
+    backend: str
+
+
+def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, bytes]:
+    """Give the files that a wheel has in a Hub repo: ``build/<variant>/…`` → bytes.
+
+    The Python package of the wheel becomes the variant's folder, for the loader gives it a name of its own.
+
+    :param files: what the wheel holds, path → bytes.
+    :raises NoBuild: the library could not load it.
+    """
+    module = _module(files)
+    package = _package(files, module)
+    _check_imports(module, package)
+    said = headers_of(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))
+    layout: dict[str, bytes] = {}
+    for variant in _variants(entry):
+        unique = _identifier(module, package, variant)
+        own = dict(package)
+        own.setdefault(f"{module}/__init__.py", _SHIM.format(id=unique).encode())
+        metadata = _metadata(module, unique, said, entry, variant)
+        metadata["digest"] = {"algorithm": "sha256", "files": {path: _digest(own[path]) for path in sorted(own)}}
+        own[METADATA] = json.dumps(metadata, indent=2).encode() + b"\n"
+        layout |= {f"build/{variant.name}/{path}": own[path] for path in sorted(own)}
+    return layout
+
+
+def kernel_version(entry: IndexEntry) -> int:
+    """Give the whole number that the ``kernels`` library knows a wheel's version by: the first of its release."""
+    return parse_wheel_filename(entry.filename)[1].major
+
+
+def gives_way(known: bytes, new: bytes) -> bool:
+    """Say whether a variant's metadata, and with it the variant, is replaced: a newer wheel's, never an older one's.
+
+    What another program built is replaced by a wheel of the same version.
+    """
+    following = json.loads(new)
+    try:
+        present = json.loads(known)
+        if "wheelsmith" not in present:
+            return bool(present["version"] <= following["version"])
+        versions = [parse_wheel_filename(item["wheelsmith"]["wheel"])[1] for item in (present, following)]
+    except (ValueError, KeyError, TypeError):
+        return True
+    return versions[0] < versions[1]
+
+
+def _module(files: Mapping[str, bytes]) -> str:
+    """Give the one package that the wheel consists of."""
+    tops = {path.split("/")[0] for path in files}
+    kernels = {top for top in tops if f"{top}/_ops.py" in files and f"{top}/__init__.py" in files}
+    if len(kernels) != 1:
+        raise NoBuild("it is not the wheel of a Hub kernel: those have one package, with an _ops.py")
+    module = kernels.pop()
+    if beside := sorted(top for top in tops - {module} if not top.endswith(".dist-info")):
+        raise NoBuild(f"it holds {beside[0]} beside its package, for which the Hub's layout has no place")
+    if not _MODULE.fullmatch(module):
+        raise NoBuild(f"the Hub's kernels cannot be called {module}")
+    return module
+
+
+def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
+    """Give the package's files without bytecode, which the loader never fetches."""
+    own = {path.removeprefix(f"{module}/"): data for path, data in files.items() if path.startswith(f"{module}/")}
+    if METADATA in own:
+        raise NoBuild(f"{module}/{METADATA} stands where the Hub's own must be")
+    return {path: data for path, data in own.items() if not path.endswith(".pyc")}
+
+
+def _check_imports(module: str, package: Mapping[str, bytes]) -> None:
+    """Refuse a package that imports itself by its name, which it does not have on the Hub."""
+    for path, data in sorted(package.items()):
+        if path.endswith(".py") and may_import(data, module):
+            raise NoBuild(f"{module}/{path} imports {module} by name; on the Hub only relative imports work")
+
+
+def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
+    """Give the folders that a wheel belongs in: named after what it was compiled for, not after all that it serves."""
+    _, version, _, tags = parse_wheel_filename(entry.filename)
+    if not entry.cells:
+        raise NoBuild("its file name does not say for which torch and CUDA it is")
+    if any(cell.python for cell in entry.cells):
+        raise NoBuild("it is made for one Python, which the Hub's names cannot say")
+    if version.local is None and {tag.platform for tag in tags} == {"any"}:
+        backends = sorted({_backend(cell.compute) for cell in entry.cells})
+        return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
+    said = read_local_version(version.local)
+    compute = said.compute
+    if compute is None or not said.own:
+        raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
+    cell = replace(entry.cells[0], cuda=cuda_of(compute))
+    if said.torch:
+        name = replace(cell, torch=said.torch).id
+    elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
+        name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
+    else:
+        raise NoBuild("it does not say which torch it needs")
+    if not _FOLDER.fullmatch(name):
+        raise NoBuild(f"{name!r} is not the name of a variant")
+    return (_Variant(name=name, backend=_backend(compute)),)
+
+
+def _backend(compute: str) -> str:
+    return "cpu" if compute == "cpu" else "cuda"
+
+
+def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:
+    """Give the name that the loader imports the kernel under, which is also that of its operators' namespace."""
+    compiled = [path for path in package if "/" not in path and path.endswith(".abi3.so")]
+    if compiled:
+        names = [path.removesuffix(".abi3.so") for path in compiled]
+        if len(names) != 1 or not names[0].startswith(f"_{module}_") or not names[0].isidentifier():
+            raise NoBuild("it has no single extension that is called after the kernel")
+        return names[0]
+    match = _NOARCH_OPS.search(package["_ops.py"])
+    if not match:
+        raise NoBuild("its _ops.py does not say the namespace of its operators")
+    return f"_{module}_{variant.backend}_{match['unique'].decode()}"
+
+
+def _metadata(module: str, unique: str, said: RawMetadata, entry: IndexEntry, variant: _Variant) -> dict[str, Any]:
+    urls = said.get("project_urls", {})
+    archs = {"archs": list(entry.gpu_archs)} if variant.backend == "cuda" and entry.gpu_archs else {}
+    return {
+        "name": module.replace("_", "-"),
+        "id": unique,
+        "version": kernel_version(entry),
+        # It must say something; the Hub's word for a licence that nobody named.
+        "license": said.get("license_expression") or said.get("license") or "unknown",
+        **{key: urls[key.title()] for key in ("upstream", "source") if key.title() in urls},
+        "python-depends": _python_depends(said, variant.backend),
+        "kernel-depends": [],
+        "backend": {"type": variant.backend, **archs},
+        # The loader passes over keys that it does not know.
+        "wheelsmith": {"wheel": entry.filename, "sha256": entry.sha256},
+    }
+
+
+def _python_depends(said: RawMetadata, backend: str) -> list[str]:
+    """Give what the wheel requires beside torch, by the names that the loader knows."""
+    known = {canonicalize_name(item.requires): item.name for item in dependencies() if item.backend in {None, backend}}
+    found = []
+    for requirement in map(Requirement, said.get("requires_dist", [])):
+        name = canonicalize_name(requirement.name)
+        if name == "torch" or (requirement.marker and not requirement.marker.evaluate({"extra": backend})):
+            continue
+        if name not in known:
+            raise NoBuild(f"it requires {requirement.name}, which the kernels library does not allow")
+        found.append(known[name])
+    return found
+
+
+def _digest(data: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(data).digest()).decode()

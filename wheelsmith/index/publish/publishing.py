@@ -1,0 +1,95 @@
+"""Put a release into an index, and into a kernel repo of the Hub what the ``kernels`` library loads besides."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from wheelsmith.index.entries import IndexEntry, project_of
+from wheelsmith.index.publish.hub_builds import NoBuild, build_layout, kernel_version
+from wheelsmith.index.publish.hub_release import Build, add_release
+from wheelsmith.index.publish.release import Release
+from wheelsmith.index.publish.unpublished import mark_published
+from wheelsmith.index.publish.writer import Index, Offer
+from wheelsmith.index.storage import Storage, kernel_branch
+from wheelsmith.wheel.archive import open_wheel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What publishing came to: wheels that the index did not have, and those that it had."""
+
+    new: tuple[IndexEntry, ...]
+    known: tuple[IndexEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubBuilds:
+    """What the ``kernels`` library is to find beside the wheels.
+
+    :param left_out: wheel → why it has no build.
+    """
+
+    builds: tuple[Build, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def publish(storage: Storage, release: Release, builds: Sequence[Build] = ()) -> Published:
+    """Add a release to an index, as of now.
+
+    :param builds: what the ``kernels`` library is to find beside the wheels.
+    :raises PackageIndexError: a file name is there with other bytes, or the index cannot be written.
+    """
+    index = Index(storage)
+    before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    added = add_release(storage, release.offers, builds, answers=release.answers, upload_time=now)
+    entries = tuple({entry.filename: entry for entry in added}.values())
+    mark_published(storage, (entry.sha256 for entry in entries))
+    return Published(
+        new=tuple(entry for entry in entries if entry.filename not in before),
+        known=tuple(entry for entry in entries if entry.filename in before),
+    )
+
+
+@contextmanager
+def hub_builds(offers: Sequence[Offer], target: str) -> Iterator[HubBuilds]:
+    """Lay wheels out for the ``kernels`` library, as files that are there as long as the block runs.
+
+    :param target: where they will be published; only a kernel repo of the Hub takes builds, others get none.
+    :raises WheelError: a wheel cannot be read.
+    """
+    branch = kernel_branch(target)
+    if branch is None:
+        yield HubBuilds()
+        return
+    builds, left_out = [], {}
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
+        # A variant wheel has the content of the plain one beside it.
+        for number, offer in enumerate(offer for offer in offers if offer.entry.variant is None):
+            try:
+                builds += _unpack(offer, branch, Path(scratch) / str(number))
+            except NoBuild as reason:
+                left_out[offer.entry.filename] = str(reason)
+        yield HubBuilds(builds=tuple(builds), left_out=left_out)
+
+
+def _unpack(offer: Offer, branch: str, folder: Path) -> list[Build]:
+    if branch[:1] == "v" and branch[1:].isdigit() and int(branch[1:]) != kernel_version(offer.entry):
+        raise NoBuild(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
+    variants: dict[str, dict[str, Path]] = {}
+    for key, data in build_layout(open_wheel(offer.wheel).files, offer.entry).items():
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        _, variant, inside = key.split("/", 2)
+        variants.setdefault(variant, {})[inside] = path
+    return [Build(variant=name, filename=offer.entry.filename, files=files) for name, files in variants.items()]
+
+
+def _projects(release: Release) -> set[str]:
+    return {project_of(offer.entry.filename) for offer in release.offers}

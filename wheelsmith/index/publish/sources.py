@@ -1,0 +1,175 @@
+"""What lies in folders, read as somebody else's word: indexes to publish from, and wheels."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from wheelsmith.errors import PackageIndexError, WheelError
+from wheelsmith.files import sha256_file
+from wheelsmith.index.entries import Answer, IndexEntry, ProjectState
+from wheelsmith.index.entries.stored_states import project_in
+from wheelsmith.index.publish.foreign import check_names, foreign_wheel
+from wheelsmith.index.publish.release import Release, offer_of
+from wheelsmith.index.publish.unpublished import mark_published
+from wheelsmith.index.publish.writer import Index, Offer
+from wheelsmith.index.storage import Folder
+from wheelsmith.wheel import wheel_file
+
+# Each run leaves one file here in its own index, named by what it told. It is not hidden: what carries folders between
+# the jobs of a CI system may leave hidden files behind.
+RUNS = "_state/runs"
+_APART = (
+    "keep each run's output apart, and publish them together: --from A --from B; or, after a run that was killed, "
+    "build again"
+)
+_SEVERAL = 5
+
+
+def release_from(folders: Sequence[Path]) -> Release:
+    """Return all that lies in some folders: indexes as runs leave them, or wheels that anything made.
+
+    :raises PackageIndexError: there is nothing, or what is there is not whole.
+    :raises WheelError: a wheel beside no index cannot be read.
+    """
+    releases = [release_of(folder) for folder in folders]
+    answers: dict[str, list[Answer]] = {}
+    for release in releases:
+        for project, given in release.answers.items():
+            answers.setdefault(project, []).extend(given)
+    offers = tuple(offer for release in releases for offer in release.offers)
+    return Release(offers=offers, answers={project: tuple(given) for project, given in answers.items()})
+
+
+def release_of(folder: Path) -> Release:
+    """Return all that lies in a folder: an index, a run's output with one in it, or wheels.
+
+    :raises PackageIndexError: there is nothing, or the index is not whole.
+    :raises WheelError: a wheel beside no index cannot be read.
+    """
+    index = folder if _is_index(folder) else folder / "index"
+    if _is_index(index):
+        return _release_of_index(index, folder)
+    if below := sorted(path.parent for path in _below(folder, "_state") if _is_index(path.parent)):
+        named = " ".join(f"--from {shlex.quote(str(path))}" for path in below[:_SEVERAL])
+        raise PackageIndexError(f"{folder} is no index, and has {len(below)} in it", remedy=f"name them: {named}")
+    wheels = [path for path in _below(folder, "*.whl") if path.is_file()]
+    if not wheels:
+        raise PackageIndexError(
+            f"there is no index in {folder}, and no wheel", remedy="build one: wheelsmith build-matrix"
+        )
+    _refuse_two_of_a_name(wheels)
+    return Release(offers=tuple(foreign_wheel(path) for path in wheels), answers={})
+
+
+def _release_of_index(index: Path, folder: Path) -> Release:
+    """Return what an index holds. Every wheel is read: what the state says of it must be so.
+
+    :param folder: where nothing may lie that the index does not list.
+    """
+    storage = Folder(index)
+    states = Index(storage).states()
+    _refuse_mixed_runs(index)
+    _refuse_unlisted(states.values(), index, folder)
+    offers = tuple(_held(storage, index, entry) for state in states.values() for entry in state.entries)
+    answers = {name: state.answers for name, state in states.items() if state.answers}
+    return Release(offers=offers, answers=answers)
+
+
+def _refuse_mixed_runs(index: Path) -> None:
+    """Refuse an index over which another was laid: of two states of one name one is lost, and all that it said."""
+    runs = list((index / RUNS).glob("*.json"))
+    if len(runs) > 1:
+        raise PackageIndexError(
+            f"{index} is the indexes of {len(runs)} runs laid over one another, and only the last one's state is left",
+            remedy=_APART,
+        )
+
+
+def _refuse_unlisted(states: Collection[ProjectState], index: Path, folder: Path) -> None:
+    # Until somebody collects it, the file of a wheel that was removed lies there too.
+    known = {(each.path, each.sha256) for state in states for each in state.entries}
+    known |= {(each.path, each.sha256) for state in states for each in state.removed}
+    listed, hashes = {index / path for path, _ in known}, {sha256 for _, sha256 in known}
+    files = index / "files"
+    lost = [
+        path
+        for path in _below(folder, "*.whl")
+        # Elsewhere lie copies of what is listed.
+        if path not in listed and (path.is_relative_to(files) or not path.is_file() or sha256_file(path) not in hashes)
+    ]
+    if lost:
+        raise PackageIndexError(
+            f"{index} does not list {len(lost)} of the wheels that lie in {folder}, such as {lost[0].name}",
+            remedy=_APART,
+        )
+
+
+def _refuse_two_of_a_name(wheels: Sequence[Path]) -> None:
+    known: dict[str, Path] = {}
+    for path in wheels:
+        other = known.setdefault(path.name, path)
+        if other != path and sha256_file(other) != sha256_file(path):
+            raise PackageIndexError(
+                f"{path.name} is there twice with other bytes: {other} and {path}",
+                remedy="remove the one that is wrong",
+            )
+
+
+def _is_index(folder: Path) -> bool:
+    return any(project_in(f"_state/{path.name}") for path in (folder / "_state").glob("*.json"))
+
+
+def _below(folder: Path, pattern: str) -> list[Path]:
+    """Return what lies in a folder at any depth; what is a link is no part of it."""
+    return sorted(path for path in folder.rglob(pattern) if not path.is_symlink())
+
+
+def mark_sources(folders: Iterable[Path], release: Release) -> None:
+    """Note in the indexes that a release came from that its wheels never change from now on.
+
+    One that may not be written is passed over: where the wheels were published, they are refused in any case.
+    """
+    for folder in folders:
+        index = folder if _is_index(folder) else folder / "index"
+        with suppress(PackageIndexError):
+            mark_published(Folder(index), (offer.entry.sha256 for offer in release.offers))
+
+
+def _held(storage: Folder, folder: Path, entry: IndexEntry) -> Offer:
+    """Return a wheel that an index lists.
+
+    :raises PackageIndexError: it is not there, or is not what its state says.
+    """
+    remedy = f"see what else is wrong, and what mends it: wheelsmith index verify {folder}"
+    # Not through a link, which could lead to any file.
+    for key in (entry.path, f"{entry.path}.metadata"):
+        if storage.look(key) is None:
+            raise PackageIndexError(f"{key} is listed in {folder} and not there", remedy=remedy)
+    side_car = storage.read(f"{entry.path}.metadata")
+    try:
+        file = wheel_file(folder / entry.path)
+        offer = offer_of(folder / entry.path, file, entry.cells, None)
+        check_names(offer)
+    except WheelError as error:
+        raise PackageIndexError(f"{entry.filename} in {folder} cannot be published: {error}", remedy=remedy) from None
+    if file.sha256 != entry.sha256:
+        raise PackageIndexError(
+            f"{entry.filename} in {folder} is not the file that was built: its sha256 is {file.sha256}, "
+            f"and its state says {entry.sha256}",
+            remedy=remedy,
+        )
+    if side_car is None or side_car.data != offer.metadata:
+        raise PackageIndexError(f"{entry.filename}.metadata in {folder} is not the wheel's METADATA", remedy=remedy)
+    # What the wheel says itself is not taken from the state.
+    said = replace(
+        offer.entry,
+        gpu_archs=entry.gpu_archs,
+        provenance=entry.provenance,
+        variant_of=entry.variant_of,
+        yanked=entry.yanked,
+    )
+    return replace(offer, entry=said)

@@ -1,0 +1,199 @@
+"""Change an index so that a reader never meets a page that points at nothing, and no writer undoes another's work.
+
+The order is the safety: files, the project's state, its pages, the lists of projects. A file stands under the hash of
+its content and never changes; state is compared and swapped; pages are rendered from state alone. What a killed writer
+left undone shows in no page, and ``repair`` finishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from wheelsmith.errors import PackageIndexError
+from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState
+from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
+from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key
+from wheelsmith.index.entries.variants import variants_files
+from wheelsmith.index.publish.page_writer import put_file, put_new_file, write_all_pages, write_pages
+from wheelsmith.index.publish.verify import TEMPORARY
+from wheelsmith.index.storage.converge import AT_ONCE, persist, replace_file
+from wheelsmith.index.storage.protocol import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A wheel to add: ``entry.upload_time`` is replaced by the time of adding."""
+
+    entry: IndexEntry
+    wheel: Path
+    metadata: bytes
+
+
+class Index:
+    """A static package index in some storage."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def entries(self, project: str) -> tuple[IndexEntry, ...]:
+        """Give the wheels of a project, which are none when there is no such project.
+
+        :raises PackageIndexError: its state cannot be read.
+        """
+        return load_project(self._storage, project)[0].entries
+
+    def known(self, project: str) -> ProjectState:
+        """Give the state of a project that must be there.
+
+        :raises PackageIndexError: it is not, or its state cannot be read.
+        """
+        return existing_project(self._storage, check_project(project))
+
+    def states(self) -> dict[str, ProjectState]:
+        """Give every project's state.
+
+        :raises PackageIndexError: one cannot be read.
+        """
+        return load_states(self._storage)
+
+    def add(
+        self,
+        offers: Sequence[Offer],
+        *,
+        upload_time: str,
+        answers: Mapping[str, Sequence[Answer]] | None = None,
+        revise: Mapping[str, Callable[[ProjectState], ProjectState]] | None = None,
+    ) -> tuple[IndexEntry, ...]:
+        """Add wheels; those that are there already change nothing. Gives their entries, in the order of the offers.
+
+        :param upload_time: UTC, for the wheels that are new, e.g. ``2026-11-21T10:00:00Z``.
+        :param answers: project → what became of the cells that have no wheel.
+        :param revise: project → what is to be done to its state before.
+        :raises PackageIndexError: a file name is there with other bytes, or the storage cannot be written.
+        """
+        named: dict[str, list[Answer]] = {}
+        for name, given in (answers or {}).items():
+            named.setdefault(check_project(name), []).extend(given)
+        return self._storage.transaction(lambda storage: _add(storage, offers, named, revise or {}, upload_time))
+
+    def change(self, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
+        """Give a project its next state, and render it.
+
+        :raises PackageIndexError: there is no such project, or the transition refuses.
+        """
+        project = check_project(project)
+
+        def work(storage: Storage) -> ProjectState:
+            existing_project(storage, project)
+            state = _advance(storage, project, transition)
+            write_pages(storage, [project])
+            return state
+
+        return self._storage.transaction(work)
+
+    def repair(self) -> tuple[str, ...]:
+        """Render whatever is not as the states say, as after a writer was killed; gives the keys that were mended."""
+        return self._storage.transaction(write_all_pages)
+
+    def collect(self, *, older_than: float) -> tuple[str, ...]:
+        """Remove files that nothing refers to; gives their keys.
+
+        :param older_than: seconds of the epoch; younger ones may be about to be published.
+        :raises PackageIndexError: something was published in the moment in which it was collected.
+        """
+        return self._storage.transaction(lambda storage: _collect(storage, older_than))
+
+
+def _add(
+    storage: Storage,
+    offers: Sequence[Offer],
+    answers: Mapping[str, Sequence[Answer]],
+    revise: Mapping[str, Callable[[ProjectState], ProjectState]],
+    upload_time: str,
+) -> tuple[IndexEntry, ...]:
+    by_project = sorted(offers, key=lambda offer: project_of(offer.entry.filename))
+    wanted = {name: list(group) for name, group in groupby(by_project, lambda o: project_of(o.entry.filename))}
+    projects = sorted({*wanted, *answers, *revise})
+
+    def add(project: str) -> Callable[[ProjectState], ProjectState]:
+        new = [replace(offer.entry, upload_time=upload_time) for offer in wanted.get(project, [])]
+        before = revise.get(project)
+        return lambda state: add_entries(before(state) if before else state, new, answers.get(project, ()))
+
+    # Refused before anything is written, where it is to be refused.
+    known = {project: load_project(storage, project)[0] for project in projects}
+    for project in projects:
+        add(project)(known[project])
+    in_use = {entry.path for state in known.values() for entry in state.entries}
+
+    def put(offer: Offer) -> None:
+        (_put_wheel if offer.entry.path in in_use else _put_new_wheel)(storage, offer)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(put, offers))
+        states = {project: _advance(storage, project, add(project)) for project in projects}
+        # Somebody collecting at this moment may have taken an old file of the same content.
+        list(pool.map(lambda offer: _put_wheel(storage, offer), offers))
+    write_pages(storage, projects)
+    entries = {entry.filename: entry for state in states.values() for entry in state.entries}
+    return tuple(entries[offer.entry.filename] for offer in offers)
+
+
+def _put_wheel(storage: Storage, offer: Offer) -> None:
+    """Write a wheel that a state refers to, where it is not there."""
+    path = offer.entry.path
+    put_file(storage, f"{path}.metadata", offer.metadata, len(offer.metadata))
+    put_file(storage, path, offer.wheel, offer.entry.size)
+
+
+def _put_new_wheel(storage: Storage, offer: Offer) -> None:
+    path, entry = offer.entry.path, offer.entry
+    put_new_file(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), entry.metadata_sha256)
+    put_new_file(storage, path, offer.wheel, entry.size, entry.sha256)
+
+
+def _advance(storage: Storage, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
+    """Compare and swap a project's state until nobody came between."""
+
+    def attempt() -> ProjectState:
+        state, stored = load_project(storage, project)
+        following = transition(state)
+        replace_file(storage, state_key(project), stored, dump_state(following))
+        return following
+
+    return persist(attempt)
+
+
+def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
+    old = [item.key for item in storage.listing("") if item.modified < older_than]
+    # After the listing: what was published meanwhile is then known to be in use.
+    unused = _left(storage, old)
+    gone = []
+    for key in sorted(unused):
+        # Whoever is about to publish a file makes it new first.
+        found = storage.look(key)
+        if found and found.modified < older_than:
+            storage.delete(key)
+            gone.append(key)
+    if lost := sorted(key for key in set(gone) - _left(storage, gone) if storage.look(key) is None):
+        raise PackageIndexError(
+            f"published in the moment in which they were collected: {', '.join(lost)}", remedy="publish them again"
+        )
+    return tuple(gone)
+
+
+def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
+    """Give the files that nothing refers to, and what killed processes were writing."""
+    states = load_states(storage).values()
+    used = {entry.path for state in states for entry in state.entries}
+    used |= {file.path for state in states for file in variants_files(state)}
+    return {
+        key
+        for key in keys
+        if TEMPORARY.fullmatch(key.rpartition("/")[2])
+        or (key.startswith("files/") and key.removesuffix(".metadata") not in used)
+    }

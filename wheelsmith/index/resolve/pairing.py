@@ -1,0 +1,42 @@
+"""Which of torch's own builds a wheel is installed with: never one of an older CUDA minor than made its code."""
+
+from __future__ import annotations
+
+from wheelsmith.facts import torch_releases
+from wheelsmith.index.resolve.target import KnownWheel, Wish, listed
+from wheelsmith.tags import cuda_of
+
+
+def torch_build(wish: Wish, known: KnownWheel | None = None) -> str | None:
+    """Return the compute platform of the build of torch that goes with a wish: its own, or the nearest newer minor's.
+
+    Where torch has neither, one will do that is no older than the wheel's own toolkit; None where there is no such
+    build. A wish for a torch that is not known is taken at its word.
+    """
+    cuda, release = cuda_of(wish.compute), torch_releases().get(wish.torch)
+    if cuda is None or release is None:
+        return wish.compute
+    if newer := release.newer_cuda(cuda):
+        return _compute(newer[0])
+    older = release.newer_cuda(_oldest(cuda, known))
+    return _compute(older[-1]) if older else None
+
+
+def why_no_torch_build(wish: Wish, known: KnownWheel) -> str | None:
+    """Say why no build of torch goes with a wheel, in a sentence that begins with *it*; None where one does."""
+    if torch_build(wish, known):
+        return None
+    needed = _oldest(cuda_of(wish.compute) or "", known)
+    built = listed(list(torch_releases()[wish.torch].cuda))
+    return f"it needs torch {wish.torch} for CUDA {needed} or a newer minor, which was built for CUDA {built} only"
+
+
+def _oldest(cuda: str, known: KnownWheel | None) -> str:
+    """Return the oldest CUDA that a torch beside a wheel may have been built for."""
+    if known and known.pure:
+        return f"{cuda.split('.', maxsplit=1)[0]}.0"
+    return cuda_of(known.toolkit or "") or cuda if known else cuda
+
+
+def _compute(cuda: str) -> str:
+    return "cu" + cuda.replace(".", "")

@@ -1,0 +1,214 @@
+"""A matrix as a grid for people: what became of every cell, in words, signs and links.
+
+A page of an index and the report of a run show the same thing, so this knows neither: ``_grid.html`` renders it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from packaging.version import Version
+
+from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, CatalogueWheel, Unserved
+from wheelsmith.index.entries.entry import NoWheel
+from wheelsmith.index.resolve.fits import numbers
+from wheelsmith.index.resolve.nearest import compute_order
+from wheelsmith.index.resolve.pairing import torch_build
+from wheelsmith.index.resolve.target import KnownWheel, Wish, compute_name
+from wheelsmith.units import show_size
+
+
+class GridStatus(StrEnum):
+    """How a cell stands; the sign tells without colour which of them a person should look at."""
+
+    BUILT = "built"
+    CACHED = "cached"
+    FOLDED = "folded"
+    OLDER = "older"
+    UNPAIRED = "unpaired"
+    YANKED = "yanked"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXCLUDED = "excluded"
+
+    @property
+    def sign(self) -> str:
+        """Give one character."""
+        return _SIGNS[self]
+
+    @property
+    def ordinary(self) -> bool:
+        """Say whether it is as people expect: there is a wheel, whoever made it and when."""
+        return self in {GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED}
+
+    @property
+    def meaning(self) -> str:
+        """Give what the legend says."""
+        return _MEANINGS[self]
+
+
+_SIGNS = dict(zip(GridStatus, "✓✓✓↶≠⊘✕-·", strict=True))
+_MEANINGS = {
+    GridStatus.BUILT: "has a wheel",
+    GridStatus.CACHED: "has a wheel that was made before",
+    GridStatus.FOLDED: "has the wheel of another cell",
+    GridStatus.OLDER: "only an older version has a wheel",
+    GridStatus.UNPAIRED: "has a wheel, and torch's own builds are for older CUDAs than its code",
+    GridStatus.YANKED: "its wheel should not be chosen any more",
+    GridStatus.FAILED: "its build failed",
+    GridStatus.CANCELLED: "was not built",
+    GridStatus.EXCLUDED: "is left out, for a reason",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridCell:
+    """One cell.
+
+    :param detail: a few words more: the size of its wheel, or whose wheel it shares.
+    :param yank: the version that nobody should choose here any more, and why.
+    :param link: where the page says the rest.
+    :param wish: the query that a picker on the page answers, e.g. ``torch=2.11&compute=cu130&arch=x86_64``.
+    """
+
+    status: GridStatus
+    detail: str = ""
+    link: str | None = None
+    wish: str | None = None
+    yank: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridRow:
+    """A torch, or a torch and a Python; None where the matrix has no such cell."""
+
+    heading: str
+    cells: tuple[GridCell | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The cells of one CPU architecture."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[GridRow, ...]
+
+
+def grids(cells: Mapping[CatalogueCell, GridCell]) -> tuple[Grid, ...]:
+    """Lay out cells: a grid for each CPU architecture, a column for each compute platform."""
+    return tuple(_grid(arch, cells) for arch in sorted({cell.arch for cell in cells}, reverse=True))
+
+
+def used_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
+    """Give what a legend must explain; of those with one sign the first."""
+    used = {GridStatus.BUILT if cell.status.ordinary else cell.status for cell in _cells(shown)}
+    return tuple(status for status in GridStatus if status in used)
+
+
+def yanks(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
+    """Give the reasons for which cells go without a newer wheel, each with its versions."""
+    found: dict[str, dict[str, None]] = {}
+    for version, reason in dict.fromkeys(cell.yank for cell in _cells(shown) if cell.yank):
+        found.setdefault(reason, {})[version] = None
+    return {reason: tuple(versions) for reason, versions in found.items()}
+
+
+def catalogue_cells(catalogue: Catalogue) -> dict[CatalogueCell, GridCell]:
+    """Say how every cell of a project's newest version stands.
+
+    A wheel is linked as ``#wheel-`` and its place in the catalogue, a cell without one as ``#cell-`` and its id.
+    """
+    standing = [wheel for wheel in catalogue.wheels if wheel.yanked is None]
+    newest = max((_public(wheel.version) for wheel in standing or catalogue.wheels), default=None)
+    found: dict[CatalogueCell, GridCell] = {}
+    shown: dict[CatalogueCell, CatalogueWheel] = {}
+    # The newest come first; what is not yanked goes before what is.
+    for place, wheel in sorted(enumerate(catalogue.wheels), key=lambda pair: pair[1].yanked is not None):
+        for cell in wheel.cells:
+            known = found.get(cell)
+            # As the picker does, an older wheel that torch has a build for goes before a newer one without.
+            better = known and known.status is GridStatus.UNPAIRED and wheel.yanked is None and _is_paired(cell, wheel)
+            if known is None or better:
+                older = newest is not None and _public(wheel.version) < newest
+                found[cell], shown[cell] = _served(cell, wheel, place, older=older), wheel
+            elif wheel.yanked is not None and Version(wheel.version) > Version(shown[cell].version):
+                found[cell] = replace(found[cell], yank=(wheel.version, wheel.yanked))
+                shown[cell] = wheel
+    for answer in catalogue.unserved:
+        found[answer.cell] = _unserved(answer)
+    return found
+
+
+def _cells(shown: Iterable[Grid]) -> Iterator[GridCell]:
+    return (cell for grid in shown for row in grid.rows for cell in row.cells if cell)
+
+
+def _grid(arch: str, cells: Mapping[CatalogueCell, GridCell]) -> Grid:
+    here = {(cell.torch, cell.python, cell.compute): shown for cell, shown in cells.items() if cell.arch == arch}
+    computes = sorted({compute for _, _, compute in here}, key=compute_order)
+    heads = sorted({(torch, python) for torch, python, _ in here}, key=lambda head: (numbers(head[0]), head[1] or ""))
+    rows = tuple(
+        GridRow(
+            heading=f"torch {torch}" + (f", Python {python}" if python else ""),
+            cells=tuple(here.get((torch, python, compute)) for compute in computes),
+        )
+        for torch, python in heads
+    )
+    return Grid(caption=arch, columns=tuple(map(compute_name, computes)), rows=rows)
+
+
+def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bool) -> GridCell:
+    made_for = wheel.provenance.cell if wheel.provenance else cell.id
+    yank = None if wheel.yanked is None else (wheel.version, wheel.yanked)
+    if yank:
+        status, detail = GridStatus.YANKED, ""
+    elif not _is_paired(cell, wheel):
+        status, detail = GridStatus.UNPAIRED, ""
+    elif older:
+        status, detail = GridStatus.OLDER, str(_public(wheel.version))
+    elif made_for != cell.id:
+        status, detail = GridStatus.FOLDED, _difference(cell, made_for, wheel.cells)
+    else:
+        status, detail = GridStatus.BUILT, show_size(wheel.size)
+    return GridCell(status=status, detail=detail, link=f"#wheel-{place}", wish=wish_query(cell), yank=yank)
+
+
+def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
+    """Say whether one of torch's own builds goes with a wheel."""
+    wish = Wish(torch=cell.torch, compute=cell.compute, arch=cell.arch, python=cell.python or "3.12")
+    return torch_build(wish, KnownWheel(wheel)) is not None
+
+
+def _unserved(answer: Unserved) -> GridCell:
+    status = GridStatus.FAILED if answer.status is NoWheel.FAILED else GridStatus.EXCLUDED
+    return GridCell(status=status, link=f"#cell-{answer.cell.id}", wish=wish_query(answer.cell))
+
+
+def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCell]) -> str:
+    """Say by what the cell differs that the wheel was made for."""
+    other = next((other for other in served if other.id == made_for), None)
+    if other is None:
+        return made_for
+    differing = [
+        text
+        for text, differs in (
+            (f"torch {other.torch}", other.torch != cell.torch),
+            (compute_name(other.compute), other.compute != cell.compute),
+            (other.arch, other.arch != cell.arch),
+        )
+        if differs
+    ]
+    return "of " + ", ".join(differing)
+
+
+def wish_query(cell: CatalogueCell | Wish) -> str:
+    """Give what a page's picker is asked for a cell."""
+    python = f"&python={cell.python}" if cell.python else ""
+    return f"torch={cell.torch}&compute={cell.compute}&arch={cell.arch}{python}"
+
+
+def _public(version: str) -> Version:
+    return Version(Version(version).public)

@@ -1,0 +1,187 @@
+"""The pages that people see: one for each project, and one for the whole index. No clock is read."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from wheelsmith.index.entries.catalogue import Catalogue, Unserved, catalogue_key, catalogue_of, dump_catalogue
+from wheelsmith.index.entries.entry import NoWheel, ProjectState
+from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.commands import Installer, Torch, fill, slots_of, template_for
+from wheelsmith.index.resolve.fits import numbers
+from wheelsmith.index.resolve.nearest import compute_order
+from wheelsmith.index.resolve.target import Choice, Wish, compute_name
+from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
+from wheelsmith.index.site.picker import Picker, picker_data, picker_of
+from wheelsmith.index.site.wheel_groups import BASE, VersionOfWheels, span, versions_of
+from wheelsmith.units import counted, show_size
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SHOWN_WITHOUT_SCRIPT = (Installer.PIP, Installer.UV)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One combination in the tables that need no script, with the Pythons that share its commands.
+
+    :param commands: by the installer's label and what torch is.
+    """
+
+    wish: Wish
+    pythons: str
+    commands: tuple[tuple[str, str], ...]
+
+
+def human_pages(state: ProjectState) -> dict[str, bytes]:
+    """Give what people and choosing programs read of a project: key → bytes. One that is kept back has no page."""
+    catalogue = catalogue_of(state)
+    if not catalogue.unserved and not any(roots(entry) for entry in state.entries):
+        return {}
+    key = catalogue_key(state.project)
+    return {key: dump_catalogue(catalogue), key.replace("catalogue.json", "index.html"): _project(catalogue)}
+
+
+def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
+    """Give the page for the whole index: key → bytes."""
+    shown = {name: item for name, item in sorted(listing.items()) if item.roots}
+    computes = {name: _computes(item) for name, item in shown.items()}
+    page = environment().get_template("index.html")
+    every = sorted({root for roots in computes.values() for root in roots}, key=compute_order)
+    text = page.render(projects=shown, computes=computes, roots=every, **assets("address.js", "search.js"))
+    return {"index.html": text.encode()}
+
+
+def assets(*scripts: str) -> dict[str, Any]:
+    """Give the style and the scripts of a page, and the policy that lets a browser run nothing else.
+
+    They stand in the page itself: it is whole wherever it is copied, and no half of it can be missing or old.
+    """
+    style, *texts = (_asset(name) for name in ("page.css", "theme.js", *scripts))
+    allowed = [f"style-src {_digest(style)}", f"script-src {' '.join(map(_digest, texts))}"]
+    rest = ["img-src data:", "base-uri 'none'", "form-action 'none'"]
+    return {"style": style, "scripts": texts, "policy": "; ".join(["default-src 'none'", *allowed, *rest])}
+
+
+@cache
+def environment() -> Environment:
+    """Give the templates. ``_grid.html`` holds the macro ``matrix``, for reports too."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("wheelsmith.index.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"size": show_size, "compute_name": compute_name, "span": span, "computes": _compute_names}
+    made.filters["counted"] = counted
+    return made
+
+
+def _project(catalogue: Catalogue) -> bytes:
+    chooser = Chooser(catalogue)
+    picker = picker_of(chooser)
+    shown = grids(catalogue_cells(catalogue))
+    versions = versions_of(chooser, picker)
+    page = environment().get_template("page.html")
+    return page.render(
+        catalogue=catalogue,
+        warning=chooser.warning,
+        picker=picker,
+        data=picker_data(picker, catalogue) if picker else None,
+        rows=_rows(picker) if picker else (),
+        installers=tuple(Installer),
+        torches=tuple(Torch),
+        grids=shown,
+        legend=used_statuses(shown),
+        yanks=yanks(shown),
+        failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
+        excluded=_excluded(catalogue),
+        current=_current(versions),
+        versions=versions,
+        **assets("address.js", "picker.js"),
+    ).encode()
+
+
+def _rows(picker: Picker) -> tuple[Row, ...]:
+    """Give the combinations that have a wheel, those that differ in nothing but the Python together."""
+    served = [
+        (wish, answer) for wish, answer in zip(picker.wishes, picker.answers, strict=True) if isinstance(answer, Choice)
+    ]
+    rows = []
+    for _, group in groupby(served, lambda pair: (pair[0].torch, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
+        wishes = list(group)
+        wish, choice = wishes[0]
+        pythons = span([wish.python for wish, _ in wishes])
+        rows.append(Row(wish=wish, pythons=pythons, commands=_commands(choice, wish)))
+    return tuple(rows)
+
+
+def _commands(choice: Choice, wish: Wish) -> tuple[tuple[str, str], ...]:
+    others = bool(choice.wheel.requires)
+    commands = []
+    for installer in _SHOWN_WITHOUT_SCRIPT:
+        for torch in Torch:
+            slots = {**slots_of(choice, wish, torch), "base": BASE}
+            text = fill(template_for(installer, torch, others=others), slots).text(_quoted)
+            commands.append((f"{installer.label}, torch {torch.label}", text))
+    return tuple(commands)
+
+
+def _quoted(word: str) -> str:
+    """Quote a word; in double quotes where the shell must find the variable in it."""
+    rest = word.replace(BASE, "", 1)
+    return f'"{word}"' if rest != word and not set(rest) & set('"$`\\') else shlex.quote(word)
+
+
+def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
+    """Give the newest version that has a wheel in good standing, or the newest."""
+    standing = (
+        version
+        for version in versions
+        if any(shown.wheel.yanked is None for group in version.groups for shown in group.wheels)
+    )
+    return next(standing, versions[0] if versions else None)
+
+
+def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
+    """Give the cells that are left out, those together that differ in the machine alone."""
+
+    def place(item: Unserved) -> tuple[object, ...]:
+        return numbers(item.cell.torch), compute_order(item.cell.compute), item.reason
+
+    left_out = sorted((item for item in catalogue.unserved if item.status is NoWheel.EXCLUDED), key=place)
+    return tuple(tuple(group) for _, group in groupby(left_out, place))
+
+
+def _computes(item: Listing) -> list[str]:
+    return sorted((root for root in item.roots if root != EVERYTHING), key=compute_order)
+
+
+def _compute_names(computes: Sequence[str]) -> str:
+    """Give ``CPU, CUDA 12.8, 13.0``."""
+    names = [compute_name(compute) for compute in computes]
+    cudas = [name.removeprefix("CUDA ") for name in names if name.startswith("CUDA ")]
+    others = [name for name in names if not name.startswith("CUDA ")]
+    return ", ".join([*others, *([f"CUDA {', '.join(cudas)}"] if cudas else [])])
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")

@@ -1,0 +1,143 @@
+"""Every answer that the page's picker can give, worked out beforehand: its script looks up and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from wheelsmith.index.entries.catalogue import Catalogue
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.commands import Installer, Torch, slots_of, template_for
+from wheelsmith.index.resolve.nearest import Axes
+from wheelsmith.index.resolve.target import Choice, Refusal, Wish
+from wheelsmith.units import show_size
+
+# What a page opens with, where it has a wheel: neither the newest nor the oldest.
+USUAL = {"arch": "x86_64", "python": "3.12"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picker:
+    """Answers to every combination, for a template to show and a script to look up.
+
+    :param wishes: every combination, the last axis running fastest.
+    :param answers: what each of them gets.
+    :param first: the place of the one that the page opens with.
+    """
+
+    axes: Axes
+    wishes: tuple[Wish, ...]
+    answers: tuple[Choice | Refusal, ...]
+    first: int
+
+
+def picker_of(chooser: Chooser) -> Picker | None:
+    """Answer every combination; None where the index knows of none."""
+    axes = chooser.axes
+    if not axes.torches or not axes.computes or not axes.archs:
+        return None
+    wishes = tuple(
+        Wish(torch=torch, compute=compute, arch=arch, python=python)
+        for torch, compute, arch, python in product(axes.torches, axes.computes, axes.archs, axes.pythons)
+    )
+    answers = tuple(map(chooser.choose, wishes))
+    return Picker(axes=axes, wishes=wishes, answers=answers, first=_first(wishes, answers))
+
+
+def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
+    """Give what the script needs, each different answer once."""
+    places = {wheel.filename: place for place, wheel in enumerate(catalogue.wheels)}
+    place = {wish: number for number, wish in enumerate(picker.wishes)}
+    wheels: dict[str, int] = {}
+    distinct: dict[object, int] = {}
+    lookup: list[int] = []
+    answers: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
+    for wish, answer in zip(picker.wishes, picker.answers, strict=True):
+        if isinstance(answer, Choice) and answer.wheel.filename not in wheels:
+            wheels[answer.wheel.filename] = len(wheels)
+            shown.append({"place": places[answer.wheel.filename], **_wheel(answer, wish)})
+        key = _same(answer, wish)
+        if key not in distinct:
+            distinct[key] = len(answers)
+            of = _refusal(answer, place) if isinstance(answer, Refusal) else _choice(answer, wish, wheels)
+            answers.append(of)
+        lookup.append(distinct[key])
+    axes = picker.axes
+    return {
+        "axes": [
+            ["torch", axes.torches],
+            ["compute", axes.computes],
+            ["arch", axes.archs],
+            ["python", axes.pythons],
+        ],
+        "wheels": shown,
+        "answers": answers,
+        "lookup": lookup,
+        "first": _query(picker.wishes[picker.first]),
+        "templates": _templates(),
+    }
+
+
+def _first(wishes: Sequence[Wish], answers: Sequence[Choice | Refusal]) -> int:
+    """Open with the newest torch and CUDA that have a wheel, on what most people have."""
+    served = [number for number, answer in enumerate(answers) if isinstance(answer, Choice)]
+
+    def usual(number: int) -> tuple[int, int]:
+        return sum(getattr(wishes[number], axis) == value for axis, value in USUAL.items()), number
+
+    return max(served, key=usual, default=0)
+
+
+def _wheel(choice: Choice, wish: Wish) -> dict[str, Any]:
+    """Give what is the same of a wheel for every combination that it serves."""
+    wheel = choice.wheel
+    filled = slots_of(choice, wish, Torch.PRESENT)
+    return {
+        "filename": wheel.filename,
+        "size": show_size(wheel.size),
+        "slots": {name: filled[name] for name in ("name", "requirement", "path", "sha256", "requires")},
+    }
+
+
+def _same(answer: Choice | Refusal, wish: Wish) -> object:
+    """Give what two combinations have in common that get the same answer."""
+    if isinstance(answer, Refusal):
+        return answer
+    return answer.wheel.filename, answer.root, answer.notes, wish.torch, wish.compute
+
+
+def _choice(choice: Choice, wish: Wish, wheels: Mapping[str, int]) -> dict[str, Any]:
+    filled = {torch: slots_of(choice, wish, torch) for torch in Torch}
+    present = filled[Torch.PRESENT]
+    return {
+        "wheel": wheels[choice.wheel.filename],
+        "notes": choice.notes,
+        "slots": {name: present[name] for name in ("root", "torch_release", "torch_compute", "torch_index")},
+        "torch": {torch: filled[torch]["torch"] for torch in Torch},
+    }
+
+
+def _refusal(refusal: Refusal, place: Mapping[Wish, int]) -> dict[str, Any]:
+    return {
+        "reason": refusal.reason,
+        "tail": refusal.tail,
+        "nearest": [[near.change, _query(near.wish), near.fits] for near in refusal.nearest if near.wish in place],
+    }
+
+
+def _query(wish: Wish) -> str:
+    return f"torch={wish.torch}&compute={wish.compute}&arch={wish.arch}&python={wish.python}"
+
+
+def _templates() -> dict[str, Any]:
+    """Give every template by installer, by torch, and by whether the wheel asks for more than torch."""
+    return {
+        installer: {
+            torch: [template_for(installer, torch, others=others).to_json() for others in (False, True)]
+            for torch in Torch
+        }
+        for installer in Installer
+    }

@@ -1,0 +1,174 @@
+"""The wheels of a project as its page lists them: by version, by compute platform, by torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from packaging.version import Version
+
+from wheelsmith.index.entries.catalogue import CatalogueCell, CatalogueWheel
+from wheelsmith.index.entries.listing import EVERYTHING
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.commands import pin
+from wheelsmith.index.resolve.fits import numbers
+from wheelsmith.index.resolve.nearest import compute_order
+from wheelsmith.index.resolve.target import Choice, Wish, compute_name
+from wheelsmith.index.site.grid import wish_query
+from wheelsmith.index.site.picker import USUAL, Picker
+
+# A page does not know where it will be served. Its script does; without one, people set a variable.
+BASE = "$INDEX/"
+_EVERY, _UNKNOWN = "CPU and every CUDA", "Compute platform not named"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A wheel as its page shows it.
+
+    :param place: its number in the catalogue.
+    :param title: what it is for within its group: ``torch 2.11``.
+    :param machine: the architectures, and the Python where it is for one.
+    :param pin: the command that names it alone.
+    :param wish: what the picker is asked that answers with it; None where it answers with others.
+    """
+
+    wheel: CatalogueWheel
+    place: int
+    title: str
+    machine: str
+    pin: str
+    wish: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The wheels of one compute platform, the newest torch first."""
+
+    heading: str
+    wheels: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionOfWheels:
+    """The wheels of one public version; the newest compute platform comes first."""
+
+    public: str
+    groups: tuple[Group, ...]
+
+    @property
+    def count(self) -> int:
+        """Give how many wheels it has."""
+        return sum(len(group.wheels) for group in self.groups)
+
+    @property
+    def published(self) -> str:
+        """Give the day on which the last of them came: ``2026-11-21``."""
+        return max(shown.wheel.upload_time for group in self.groups for shown in group.wheels)[:10]
+
+
+def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheels, ...]:
+    """Give the wheels of each version, the newest first.
+
+    :param picker: which of them it answers with decides which are linked to it.
+    """
+    chosen = _chosen(picker) if picker else {}
+    shown = [_shown(chooser, place, wheel, chosen) for place, wheel in enumerate(chooser.catalogue.wheels)]
+    by_version = groupby(shown, lambda item: Version(item.wheel.version).public)
+    return tuple(VersionOfWheels(public=public, groups=_groups(wheels)) for public, wheels in by_version)
+
+
+def _groups(wheels: Iterable[Shown]) -> tuple[Group, ...]:
+    ordered = sorted(wheels, key=lambda item: _order(item.wheel), reverse=True)
+    by_compute = groupby(ordered, lambda item: _compute(item.wheel))
+    return tuple(Group(heading=_heading(compute), wheels=tuple(group)) for compute, group in by_compute)
+
+
+def _chosen(picker: Picker) -> dict[str, str]:
+    """Give for each wheel that the picker answers with what it is asked then: by preference what it was made for."""
+    found: dict[str, Wish] = {}
+    for wish, answer in zip(picker.wishes, picker.answers, strict=True):
+        if isinstance(answer, Choice):
+            known = found.get(answer.wheel.filename)
+            if known is None or _likelihood(wish, answer.wheel) > _likelihood(known, answer.wheel):
+                found[answer.wheel.filename] = wish
+    wheels = {answer.wheel.filename: answer.wheel for answer in picker.answers if isinstance(answer, Choice)}
+    return {name: _query(wish, wheels[name]) for name, wish in found.items()}
+
+
+def _query(wish: Wish, wheel: CatalogueWheel) -> str:
+    """Ask for no other Python than is chosen where the wheel takes the usual one, and so most others."""
+    usual = wish.python == USUAL["python"] and not any(cell.python for cell in wheel.cells)
+    query = wish_query(wish)
+    return query.rpartition("&python=")[0] if usual else query
+
+
+def _likelihood(wish: Wish, wheel: CatalogueWheel) -> tuple[object, ...]:
+    made_for = wheel.provenance.cell if wheel.provenance else None
+    own = any(
+        (cell.torch, cell.compute, cell.arch) == (wish.torch, wish.compute, wish.arch) and cell.id == made_for
+        for cell in wheel.cells
+    )
+    return own, wish.python == USUAL["python"], numbers(wish.torch), compute_order(wish.compute)
+
+
+def _order(wheel: CatalogueWheel) -> tuple[object, ...]:
+    compute = _compute(wheel)
+    known = (compute is not None, compute_order(compute) if compute else compute_order("cpu"), compute or "")
+    return (*known, max((numbers(cell.torch) for cell in wheel.cells), default=()), wheel.filename)
+
+
+def _compute(wheel: CatalogueWheel) -> str | None:
+    """Give the compute platform that a wheel is made for; empty where it is made for all, None where nobody knows."""
+    if not wheel.cells:
+        return None
+    made_for = wheel.provenance.cell if wheel.provenance else None
+    own = [cell.compute for cell in wheel.cells if cell.id == made_for]
+    computes = {cell.compute for cell in wheel.cells}
+    if "cpu" in computes and len(computes) > 1:
+        return ""
+    return own[0] if own else min(computes, key=compute_order)
+
+
+def _heading(compute: str | None) -> str:
+    return _UNKNOWN if compute is None else compute_name(compute) if compute else _EVERY
+
+
+def _shown(chooser: Chooser, place: int, wheel: CatalogueWheel, chosen: Mapping[str, str]) -> Shown:
+    torches = sorted({cell.torch for cell in wheel.cells}, key=numbers)
+    requirement = pin(chooser.catalogue.project, wheel.version, equals=chooser.named_by_equals(Version(wheel.version)))
+    return Shown(
+        wheel=wheel,
+        place=place,
+        title=f"torch {span(torches)}" if torches else "torch not named",
+        machine=_machine(wheel.cells),
+        # In the root that has them all; torch stays as it is, because that root has none.
+        pin=f'pip install {requirement} --index-url "{BASE}{EVERYTHING}/"',
+        wish=chosen.get(wheel.filename),
+    )
+
+
+def _machine(cells: Iterable[CatalogueCell]) -> str:
+    archs = sorted({cell.arch for cell in cells}, reverse=True)
+    pythons = sorted({cell.python for cell in cells if cell.python}, key=numbers)
+    return ", ".join([*archs, *(f"Python {python}" for python in pythons)])
+
+
+def span(names: Sequence[str]) -> str:
+    """Give releases in short: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` where none between is missing.
+
+    :param names: ascending.
+    """  # noqa: RUF002  # a range
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(f"{run[0]} – {run[-1]}" if len(run) > 1 else run[0] for run in runs)  # noqa: RUF001  # a range
+
+
+def _follows(before: str, name: str) -> bool:
+    *major, minor = numbers(before)
+    return numbers(name) == (*major, minor + 1)

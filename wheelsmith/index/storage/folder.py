@@ -1,0 +1,153 @@
+"""An index in a folder: several processes may write to it at once, and any of them may be killed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wheelsmith.errors import PackageIndexError, UnreadableError
+from wheelsmith.files import atomic_pour, atomic_write
+from wheelsmith.index.storage.protocol import Conflict, Listed, Storage, Stored, T, pieces_of
+
+# Not a link's end, nor waiting for that of a pipe.
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Folder:
+    """Files under a folder. Whoever changes them holds a lock, which goes when its process goes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def name(self) -> str:
+        """Give the folder."""
+        return str(self._root)
+
+    def read(self, key: str) -> Stored | None:
+        """Give a file, or None when there is none."""
+        path = self._place(key)
+        with self._explained("read"):
+            try:
+                # Without waiting for the other end of a pipe.
+                with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                    data = file.read()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return Stored(data, hashlib.sha256(data).hexdigest())
+
+    def look(self, key: str) -> Listed | None:
+        """Give a file's size and age, or None when there is none."""
+        with self._explained("read"):
+            try:
+                found = self._place(key).lstat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return Listed(key, found.st_size, found.st_mtime)
+
+    def put(self, key: str, content: Path | bytes) -> None:
+        """Write a file that never changes."""
+        path = self._place(key)
+        with self._explained():
+            if isinstance(content, bytes):
+                atomic_write(path, content)
+            else:
+                atomic_pour(pieces_of(content, key), path.parent, lambda: path)
+
+    def swap(self, key: str, data: bytes, tag: str | None) -> None:
+        """Replace the content that has ``tag``."""
+        path, now = self._place(key), self.read(key)
+        if (now.tag if now else None) != tag:
+            raise Conflict(f"{path} was changed by another process")
+        with self._explained():
+            atomic_write(path, data)
+
+    def delete(self, key: str) -> None:
+        """Remove a file, or the link in its place, and the folders that become empty."""
+        path = self._place(key.rpartition("/")[0]) / key.rpartition("/")[2]
+        with self._explained():
+            path.unlink(missing_ok=True)
+        for folder in path.parents:
+            if folder == self._root:
+                return
+            try:
+                folder.rmdir()
+            except OSError:  # it is not empty, or another who deletes beside us has removed it
+                return
+
+    def listing(self, prefix: str) -> Iterator[Listed]:
+        """Give every file whose key begins with ``prefix``, with the hidden ones that killed processes left."""
+        for key, found in self._walk(prefix):
+            if stat.S_ISREG(found.st_mode):
+                yield Listed(key, found.st_size, found.st_mtime)
+
+    def irregular(self, prefix: str = "") -> Iterator[str]:
+        """Return the keys of what is neither a file nor a folder: links, pipes, devices."""
+        yield from (key for key, found in self._walk(prefix) if not stat.S_ISREG(found.st_mode))
+
+    def transaction(self, work: Callable[[Storage], T]) -> T:
+        """Do ``work`` while no other process changes the folder."""
+        with self._lock():
+            return work(_Locked(self._root))
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield all that is no folder, whose key begins so; no link is followed."""
+        for folder, below, names in os.walk(self._root / prefix.rpartition("/")[0]):
+            for name in (*below, *names):
+                path = Path(folder, name)
+                key = path.relative_to(self._root).as_posix()
+                try:
+                    found = path.lstat()
+                except FileNotFoundError:  # it was removed meanwhile
+                    continue
+                if key.startswith(prefix) and not stat.S_ISDIR(found.st_mode):
+                    yield key, found
+
+    def _place(self, key: str) -> Path:
+        """Return where a file lies.
+
+        :raises UnreadableError: there is a link on the way, and what is written there would land elsewhere.
+        """
+        path = self._root
+        for part in filter(None, key.split("/")):
+            path /= part
+            if part in {".", ".."} or path.is_symlink():
+                raise UnreadableError(
+                    f"{path} is a link, and an index has none: what is written there would land elsewhere",
+                    remedy=f"see what is wrong, and what mends it: wheelsmith index verify {self._root}",
+                )
+        return path
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        with self._explained():
+            (self._root / "_state").mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._root / "_state" / ".lock", _LOCK, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    @contextmanager
+    def _explained(self, what: str = "written") -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise PackageIndexError(
+                f"the index at {self._root} cannot be {what}: {error.strerror or error}",
+                remedy="free some disk or mend its permissions, or choose another place",
+            ) from error
+
+
+class _Locked(Folder):
+    """A folder whose lock is held."""
+
+    def transaction(self, work: Callable[[Storage], T]) -> T:
+        """Do ``work``."""
+        return work(self)

@@ -1,0 +1,165 @@
+"""A development server for an index in a folder: one URL gives HTML or JSON, as the client asks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+from wheelsmith.index.storage.headers import HTML, SIMPLE_JSON, Headers, headers_of
+
+_V1_HTML = "application/vnd.pypi.simple.v1+html"
+_LATEST = {
+    "application/vnd.pypi.simple.latest+html": _V1_HTML,
+    "application/vnd.pypi.simple.latest+json": SIMPLE_JSON,
+}
+# The first is what a client gets that has no preference.
+_OFFERED = (HTML, _V1_HTML, SIMPLE_JSON)
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+def make_server(root: Path, host: str, port: int) -> ThreadingHTTPServer:
+    """Make a server for the index under ``root``; port 0 takes a free one.
+
+    :raises OSError: the port is taken.
+    """
+    handler = type("_IndexHandler", (_Handler,), {"root": root.resolve()})
+    return ThreadingHTTPServer((host, port), handler)
+
+
+def negotiate(accept: str) -> str | None:
+    """Give the content type for an Accept header, or None when none of ours will do (RFC 9110 §12.5.1)."""
+    if not accept.strip():
+        return HTML
+    weights: dict[str, float] = {}
+    for part in accept.split(","):
+        media, *parameters = (piece.strip() for piece in part.split(";"))
+        quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
+        try:
+            weights[_LATEST.get(media, media)] = float(quality)
+        except ValueError:
+            continue
+    best = max(_OFFERED, key=lambda offered: _weight(offered, weights))
+    return best if _weight(best, weights) > 0 else None
+
+
+def _weight(offered: str, weights: dict[str, float]) -> float:
+    for pattern in (offered, offered.split("/", maxsplit=1)[0] + "/*", "*/*"):
+        if pattern in weights:
+            return weights[pattern]
+    return 0.0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Head and body are two writes; with the algorithm the second waits 40 ms for the first to be acknowledged.
+    disable_nagle_algorithm = True
+    server_version = "wheelsmith"
+    root: ClassVar[Path]
+
+    def do_GET(self) -> None:  # http.server's name
+        self._answer()
+
+    def do_HEAD(self) -> None:  # http.server's name
+        self._answer()
+
+    def _answer(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        target = self._target(path)
+        if target is None:
+            self._error(HTTPStatus.NOT_FOUND)
+        elif target.is_dir() and (target / "index.html").is_file():
+            if path.endswith("/"):
+                self._page(target)
+            else:
+                self._redirect(urlsplit(self.path).path + "/")
+        elif target.is_file():
+            self._file(target)
+        else:
+            self._error(HTTPStatus.NOT_FOUND)
+
+    def _target(self, path: str) -> Path | None:
+        """Give what a path names; None for what is not there, outside of the index, or not for readers."""
+        try:
+            target = (self.root / path.lstrip("/")).resolve(strict=True)
+            place = target.relative_to(self.root)
+        except (OSError, ValueError):
+            return None
+        return None if place.parts and place.parts[0].startswith(("_", ".")) else target
+
+    def _page(self, folder: Path) -> None:
+        # A page for people has no JSON beside it, and is HTML for everybody.
+        kind = negotiate(self.headers.get("Accept", "")) if (folder / "index.json").is_file() else HTML
+        if kind is None:
+            self._error(HTTPStatus.NOT_ACCEPTABLE)
+            return
+        page = folder / ("index.json" if kind == SIMPLE_JSON else "index.html")
+        data = page.read_bytes()
+        etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+        headers = {"Cache-Control": self._headers(page).cache_control, "ETag": etag, "Vary": "Accept"}
+        known = self.headers.get("If-None-Match", "").split(",")
+        if any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in known):
+            self._head(HTTPStatus.NOT_MODIFIED, headers)
+            return
+        charset = "; charset=utf-8" if kind != SIMPLE_JSON else ""
+        self._head(HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))})
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def _file(self, path: Path) -> None:
+        size = path.stat().st_size
+        said = self._headers(path)
+        headers = {"Content-Type": said.content_type, "Accept-Ranges": "bytes", "Cache-Control": said.cache_control}
+        span = self._span(size)
+        start, end = span or (0, size)
+        if span and start >= end:
+            gone = {"Content-Range": f"bytes */{size}", "Content-Length": "0"}
+            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, gone)
+            return
+        status = HTTPStatus.OK
+        if span:
+            status = HTTPStatus.PARTIAL_CONTENT
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+        self._head(status, {**headers, "Content-Length": str(end - start)})
+        if self.command == "GET":
+            with path.open("rb") as file:
+                file.seek(start)
+                if status is HTTPStatus.OK:
+                    shutil.copyfileobj(file, self.wfile)
+                else:
+                    self.wfile.write(file.read(end - start))
+
+    def _headers(self, path: Path) -> Headers:
+        return headers_of(path.relative_to(self.root).as_posix())
+
+    def _span(self, size: int) -> tuple[int, int] | None:
+        """Give the part that was asked for, end exclusive and perhaps before the start; None for the whole."""
+        match = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if not match or not (match[1] or match[2]):
+            return None
+        start = int(match[1]) if match[1] else max(0, size - int(match[2]))
+        end = min(int(match[2]) + 1, size) if match[1] and match[2] else size
+        return start, end
+
+    def _redirect(self, location: str) -> None:
+        self._head(HTTPStatus.MOVED_PERMANENTLY, {"Location": location, "Content-Length": "0"})
+
+    def _error(self, status: HTTPStatus) -> None:
+        data = f"{status.value} {status.phrase}\n".encode()
+        self._head(status, {"Content-Type": "text/plain", "Content-Length": str(len(data))})
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's name
+        """Say nothing: who serves reads the client's output."""
