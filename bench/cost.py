@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.record import Record
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.record import Record
 
 _SAMPLE_SECONDS = 0.2
 _GRACE_SECONDS = 20.0

@@ -10,8 +10,8 @@ from bench.index_programme import FIGURES
 from bench.results import read_results
 from bench.words import size, times
 from bench.workshop import ROOT
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.files import atomic_write
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.files import atomic_write
 
 _PAGE = ROOT / "bench" / "index.md"
 _TOOLS = ("wheelsmith", "dumb-pypi", "dumb-pypi as it is", "pypiserver")

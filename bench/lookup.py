@@ -17,7 +17,7 @@ from typing import Any
 from bench.catalogue import Item, project_of
 from bench.publishers import Site
 from bench.stopwatch import Took, timed
-from wheelsmith.errors import WheelsmithError
+from wheelsmith.base.errors import WheelsmithError
 
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.005

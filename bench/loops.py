@@ -12,8 +12,9 @@ from bench.cost import Cost
 from bench.grid import CAPABILITIES, Cell
 from bench.usual_project import lay_out
 from bench.workshop import CORES, KERNELS, Workshop, cuda_home, emptied
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.facts import cuda_toolkits, torch_releases
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.frameworks import torch_releases
+from wheelsmith.platforms import cuda_toolkits
 
 _MAKE_ENVIRONMENT = """
 set -e

@@ -13,9 +13,10 @@ from typing import Any
 
 from bench.grid import Cell, matrix_yaml
 from bench.workshop import CORES, KERNELS, ROOT, Workshop, disk_use
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.events import ignore
-from wheelsmith.facts import cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.frameworks import torch_prefix, torch_releases
+from wheelsmith.model.events import ignore
+from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.toolchain import Toolchains
 
 # What must be compiled however cleverly it is done; preprocessing, linking and packing are ours to save.

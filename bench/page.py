@@ -11,8 +11,8 @@ from bench.results import PATH, read_results
 from bench.summary import WAYS, Figures, Row, kernels, rows, scaling
 from bench.words import WAY_NAMES, duration, size, times
 from bench.workshop import ROOT
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.files import atomic_write
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.files import atomic_write
 
 _KERNELS = {
     "stable": "stable: torch's stable ABI, the .cu knows nothing of torch",

@@ -14,7 +14,7 @@ from bench.loops import build_careful, build_usual, environment
 from bench.ours import build_ours, keep_toolchains, lay_out_matrix, prepare_toolchains
 from bench.results import Results
 from bench.workshop import CORES, ROOT, Workshop, disk_use, emptied
-from wheelsmith.errors import WheelsmithError
+from wheelsmith.base.errors import WheelsmithError
 
 # Kept between runs, since a careful loop that is resumed must find the cache as it left it.
 CCACHES = ROOT / "bench" / ".ccache"

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 
 from bench.workshop import ROOT
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.facts import PinnedFile
-from wheelsmith.record import Record
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.record import Record
+from wheelsmith.model import PinnedFile
 
 PATH = ROOT / "bench" / "real_wheels.json"
 

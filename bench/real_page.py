@@ -10,8 +10,8 @@ from bench.real_programme import FIGURES
 from bench.results import read_results
 from bench.words import size
 from bench.workshop import ROOT
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.files import atomic_write
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.files import atomic_write
 
 _PAGE = ROOT / "docs" / "reference" / "real-wheels.md"
 _HEAD = """\

@@ -17,9 +17,9 @@ from bench.real_facts import Fact, RealWheel, RealWheels
 from bench.results import Results
 from bench.stopwatch import timed
 from bench.workshop import ROOT, Workshop, emptied
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.events import ignore
-from wheelsmith.files import sha256_file
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_whole

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.workshop import CORES, ROOT
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.files import atomic_write
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.files import atomic_write
 
 PATH = ROOT / "bench" / "results.json"
 _AGAIN = "run it without --resume"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from wheelsmith.recipe import KernelSpec, parse_build_toml
-from wheelsmith.recipe.generated import OPS, REGISTRATION
+from wheelsmith.plan.recipe import KernelSpec, parse_build_toml
+from wheelsmith.plan.recipe.generated import OPS, REGISTRATION
 
 _SOURCES = {".cpp", ".cu"}
 # The flags are those of our own build, so that both compile the same code.

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 
 from bench.cost import Command, Cost, measure
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.events import ignore
-from wheelsmith.facts import cuda_prefix, cuda_toolkits
-from wheelsmith.files import remove_tree
-from wheelsmith.prepare import default_cache
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.files import remove_tree
+from wheelsmith.model.events import ignore
+from wheelsmith.platforms import cuda_prefix, cuda_toolkits
+from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.pip_settings import pip_settings
 

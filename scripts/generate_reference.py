@@ -30,7 +30,7 @@ A finding is `ok` or `wrong`, and says what was seen and where. A file that is a
 Python starts, is refused unless whoever builds the wheel declares it: `--declare distutils-precedence.pth`.
 
 The exports of torch 2.6 to 2.15 are in the package as 40-bit fingerprints, made by `scripts/torch_symbols.py` from the
-wheels pinned in `facts/torch.json`. One symbol in three million that nobody exports would pass unnoticed.
+wheels pinned in `frameworks/torch.json`. One symbol in three million that nobody exports would pass unnoticed.
 
 What a static check cannot prove: that the kernel computes the right thing (`--test` runs its own test), and that a
 symbol means the same in two torch releases. Below, each rule by its name in `--json`; and

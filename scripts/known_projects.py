@@ -1,4 +1,4 @@
-"""Write facts/projects.json: which import names and programs belong to well-known projects.
+"""Write base/projects.json: which import names and programs belong to well-known projects.
 
 python scripts/known_projects.py DATE SITE_PACKAGES_OR_WHEEL…
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-TARGET = Path(__file__).parent.parent / "wheelsmith" / "facts" / "projects.json"
+TARGET = Path(__file__).parent.parent / "wheelsmith" / "base" / "projects.json"
 # What many environments have, as far as wheels of it are given.
 # fmt: off
 WELL_KNOWN = frozenset({

@@ -1,4 +1,4 @@
-"""Pin the RECORD of every wheel of which only some files are fetched: facts/torch.json, and headers in facts/cuda.json.
+"""Pin the RECORD of every wheel of which only some files are fetched: torch.json, and headers in cuda.json.
 
 RECORD proves each file; its own hash, kept here, proves RECORD. Run it after changing a pin.
 """
@@ -12,13 +12,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from wheelsmith.events import ignore
-from wheelsmith.facts import PinnedFile
+from wheelsmith.model import PinnedFile
+from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_part
 
-FACTS = Path(__file__).parent.parent / "wheelsmith" / "facts"
+PACKAGE = Path(__file__).parent.parent / "wheelsmith"
 
 
 def is_record(name: str) -> bool:
@@ -38,8 +38,8 @@ def record_sha256(pin: PinnedFile) -> str:
 
 def main() -> None:
     """Rewrite both data files."""
-    for name, key in (("torch.json", "releases"), ("cuda.json", "toolkits")):
-        data = json.loads((FACTS / name).read_text())
+    for name, key in (("frameworks/torch.json", "releases"), ("platforms/cuda.json", "toolkits")):
+        data = json.loads((PACKAGE / name).read_text())
         known: dict[str, str] = {}
         for item in data[key]:
             pins: list[dict[str, Any]] = [*item.get("wheels", {}).values(), *item.get("headers", ())]
@@ -48,7 +48,7 @@ def main() -> None:
                     known[pin["filename"]] = record_sha256(PinnedFile.from_json(pin))
                     print(pin["filename"], known[pin["filename"]][:12], flush=True)
                 pin["record_sha256"] = known[pin["filename"]]
-        (FACTS / name).write_text(json.dumps(data, indent=1) + "\n")
+        (PACKAGE / name).write_text(json.dumps(data, indent=1) + "\n")
 
 
 if __name__ == "__main__":

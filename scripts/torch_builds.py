@@ -1,4 +1,4 @@
-"""Write which CUDA releases each torch was built for into facts/torch.json.
+"""Write which CUDA releases each torch was built for into frameworks/torch.json.
 
 python scripts/torch_builds.py DATE RELEASE.md
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parent.parent / "wheelsmith" / "facts" / "torch.json"
+TARGET = Path(__file__).parent.parent / "wheelsmith" / "frameworks" / "torch.json"
 _ROW = re.compile(r"\| *(?P<minor>\d+\.\d+) *\|(?P<cells>.*)\|")
 _CUDA = re.compile(r"\bCUDA (\d+\.\d+)")
 _MATRIX = "release compatibility matrix in RELEASE.md of pytorch/pytorch"

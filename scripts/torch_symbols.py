@@ -12,8 +12,9 @@ import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wheelsmith.events import ignore
-from wheelsmith.facts import PinnedFile, torch_releases
+from wheelsmith.frameworks import torch_releases
+from wheelsmith.model import PinnedFile
+from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_part
@@ -62,7 +63,7 @@ def main(words: list[str]) -> None:
                 table[minor] = {file: {fingerprint(s) for s in read.exported} for file, read in found.items()}
             print(arch, minor, sum(map(len, table[minor].values())), flush=True)
         date = datetime.now(UTC).date().isoformat()
-        data = write_table(graph, table, source="the torch wheels pinned in facts/torch.json", date=date)
+        data = write_table(graph, table, source="the torch wheels pinned in frameworks/torch.json", date=date)
         (TARGET / f"torch-{arch}.bin").write_bytes(data)
         print(arch, len(data), "bytes")
 

@@ -9,7 +9,7 @@ import pytest
 import tiers
 from hypothesis import HealthCheck, settings
 
-from wheelsmith.beneath import remove_tree
+from wheelsmith.base.beneath import remove_tree
 
 # A busy machine is no reason to fail: every test has a time-out of its own.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -223,7 +223,7 @@ def test_a_wheel_is_a_file_of_its_own(name, releasing, host, tmp_path):
 
 def test_a_test_leaves_nothing_behind_and_takes_nothing_along(tmp_path, host):
     """What a test command leaves is removed as what a build leaves is."""
-    from wheelsmith.beneath import remove_tree
+    from wheelsmith.base.beneath import remove_tree
 
     work = tmp_path / "work"
     work.mkdir()

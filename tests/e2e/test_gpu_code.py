@@ -7,9 +7,9 @@ import sys
 import pytest
 from sampled import sampled
 
-from wheelsmith.events import ignore
-from wheelsmith.facts import cuda_prefix, cuda_toolkits
-from wheelsmith.prepare import default_cache
+from wheelsmith.model.events import ignore
+from wheelsmith.platforms import cuda_prefix, cuda_toolkits
+from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.gpu import Allowance, read_gpu_code
 

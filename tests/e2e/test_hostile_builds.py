@@ -32,14 +32,14 @@ from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
 from one_build import build_one
 from wheels import make_wheel
 
-from wheelsmith.beneath import remove_tree
+from wheelsmith.base.beneath import remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
-from wheelsmith.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.model import BuildPlan, BuildResult, Status
+from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.pipeline import BuildContext, Prefetched
 from wheelsmith.pipeline.finishing import Finisher
-from wheelsmith.prepare import Request, prepare
-from wheelsmith.run import build, make_context, scratch
+from wheelsmith.run.build import build, make_context, scratch
+from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]
@@ -537,7 +537,7 @@ def bench(engine, tmp_path):
     prepared = prepare(request, lambda event: None)
     hijack = tmp_path / "tools"
     site = hijack / "site" / "wheelsmith"
-    shutil.copytree(ROOT / "wheelsmith" / "backend", site / "backend")
+    shutil.copytree(ROOT / "wheelsmith" / "engine" / "backend", site / "backend")
     (site / "__init__.py").touch()
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:

@@ -23,7 +23,6 @@ from sampled import sampled
 from shop import make_pypi, make_shop, make_torches
 from states import of_torch, project
 
-from wheelsmith.events import RunFinished, RunStarted
 from wheelsmith.index.entries import catalogue_of
 from wheelsmith.index.publish import Index
 from wheelsmith.index.resolve import (
@@ -39,6 +38,7 @@ from wheelsmith.index.resolve import (
 from wheelsmith.index.site.human import human_pages
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
+from wheelsmith.model.events import RunFinished, RunStarted
 from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 

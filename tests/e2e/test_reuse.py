@@ -15,10 +15,10 @@ from kernels import BUILD_TOML, DEVICE, cuda_kernel, matrix, tiny_kernel
 from once import made_once, run_folder
 from one_build import build_one
 
-from wheelsmith.events import StepFinished
-from wheelsmith.facts import cuda_prefix, cuda_toolkits
-from wheelsmith.prepare import Request, default_cache, prepare
-from wheelsmith.run import make_context, scratch
+from wheelsmith.model.events import StepFinished
+from wheelsmith.platforms import cuda_prefix, cuda_toolkits
+from wheelsmith.run.build import make_context, scratch
+from wheelsmith.run.prepare import Request, default_cache, prepare
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.proof import prove
 

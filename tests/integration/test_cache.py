@@ -22,11 +22,11 @@ import pytest
 from command_line import run_command
 from kernels import matrix, pure_kernel
 
-from wheelsmith.beneath import make_read_only
-from wheelsmith.errors import CacheInUse, StoreError, ToolchainError
-from wheelsmith.events import ignore
-from wheelsmith.files import publish_tree, sha256_file
+from wheelsmith.base.beneath import make_read_only
+from wheelsmith.base.errors import CacheInUse, StoreError, ToolchainError
+from wheelsmith.base.files import publish_tree, sha256_file
 from wheelsmith.model import Timing, WheelFile
+from wheelsmith.model.events import ignore
 from wheelsmith.store import (
     Bounds,
     Damaged,

@@ -11,7 +11,7 @@ from memory_storage import Interrupted, Killed, Memory, Mortal
 from sampled import sampled
 from wheels import make_wheel, offer
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import ProjectStatus
 from wheelsmith.index.entries.state import set_status, unyank, yank
 from wheelsmith.index.publish import GRACE, Index, verify

@@ -9,7 +9,7 @@ from kernels import NOARCH_TOML, matrix, pure_kernel
 from states import cell, unserved
 from wheels import make_wheel, offer
 
-from wheelsmith.facts import torch_releases
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.entries import NoWheel
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Folder

@@ -9,7 +9,7 @@ import pytest
 from command_line import run_command
 from wheels import make_wheel, offer
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell

@@ -23,7 +23,7 @@ import family_unwinding
 import pytest
 from forge import ARCHES, BASES, LEGAL, LIES, Forgery
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.check import check_wheel
 
 FAMILIES = (

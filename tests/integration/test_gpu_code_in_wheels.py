@@ -7,7 +7,7 @@ import gpu_code as make
 import pytest
 from wheels import make_wheel
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.inspection import Inspection
 

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.elf import read_extension
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc here")

@@ -17,7 +17,7 @@ from hub_weather import Weather
 from huggingface_hub import HfApi
 from loopback_hub import Hub, serve
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.state import unyank, yank
 from wheelsmith.index.publish import Index, add_release, hub_builds, verify
 from wheelsmith.index.storage import Conflict, Folder, Staged, hub_client

@@ -16,7 +16,7 @@ from mousebender import simple
 from pypi_simple import PyPISimple
 from wheels import make_wheel, offer
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell

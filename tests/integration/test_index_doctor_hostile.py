@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from wheels import make_wheel, offer
 from wrong_server import JSON, Answer, in_json, on_pages, running, serving, spoiled, with_header
 
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.cli.index_doctor import doctor
-from wheelsmith.errors import PackageIndexError
 from wheelsmith.index.doctor import Bounds, Scope, Severity, examine
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder

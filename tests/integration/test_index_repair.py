@@ -10,11 +10,11 @@ from command_line import run_command
 from states import HIDDEN
 from wheels import make_wheel, offer
 
+from wheelsmith.base.record import by_lines
 from wheelsmith.index.entries import Answer, NoWheel
 from wheelsmith.index.publish import Index, repair, verify
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
-from wheelsmith.record import by_lines
 
 NOW = "2026-01-02T03:04:05Z"
 CELLS = tuple(Cell(torch="2.9", cuda=cuda, arch="x86_64") for cuda in (None, "13.0"))

@@ -11,7 +11,7 @@ import pytest
 from installers import PIPS, reported, sources
 from torches import COMBINATIONS, HERE, YANKED, right_wheel
 
-from wheelsmith.files import sha256_file
+from wheelsmith.base.files import sha256_file
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
 # Of what every installer is asked of every combination, these are quick.

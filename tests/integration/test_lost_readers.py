@@ -10,7 +10,7 @@ import pytest
 from kernels import matrix, pure_kernel
 from sampled import sampled
 
-from wheelsmith.beneath import remove_tree
+from wheelsmith.base.beneath import remove_tree
 
 
 @pytest.fixture

@@ -244,8 +244,8 @@ def test_the_hubs_binaries_are_not_fetched(hub, monkeypatch, capsys, tmp_path):
 
 
 def test_no_engine_for_somebody_elses_code(monkeypatch, capsys, tmp_path):
+    from wheelsmith.base.errors import EngineError
     from wheelsmith.engine import choose
-    from wheelsmith.errors import EngineError
 
     monkeypatch.setenv("PATH", str(tmp_path))
     known = {"images": frozenset(), "cache": tmp_path}

@@ -18,8 +18,10 @@ from wheelsmith.wheel.repair import pack
 CELL = "torch212-cxx11-cpu-x86_64-linux"
 # What the check imports besides, of which it takes names, shapes and words.
 SHAPES = {
-    *("__init__.py", "errors.py", "files.py", "layout.py", "record.py", "build_host.py", "units.py"),
-    *("beneath/__init__.py", "beneath/opening.py", "beneath/trees.py", "beneath/work_folder.py"),
+    "__init__.py",
+    *(f"base/{name}.py" for name in ("__init__", "errors", "files", "layout", "record", "units")),
+    *(f"base/beneath/{name}.py" for name in ("__init__", "opening", "trees", "work_folder")),
+    *(f"model/{name}.py" for name in ("__init__", "build_host", "events", "pinned", "result")),
 }
 
 
@@ -113,7 +115,7 @@ def test_the_edition_is_of_all_that_the_check_is_made_of():
     imported = {path.removeprefix(f"{package}/") for path in answer.stdout.split()}
     digested = {str(path.relative_to(package)) for path in parts()}
     assert imported - digested == SHAPES
-    assert {"wheel/symbols/manylinux.json", "facts/projects.json", "wheel/symbols/torch-x86_64.bin"} <= digested
+    assert {"wheel/symbols/manylinux.json", "base/projects.json", "wheel/symbols/torch-x86_64.bin"} <= digested
 
 
 def test_a_change_of_a_rule_is_another_edition(tmp_path):
@@ -127,7 +129,7 @@ def test_a_change_of_a_rule_is_another_edition(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
     assert edition() == check_edition()
-    for changed in ("wheel/rules/installs.py", "facts/projects.json", "wheel/elf/image.py"):
+    for changed in ("wheel/rules/installs.py", "base/projects.json", "wheel/elf/image.py"):
         before, path = edition(), tmp_path / "wheelsmith" / changed
         path.write_bytes(path.read_bytes() + b"\n")
         assert edition() != before

@@ -11,11 +11,11 @@ from command_line import run_command
 from kernels import matrix, pure_kernel
 from one_build import build_one
 
-from wheelsmith.beneath import WorkFolder, remove_tree
-from wheelsmith.errors import SourceError
+from wheelsmith.base.beneath import WorkFolder, remove_tree
+from wheelsmith.base.errors import SourceError
 from wheelsmith.model import Status
-from wheelsmith.prepare import Request, prepare
-from wheelsmith.run import make_context, scratch
+from wheelsmith.run.build import make_context, scratch
+from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.source import Outputs, SourceTree, copy_into
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.folder import read_folder

@@ -9,11 +9,11 @@ from packaging.version import Version
 from torches import HERE, NOW, served
 from wheels import make_wheel, offer
 
+from wheelsmith.frameworks.local_version import local_version_of, outranked
 from wheelsmith.index.entries import catalogue_of
 from wheelsmith.index.publish import Index, advise
 from wheelsmith.index.resolve import Chooser, Wish
 from wheelsmith.index.storage import Folder, make_server
-from wheelsmith.local_version import local_version_of, outranked
 from wheelsmith.model import Cell
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]

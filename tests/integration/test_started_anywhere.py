@@ -8,9 +8,9 @@ import pytest
 import wants
 from wheels import make_wheel
 
+from wheelsmith.base.errors import WheelError
 from wheelsmith.engine import engines
 from wheelsmith.engine.promises import try_promises
-from wheelsmith.errors import WheelError
 from wheelsmith.index.pick.machine import look
 from wheelsmith.index.pick.perform import perform
 from wheelsmith.index.resolve import Template

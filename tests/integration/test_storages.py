@@ -13,7 +13,7 @@ from loopback_gcs import LoopbackGcs
 from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3, only
 from wheels import make_wheel, offer
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Conflict, Folder, Staged
 from wheelsmith.index.storage.location import open_storage

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from wheels import make_wheel
 
-from wheelsmith.errors import ToolchainError
-from wheelsmith.events import ignore
-from wheelsmith.facts import PinnedFile
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.model import PinnedFile
+from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.environment import lock_environment
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings

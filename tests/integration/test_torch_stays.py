@@ -9,7 +9,7 @@ from packaging.version import Version
 from torches import PYPI, TORCHES, right_wheel
 from wheels import make_wheel
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.index.publish import foreign_wheel
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]

@@ -27,17 +27,17 @@ from variantlib.variant_dist_info import VariantDistInfo
 from variantlib.variants_json import VariantsJson
 from wheels import make_wheel, offer
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish import Index, foreign_wheel, release_of, variant_wheels, verify
 from wheelsmith.index.storage import Conflict, Folder, make_server
 from wheelsmith.model import Cell
 from wheelsmith.store import Store
-from wheelsmith.variants import dump_variants, variant_for
 from wheelsmith.wheel import read_variant
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.variant import make_variant
+from wheelsmith.wheel.variant_format import dump_variants, variant_for
 
 pytestmark = pytest.mark.xdist_group("variants")
 

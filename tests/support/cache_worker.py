@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from wheelsmith.errors import CacheInUse
-from wheelsmith.events import ignore
+from wheelsmith.base.errors import CacheInUse
 from wheelsmith.model import WheelFile
+from wheelsmith.model.events import ignore
 from wheelsmith.store import Bounds, Damaged, Objects, Store, in_use, prune
 from wheelsmith.toolchain import Toolchains
 

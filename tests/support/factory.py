@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.prepare import default_cache
+from wheelsmith.run.prepare import default_cache
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -148,7 +148,7 @@ def static_runtime_in_cpu(wheel: Wheel) -> None:
 
 def _variant(label: str, properties: dict[str, object], version: str = "1.0+torch2.11") -> Callable[[Wheel], None]:
     def change(wheel: Wheel) -> None:
-        from wheelsmith.variants import SCHEMA, Variant, dump_variants
+        from wheelsmith.wheel.variant_format import SCHEMA, Variant, dump_variants
 
         assert SCHEMA
         made = json.loads(dump_variants([Variant(label=label)]))

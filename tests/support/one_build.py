@@ -4,7 +4,7 @@ import threading
 
 from wheelsmith.model import BuildPlan, BuildResult
 from wheelsmith.pipeline import BuildContext, CellBuild
-from wheelsmith.schedule import Machine, run_builds
+from wheelsmith.run.schedule import Machine, run_builds
 
 
 def build_one(plan: BuildPlan, context: BuildContext, *, cores: int = 2) -> BuildResult:

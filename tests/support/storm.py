@@ -24,7 +24,7 @@ from forged_inputs import make_forged, publish_honest
 from loopback_s3 import BUCKET, environment, loopback_s3, only
 from wheels import make_wheel
 
-from wheelsmith.errors import ExitCode
+from wheelsmith.base.errors import ExitCode
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Storage
 

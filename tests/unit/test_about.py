@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import of_torch, project
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import About, about_of, catalogue_of, load_catalogue
 from wheelsmith.index.entries.about import check_about
 from wheelsmith.index.entries.catalogue import dump_catalogue

@@ -10,7 +10,7 @@ import pytest
 from spoil import spoiled_wheel
 from zips import DEFLATED, DESCRIPTOR, STORED, UTF8, Entry, changed, digest, packed, wheel_entries, write_zip
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.archive import Archive, open_wheel
 from wheelsmith.wheel.check import check_wheel
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.address import Address, parse_address, shown
 from wheelsmith.index.storage.bucket_errors import explain, explain_settings, is_final
 from wheelsmith.index.storage.connect import settings

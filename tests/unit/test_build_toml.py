@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.errors import BuildTomlError, Mistakes
-from wheelsmith.recipe import KernelSpec, parse_build_toml
+from wheelsmith.base.errors import BuildTomlError, Mistakes
+from wheelsmith.plan.recipe import KernelSpec, parse_build_toml
 
 V5 = """\
 [general]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import Environment
 
-from wheelsmith.recipe import parse_build_toml, render_card
+from wheelsmith.plan.recipe import parse_build_toml, render_card
 
 TOML = """\
 [general]

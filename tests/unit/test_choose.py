@@ -13,8 +13,8 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 from states import cell, entry, of_torch, project, unserved
 
-from wheelsmith.errors import PackageIndexError
-from wheelsmith.facts import torch_releases
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
 from wheelsmith.index.entries.catalogue import dump_catalogue
 from wheelsmith.index.entries.render import simple_pages
@@ -34,7 +34,7 @@ from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells
 from wheelsmith.index.site.human import human_pages
 from wheelsmith.model import CellSettings
-from wheelsmith.tags import cuda_of
+from wheelsmith.platforms.cuda import cuda_of
 
 BASE = "https://wheels.example/index/"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import wheelsmith
-from wheelsmith.errors import Mistakes, WheelsmithError
+from wheelsmith.base.errors import Mistakes, WheelsmithError
+from wheelsmith.base.units import counted
 from wheelsmith.report.score import Score
-from wheelsmith.units import counted
 
 PRODUCT = Path(wheelsmith.__file__).parent
 # Nobody is told of one of these: what is said holds for none or for several.

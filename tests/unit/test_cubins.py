@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.gpu.compression import LZ4, ZSTANDARD, unpack
 from wheelsmith.wheel.gpu.cubin import read_cubin

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from wheelsmith.deadline import TooSlow, ended_after, not_too_slow
-from wheelsmith.errors import PackageIndexError, ToolchainError
-from wheelsmith.facts import PinnedFile
+from wheelsmith.base.deadline import TooSlow, ended_after, not_too_slow
+from wheelsmith.base.errors import PackageIndexError, ToolchainError
 from wheelsmith.index.doctor.fetch import Bounds, fetching
 from wheelsmith.index.pick import find_catalogue
+from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.locate import locate
 from wheelsmith.toolchain.pip import run_pip
 from wheelsmith.toolchain.pip_settings import PipSettings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.elf import NeededVersion, Reference, is_for_the_cpu, read_extension
 
 BOTH = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

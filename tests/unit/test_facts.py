@@ -3,17 +3,10 @@ from importlib.resources import files
 
 import pytest
 
-from wheelsmith.facts import (
-    cuda_packages,
-    cuda_prefix,
-    cuda_toolkits,
-    dependencies,
-    driver_floors,
-    torch_prefix,
-    torch_releases,
-    why_incompatible,
-)
-from wheelsmith.tags import parse_capability
+from wheelsmith.frameworks import torch_prefix, torch_releases, why_incompatible
+from wheelsmith.plan.recipe.dependencies import dependencies
+from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors
+from wheelsmith.platforms.cuda import parse_capability
 from wheelsmith.wheel.symbols import (
     TorchLibrary,
     cuda_exports,

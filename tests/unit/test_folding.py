@@ -11,14 +11,15 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 from rich.console import Console
 
-from wheelsmith.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.facts import cuda_toolkits, torch_releases
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.matrix import CudaCompatibility, cell_of, expand, parse_matrix
 from wheelsmith.model import BuildPlan, Cell, Excluded, SourceId
+from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel
-from wheelsmith.recipe import KernelSource, parse_build_toml
+from wheelsmith.plan.fold import fold, folded
+from wheelsmith.plan.recipe import KernelSource, parse_build_toml
+from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.report import plan_table, reasons, totals
-from wheelsmith.schedule import fold, folded
 
 GENERAL = """\
 [general]

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from wheelsmith.events import RunFinished
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -19,6 +18,7 @@ from wheelsmith.model import (
     WheelFile,
     WheelSpec,
 )
+from wheelsmith.model.events import RunFinished
 from wheelsmith.report.github import github_summary
 
 NASTY = "**b** ![i](https://example.org/i) <b>x</b> `c` | & @all $x$ </pre> ~s~ \\"

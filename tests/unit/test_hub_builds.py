@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hub_kernels import contents
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import IndexEntry
 from wheelsmith.index.publish import NoBuild, build_layout
 from wheelsmith.index.publish.hub_builds import gives_way

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from states import cell, entry, of_torch, project, provenance, unserved
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
 from wheelsmith.index.entries.catalogue import dump_catalogue
 from wheelsmith.index.entries.listing import listing_of

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from wheelsmith.recipe import may_import
+from wheelsmith.plan.recipe import may_import
 
 
 @pytest.mark.parametrize(

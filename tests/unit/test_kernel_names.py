@@ -2,10 +2,10 @@
 
 import pytest
 
-from wheelsmith.errors import MatrixError
-from wheelsmith.facts import known_projects, namesakes
+from wheelsmith.base.errors import MatrixError
+from wheelsmith.base.projects import known_projects, namesakes
 from wheelsmith.plan import with_own_names
-from wheelsmith.recipe import parse_build_toml
+from wheelsmith.plan.recipe import parse_build_toml
 
 TOML = """\
 [general]

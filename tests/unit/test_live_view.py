@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from wheelsmith.events import CellFinished, CellLine, CellProgress, CellStage, Load, StepFinished
 from wheelsmith.model import BuildResult, Cell, Status, Timing
+from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage, Load, StepFinished
 from wheelsmith.report.board import Running, Whole, rows, whole_lines
-from wheelsmith.schedule import BuildCosts
+from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 
 LOAD = Load(cores=3, all_cores=4, memory=5 * 2**29, all_memory=8 * 2**30)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from wheelsmith.local_version import cuda_major, cuda_release, local_version_of, read_local_version
+from wheelsmith.frameworks.local_version import cuda_major, cuda_release, local_version_of, read_local_version
 from wheelsmith.model import Cell
 
 

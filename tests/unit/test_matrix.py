@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.errors import MatrixError, Mistakes, SelectionError
-from wheelsmith.facts import cuda_toolkits, torch_releases
+from wheelsmith.base.errors import MatrixError, Mistakes, SelectionError
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.matrix import Matrix, cell_of, expand, idle_rules, parse_matrix, select
 from wheelsmith.model import Cell, Excluded
+from wheelsmith.platforms import cuda_toolkits
 
 SMALL = """\
 kernel: {path: kernel}

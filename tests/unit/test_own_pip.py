@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from wheels import make_wheel
 
-from wheelsmith.errors import ToolchainError
+from wheelsmith.base.errors import ToolchainError
 from wheelsmith.toolchain.environment import install_environment, lock_environment
 from wheelsmith.toolchain.pip import run_pip
 

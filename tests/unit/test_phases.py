@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wheelsmith.model import Step, StepKind
 from wheelsmith.pipeline.jobs import jobs_of
-from wheelsmith.recipe.phases import (
+from wheelsmith.plan.recipe.phases import (
     PhaseKind,
     Unsplittable,
     check_tame,

@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from packaging.metadata import parse_email
 
-from wheelsmith.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.errors import BuildTomlError
+from wheelsmith.base.errors import BuildTomlError
 from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
+from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan import plan_kernel
-from wheelsmith.recipe import KernelSource, parse_build_toml
+from wheelsmith.plan.recipe import KernelSource, parse_build_toml
 
 TOML = """\
 [general]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from wheelsmith.errors import WheelsmithError
+from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.printable import visible
 from wheelsmith.pipeline.cell_log import CellLog
-from wheelsmith.printable import visible
 from wheelsmith.report.errors import show_error
 
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from wheelsmith.build_host import BuildHost, ImageId, Toolset
-from wheelsmith.errors import MatrixError, SourceError, WheelError
+from wheelsmith.base.errors import MatrixError, SourceError, WheelError
 from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, SourceId
+from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
+from wheelsmith.pipeline.smoke import why_untested
 from wheelsmith.plan import plan_project, why_other_cuda
+from wheelsmith.plan.recipe import KernelSource, ProjectSpec, parse_project
 from wheelsmith.plan.torch_cuda import torch_cuda
-from wheelsmith.recipe import KernelSource, ProjectSpec, parse_project
-from wheelsmith.smoke import why_untested
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.relabel import relabel
 

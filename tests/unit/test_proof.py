@@ -7,8 +7,8 @@ import threading
 import pytest
 from command_line import run_command
 
-from wheelsmith.errors import ToolchainError
-from wheelsmith.events import Notice
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.model.events import Notice
 from wheelsmith.store import Kind, take_stock
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.proof import proof_path, why_changed, why_unproven

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu.ptx import read_ptx
 
 # As nvcc -G -lineinfo writes it: sections of numbers, and files in quotation marks.

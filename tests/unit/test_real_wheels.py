@@ -7,8 +7,8 @@ import pytest
 from bench import real_page
 from bench.real_facts import Fact, RealWheel, read_real_wheels
 from bench.real_programme import FIGURES, complaints
-from wheelsmith.facts import PinnedFile
-from wheelsmith.tags import read_wheel_name
+from wheelsmith.model import PinnedFile
+from wheelsmith.model.wheel_name import read_wheel_name
 
 ROOT = Path(__file__).parent.parent.parent
 KNOWN = read_real_wheels()

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 
-from wheelsmith.events import RunFinished, RunStarted
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -17,6 +16,7 @@ from wheelsmith.model import (
     WheelFile,
     WheelSpec,
 )
+from wheelsmith.model.events import RunFinished, RunStarted
 from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 

@@ -7,8 +7,8 @@ import pytest
 from forge_elf import Library
 from wheels import make_wheel
 
-from wheelsmith.errors import WheelError
-from wheelsmith.facts import cuda_packages
+from wheelsmith.base.errors import WheelError
+from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import read_extension
 from wheelsmith.wheel.manylinux import promised_kernel

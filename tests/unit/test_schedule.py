@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Failure, Recipe, SourceId, Status, WheelFile, WheelSpec
-from wheelsmith.schedule import Board, Machine, fold, run_builds, simulate
-from wheelsmith.tasks import Again, Demand, Task
+from wheelsmith.pipeline.tasks import Again, Demand, Task
+from wheelsmith.plan.fold import fold
+from wheelsmith.run.schedule import Board, Machine, run_builds, simulate
 
 
 def plan(number: int, torch: str = "2.11") -> BuildPlan:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from wheelsmith.events import RunFinished
 from wheelsmith.model import BuildResult, Cell, CellSettings, Status, WheelFile
+from wheelsmith.model.events import RunFinished
 from wheelsmith.report.summary import show_summary
 
 HERE = platform.machine()

@@ -22,7 +22,7 @@ def test_folders_on_path_that_may_not_be_read_are_passed_over(inside, tmp_path):
             pytest.skip("needs setpriv to be an ordinary user")
         os.chown(closed, 65534, 65534)
     env = {**os.environ, "PATH": f"{closed / inside}:{os.environ['PATH']}", "CUDA_HOME": str(closed / "bin" / "cuda")}
-    program = "import os, sys; print(os.access(sys.argv[1], os.R_OK)); from wheelsmith.backend import survey"
+    program = "import os, sys; print(os.access(sys.argv[1], os.R_OK)); from wheelsmith.engine.backend import survey"
     program += "; import json; json.dump(survey.survey(), sys.stdout)"
     try:
         answer = subprocess.run(

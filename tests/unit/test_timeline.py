@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.events import CellFinished, CellStage, RunFinished, RunStarted, StepFinished
 from wheelsmith.model import BuildResult, Cell, Status
+from wheelsmith.model.events import CellFinished, CellStage, RunFinished, RunStarted, StepFinished
 from wheelsmith.report.figure import draw
 from wheelsmith.report.timeline import Stopwatch, Timeline
 

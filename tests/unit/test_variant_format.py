@@ -6,15 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from wheelsmith.errors import PackageIndexError, WheelError
+from wheelsmith.base.errors import PackageIndexError, WheelError
 from wheelsmith.index.entries import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.render import simple_pages
 from wheelsmith.index.entries.state import add_entries, dump_state, load_state, yank
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import Cell, CellSettings
-from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import (
+from wheelsmith.model.wheel_name import read_wheel_name
+from wheelsmith.wheel.gpu import GpuCode
+from wheelsmith.wheel.variant import variant_finding
+from wheelsmith.wheel.variant_format import (
     NULL,
     SCHEMA,
     Variant,
@@ -24,8 +26,6 @@ from wheelsmith.variants import (
     variant_mistakes,
     variant_version,
 )
-from wheelsmith.wheel.gpu import GpuCode
-from wheelsmith.wheel.variant import variant_finding
 
 CU126 = variant_for("cu126", ["8.0", "9.0+PTX"])
 CU130 = variant_for("cu130", ["8.0", "9.0", "12.0+PTX"])

@@ -7,7 +7,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import parse_wheel_filename
 from zips import tag_lines, wheel_entries, write_zip
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.environments import environments, named_pythons

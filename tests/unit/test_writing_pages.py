@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from wheelsmith.base.record import by_lines
 from wheelsmith.index.entries import IndexEntry, ProjectState
 from wheelsmith.index.entries.state import add_entries, dump_state, load_state
 from wheelsmith.index.publish.pages import project_pages
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.protocol import Conflict, Listed, Stored
 from wheelsmith.model import Cell
-from wheelsmith.record import by_lines
 
 PAGE = "cpu/k/index.json"
 

@@ -8,9 +8,9 @@ import sys
 import click
 
 from wheelsmith import __version__
+from wheelsmith.base.errors import ExitCode, WheelsmithError, system_error
 from wheelsmith.cli.streams import SteadyStreams
 from wheelsmith.cli.verbs import Verbs
-from wheelsmith.errors import ExitCode, WheelsmithError, system_error
 
 # Command → the line that --help shows for it, so that help imports no command.
 _COMMANDS = {

@@ -14,14 +14,13 @@ from types import FrameType
 
 import click
 
+from wheelsmith.base.errors import ExitCode, system_error
 from wheelsmith.cli.options import SIZE, engine_option, json_option, make_request, matrix_option, selection_options
 from wheelsmith.cli.plan import plan_json, show_plan
-from wheelsmith.errors import ExitCode, system_error
-from wheelsmith.events import Event, Listener, Notice, RunFinished
-from wheelsmith.model import BuildResult
-from wheelsmith.prepare import Prepared, prepare
+from wheelsmith.model import BuildResult, Event, Listener, Notice, RunFinished
 from wheelsmith.report.keep import ResultsFile, results_file
-from wheelsmith.run import build, make_output_folder
+from wheelsmith.run.build import build, make_output_folder
+from wheelsmith.run.prepare import Prepared, prepare
 
 
 @click.command("build-matrix")

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 
 import click
 
+from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.units import counted
 from wheelsmith.cli.options import DURATION, SIZE, json_option
 from wheelsmith.cli.verbs import Verbs
 from wheelsmith.engine import visible
-from wheelsmith.errors import ExitCode
-from wheelsmith.events import ignore
-from wheelsmith.prepare import cache_limit, default_cache
+from wheelsmith.model import ignore
+from wheelsmith.run.prepare import cache_limit, default_cache
 from wheelsmith.store import (
     Bounds,
     Kind,
@@ -27,7 +28,6 @@ from wheelsmith.store import (
     take_stock,
 )
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.units import counted
 
 
 @click.group("cache", cls=Verbs)
@@ -39,8 +39,8 @@ def command() -> None:
 @json_option("Print it as JSON, with bytes.")
 def info(*, as_json: bool) -> None:
     """Show what the cache holds and what it takes of the disk."""
+    from wheelsmith.base.units import show_size
     from wheelsmith.report import make_console, stock_table
-    from wheelsmith.units import show_size
 
     cache, limit = default_cache(), cache_limit()
     stock, busy = take_stock(cache), is_in_use(cache)
@@ -67,8 +67,8 @@ def info(*, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
 def prune_(*, max_size: int | None, older_than: float | None, everything: bool, dry_run: bool) -> None:
     """Remove what was not of use for longest, and what killed runs left."""
+    from wheelsmith.base.units import show_size
     from wheelsmith.report import make_console, pruning_table
-    from wheelsmith.units import show_size
 
     if everything and (max_size or older_than):
         raise click.UsageError("--all leaves nothing for --max-size and --older-than to decide")

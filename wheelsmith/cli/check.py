@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wheelsmith.base.errors import ExitCode, WheelError
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
-from wheelsmith.errors import ExitCode, WheelError
 from wheelsmith.wheel import CheckReport, Finding
 from wheelsmith.wheel.check import check_wheel
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import click
 
+from wheelsmith.base.errors import EngineError, ExitCode
+from wheelsmith.base.record import Record
+from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import (
     ContainerEngine,
@@ -23,14 +26,12 @@ from wheelsmith.engine import (
     this_machine,
     try_promises,
 )
-from wheelsmith.errors import EngineError, ExitCode
-from wheelsmith.events import ignore
-from wheelsmith.facts import cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
+from wheelsmith.frameworks import torch_prefix, torch_releases
 from wheelsmith.matrix.schema import ARCHES
-from wheelsmith.prepare import default_cache
-from wheelsmith.record import Record
+from wheelsmith.model import ignore
+from wheelsmith.platforms import cuda_prefix, cuda_toolkits
+from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.units import counted
 
 _ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torches, and room to build
 
@@ -85,7 +86,7 @@ def _promises() -> Iterator[Symptom]:
 
 
 def _promises_of(engine: Engine) -> Iterator[Symptom]:
-    from wheelsmith.images import list_images, recipes
+    from wheelsmith.engine.images import list_images, recipes
 
     image = None
     try:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wheelsmith.base.errors import EngineError
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.verbs import Verbs
-from wheelsmith.errors import EngineError
-from wheelsmith.prepare import default_cache
+from wheelsmith.run.prepare import default_cache
 
 if TYPE_CHECKING:
     from wheelsmith.engine import ContainerEngine
-    from wheelsmith.images import Image
+    from wheelsmith.engine.images import Image
 
 _ENGINES = click.Choice(["auto", "podman", "docker"])
 _engine_option = click.option(
@@ -38,7 +38,7 @@ def command() -> None:
 @_engine_option
 def build(recipe: str | None, name: str | None, base: str | None, packages: tuple[str, ...], engine: str) -> None:
     """Make an image from a recipe; without one, say which there are."""
-    from wheelsmith.images import build_image, recipes
+    from wheelsmith.engine.images import build_image, recipes
 
     known = recipes()
     if recipe is None:
@@ -66,7 +66,7 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
 @json_option("Print the images as JSON.")
 def list_(engine: str, *, as_json: bool) -> None:
     """List the images that wheelsmith made."""
-    from wheelsmith.images import list_images
+    from wheelsmith.engine.images import list_images
 
     images = list_images(_engine(engine))
     if as_json:
@@ -81,7 +81,7 @@ def list_(engine: str, *, as_json: bool) -> None:
 @_engine_option
 def prune(engine: str, *, everything: bool) -> None:
     """Remove images that were replaced, or whose recipe has changed."""
-    from wheelsmith.images import prune_images
+    from wheelsmith.engine.images import prune_images
 
     for image in prune_images(_engine(engine), everything=everything):
         _show(image, "removed")

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
+from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.units import counted
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.cli.verbs import Verbs
-from wheelsmith.errors import ExitCode
 from wheelsmith.index.entries import ProjectState, ProjectStatus, remove, roots, set_status, unyank, yank
 from wheelsmith.index.publish import GRACE, Index, Release, Trouble, advise, foreign_wheel, publish, repair, verify
 from wheelsmith.index.storage import open_storage
-from wheelsmith.units import counted
 
 
 @click.group("index", cls=Verbs)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
-from wheelsmith.errors import ExitCode
 from wheelsmith.index.doctor import Diagnosis, Finding, Scope, Severity, examine
-from wheelsmith.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

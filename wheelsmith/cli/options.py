@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from wheelsmith.prepare import Request, cache_limit, default_cache
-from wheelsmith.units import parse_seconds, parse_size
+from wheelsmith.base.units import parse_seconds, parse_size
+from wheelsmith.run.prepare import Request, cache_limit, default_cache
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -17,7 +17,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the names of cells from the matrix beside the command line."""
     del parameter
-    from wheelsmith.errors import WheelsmithError
+    from wheelsmith.base.errors import WheelsmithError
     from wheelsmith.matrix import cell_of, expand, load_matrix
 
     try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wheelsmith.base.errors import NoWheelForThis
 from wheelsmith.cli.options import json_option
-from wheelsmith.errors import NoWheelForThis
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick import Asked, Decision, Found, Machine

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
-from wheelsmith.errors import ExitCode
-from wheelsmith.prepare import Prepared, Request, prepare
-from wheelsmith.run import cached_digests
-from wheelsmith.schedule import fold, folded
+from wheelsmith.plan.fold import fold, folded
+from wheelsmith.run.build import cached_digests
+from wheelsmith.run.prepare import Prepared, Request, prepare
 
 
 @click.command("plan")

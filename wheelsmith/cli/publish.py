@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
+from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index.entries import roots
 from wheelsmith.index.publish import Published, hub_builds, mark_sources, publish, release_from
 from wheelsmith.index.storage import Write
-from wheelsmith.units import counted
 
 
 @click.command("publish")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage import make_server
 
 

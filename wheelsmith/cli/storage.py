@@ -35,7 +35,7 @@ def open_index(target: str, *, dry_run: bool) -> Opened:
 
 def show_writes(writes: tuple[Write, ...]) -> None:
     """List writes on stdout, one a line: what, how many bytes, where."""
-    from wheelsmith.units import show_size
+    from wheelsmith.base.units import show_size
 
     for write in writes:
         verb = "remove" if write.content is None else "write"

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Self, TextIO, cast
 
-from wheelsmith.errors import MachineError
+from wheelsmith.base.errors import MachineError
 
 
 class _Lossy(io.FileIO):

@@ -1,5 +1,6 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
+from wheelsmith.base.printable import visible
 from wheelsmith.engine.choose import Choice, choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
@@ -18,7 +19,6 @@ from wheelsmith.engine.protocol import (
     Probe,
     Readiness,
 )
-from wheelsmith.printable import visible
 
 __all__ = [
     "Choice",

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Mapping
 from functools import cache
 
-from wheelsmith.errors import EngineError
-from wheelsmith.facts import CallRule, system_calls
+from wheelsmith.base.errors import EngineError
+from wheelsmith.engine.call_filter import CallRule, system_calls
 
 # struct seccomp_data: the call's number, its architecture, an address, and six arguments of 64 bits.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.build_host import BuildHost
+from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bpf import launch_filter
 from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
 from wheelsmith.engine.host_view import InstalledPython, host_mounts
@@ -21,7 +21,7 @@ from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree, most_processes
 from wheelsmith.engine.processes import Watched, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
-from wheelsmith.errors import EngineError
+from wheelsmith.model import BuildHost
 
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
@@ -140,7 +140,7 @@ _KEEP_ROOT = (
     ' /bin/sh -c "$2" "$@"'
 )
 _GIVE_UP = 'shift; exec 3<&- /usr/bin/setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "$@"'
-# One byte, at which the kernel hands a crash to nobody; see setrlimit in facts/system_calls.json.
+# One byte, at which the kernel hands a crash to nobody; see setrlimit in engine/system_calls.json.
 _NO_CORES = ("/usr/bin/prlimit", "--core=1:1")
 
 

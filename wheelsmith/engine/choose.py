@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.podman import Podman
 from wheelsmith.engine.protocol import Engine, Readiness
-from wheelsmith.errors import EngineError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

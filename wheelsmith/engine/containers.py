@@ -23,7 +23,9 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event, Timer
 
-from wheelsmith.build_host import BuildHost, ImageId
+from wheelsmith.base.errors import EngineError
+from wheelsmith.base.files import atomic_write, mark_used, sha256_file
+from wheelsmith.base.record import canonical_digest
 from wheelsmith.engine.cgroup import Group, group_of_container
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_tree import ContainerTree, namespace_of
@@ -33,9 +35,7 @@ from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness, TreeLimits
 from wheelsmith.engine.seccomp import profile_file
-from wheelsmith.errors import EngineError
-from wheelsmith.files import atomic_write, mark_used, sha256_file
-from wheelsmith.record import canonical_digest
+from wheelsmith.model import BuildHost, ImageId
 
 OWNER = "org.wheelsmith.owner"
 IMAGE = "org.wheelsmith.image"
@@ -276,7 +276,7 @@ class ContainerEngine(ABC):
             *("--network", "none", "--hostname", "wheelsmith", "--user", f"{os.getuid()}:{os.getgid()}"),
             *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
             *("--security-opt", "label=disable", "--security-opt", f"seccomp={profile_file(self._cache)}"),
-            *("--log-driver", "none", "--ulimit", "core=1:1"),  # one byte: see setrlimit in facts/system_calls.json
+            *("--log-driver", "none", "--ulimit", "core=1:1"),  # one byte: see setrlimit in engine/system_calls.json
             *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={limits.memory or 4 * 2**30}"),  # noqa: S108  # inside
             *("--pids-limit", str(limits.pids)),
             *(("--memory", memory, "--memory-swap", memory) if memory else ()),
@@ -346,7 +346,7 @@ def _mount(mount: Mount) -> str:
 
 
 def _survey_file() -> Path:
-    return Path(str(files("wheelsmith"))) / "backend" / "survey.py"
+    return Path(str(files("wheelsmith.engine"))) / "backend" / "survey.py"
 
 
 def _survey_digest() -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from wheelsmith.facts import Sight, host_view
+from wheelsmith.engine.host_files import Sight, host_view
 
 _USR = Path("/usr")
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")

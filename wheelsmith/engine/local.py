@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.build_host import BuildHost
+from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.cgroup import make_group, remove_dead_groups
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree, most_processes_beside_others
 from wheelsmith.engine.processes import Watched
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
-from wheelsmith.errors import EngineError
+from wheelsmith.model import BuildHost
 
 # The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
 # however it dies, and kills the whole group. The command itself must not hold the pipe, which comes as stdin.

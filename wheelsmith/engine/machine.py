@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from wheelsmith.backend.survey import compilers_and_pythons
-from wheelsmith.build_host import BuildHost
+from wheelsmith.engine.backend.survey import compilers_and_pythons
+from wheelsmith.model import BuildHost
 
 # What commands find programs by: neither the user's own PATH, nor what /usr/local holds, reaches them.
 SYSTEM_PROGRAMS = "/usr/bin:/bin"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.beneath import apparent_size
+from wheelsmith.base.beneath import apparent_size
+from wheelsmith.base.printable import visible
 from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
-from wheelsmith.printable import visible
 
 _TICK = 0.1  # seconds between looks at the clock and at the cancel flag
 _DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:

@@ -18,15 +18,15 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.beneath import WorkFolder, remove_tree
-from wheelsmith.build_host import ImageId
+from wheelsmith.base.beneath import WorkFolder, remove_tree
+from wheelsmith.base.errors import OutputError
+from wheelsmith.base.record import Record
+from wheelsmith.base.units import counted
 from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.engine.cgroup import why_no_group
 from wheelsmith.engine.choose import engine_for_own_programs
 from wheelsmith.engine.protocol import Command, Engine, Exit, Limits, Mount
-from wheelsmith.errors import OutputError
-from wheelsmith.record import Record
-from wheelsmith.units import counted
+from wheelsmith.model import ImageId
 
 _TRIAL = "/opt/wheelsmith-trial.py"
 _SHOWN = "/opt/shown"
@@ -68,7 +68,7 @@ _HOLDER = """
 import json, sys, threading
 from pathlib import Path
 from wheelsmith.engine import Command, Limits, Mount, engines
-from wheelsmith.build_host import ImageId
+from wheelsmith.model import ImageId
 order = json.loads(sys.argv[1])
 command = Command(
     name=order["name"], argv=tuple(order["argv"]), env={}, workdir="/work",
@@ -245,7 +245,7 @@ def _variable(name: str) -> Iterator[None]:
 
 
 def _trial_file() -> Path:
-    return Path(str(files("wheelsmith"))) / "backend" / "trial.py"
+    return Path(str(files("wheelsmith.engine"))) / "backend" / "trial.py"
 
 
 def _with_words(marker: str) -> list[str]:

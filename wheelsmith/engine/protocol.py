@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from wheelsmith.build_host import BuildHost, ImageId
-from wheelsmith.record import Record
+from wheelsmith.base.record import Record
+from wheelsmith.model import BuildHost, ImageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from wheelsmith.facts import cuda_toolkits, torch_releases, why_incompatible
+from wheelsmith.frameworks import torch_releases, why_incompatible
 from wheelsmith.matrix.types import CudaCompatibility, Matrix, Rule
 from wheelsmith.model import Cell, CellSettings, Excluded
+from wheelsmith.platforms import cuda_toolkits
 
 
 def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:

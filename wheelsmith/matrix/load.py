@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from wheelsmith.errors import MatrixError, Mistakes, Place
+from wheelsmith.base.errors import MatrixError, Mistakes, Place
 from wheelsmith.matrix.types import CudaCompatibility, EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
 from wheelsmith.model import CellSettings
 

@@ -13,9 +13,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.matrix.types import is_specifier
-from wheelsmith.tags import parse_capability
-from wheelsmith.units import parse_seconds, parse_size
+from wheelsmith.platforms import parse_capability
 
 ARCHES = ("x86_64", "aarch64")
 # A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from wheelsmith.errors import SelectionError
+from wheelsmith.base.errors import SelectionError
 from wheelsmith.model import Cell, Excluded
 
 _MOST_BRACES = 6  # each multiplies what a pattern stands for

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 
+from wheelsmith.base.record import Record
 from wheelsmith.model import Cell, CellSettings
-from wheelsmith.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

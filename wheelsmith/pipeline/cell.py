@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wheelsmith.beneath import WorkFolder
+from wheelsmith.base.beneath import WorkFolder
+from wheelsmith.base.errors import OutputError
 from wheelsmith.engine import Command, Ending, Exit
-from wheelsmith.errors import OutputError
-from wheelsmith.events import CellStarted, Notice
-from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
+from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import (
     build_command,
@@ -24,9 +23,9 @@ from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.context import BuildContext, log_name
 from wheelsmith.pipeline.failures import command_failed, told
 from wheelsmith.pipeline.finishing import Finisher, only_wheel, says_checking
-from wheelsmith.smoke import smoke_test, why_untested
+from wheelsmith.pipeline.smoke import smoke_test, why_untested
+from wheelsmith.pipeline.tasks import MIB, Again, Demand, Task
 from wheelsmith.store import StoredWheel
-from wheelsmith.tasks import MIB, Again, Demand, Task
 from wheelsmith.wheel import check_edition
 
 _PACK_SECONDS = 3.0

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from wheelsmith.beneath import WorkFolder
-from wheelsmith.events import CellLine, CellProgress, CellStage, Listener
-from wheelsmith.model import Timing
-from wheelsmith.printable import visible
+from wheelsmith.base.beneath import WorkFolder
+from wheelsmith.base.printable import visible
+from wheelsmith.model import CellLine, CellProgress, CellStage, Listener, Timing
 
 HEAD_LINES = 100
 TAIL_LINES = 30

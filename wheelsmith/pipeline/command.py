@@ -6,13 +6,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith import layout
-from wheelsmith.beneath import WorkFolder, remove_tree
+from wheelsmith.base import layout
+from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
+from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.source import SourceTree, copy_into
-from wheelsmith.tasks import MIB
 
 # cudafe++ and cicc take a gigabyte from malloc in small steps; asking for more at once saves a tenth of their time.
 # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html

@@ -7,22 +7,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wheelsmith import layout
-from wheelsmith.beneath import WorkFolder, remove_tree
+from wheelsmith.base import layout
+from wheelsmith.base.beneath import WorkFolder, remove_tree
+from wheelsmith.base.record import canonical_digest
 from wheelsmith.engine import Command, Ending, Exit, Mount
-from wheelsmith.events import StepFinished
-from wheelsmith.model import BuildPlan, Step, StepKind
+from wheelsmith.model import BuildPlan, Step, StepFinished, StepKind
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import compile_command, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
 from wheelsmith.pipeline.outputs import OutputLost, Outputs
-from wheelsmith.recipe import phases as trajectory
-from wheelsmith.recipe.phases import Phase, PhaseKind, Unsplittable
-from wheelsmith.record import canonical_digest
+from wheelsmith.pipeline.tasks import MIB, Again, Demand, Task
+from wheelsmith.plan.recipe import phases as trajectory
+from wheelsmith.plan.recipe.phases import Phase, PhaseKind, Unsplittable
 from wheelsmith.store import Cost
-from wheelsmith.tasks import MIB, Again, Demand, Task
 
 _HEADROOM = 1.1  # over the memory that a phase needed before
 _SPARE = 64 * MIB

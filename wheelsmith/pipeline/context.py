@@ -6,10 +6,9 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.engine import Engine, Limits
-from wheelsmith.errors import WheelsmithError
-from wheelsmith.events import Listener
-from wheelsmith.model import BuildPlan, PrefixId
+from wheelsmith.model import BuildPlan, Listener, PrefixId
 from wheelsmith.source import SourceTree
 from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains

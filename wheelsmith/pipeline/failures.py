@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from wheelsmith.base.errors import WheelsmithError, system_error
 from wheelsmith.engine import Ending, Exit, Limits, visible
-from wheelsmith.errors import WheelsmithError, system_error
 from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
 

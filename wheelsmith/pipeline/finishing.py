@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import wheelsmith
-from wheelsmith import layout
-from wheelsmith.beneath import WorkFolder, remove_tree
+from wheelsmith.base import layout
+from wheelsmith.base.beneath import WorkFolder, remove_tree
+from wheelsmith.base.errors import OutputError, WheelError
 from wheelsmith.engine import Command, Engine, Limits, Mount
-from wheelsmith.errors import OutputError, WheelError
 from wheelsmith.model import BuildPlan, WheelFile
 from wheelsmith.pipeline.command import command_name
 from wheelsmith.pipeline.failures import check_failed

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from wheelsmith import layout
-from wheelsmith.beneath import WorkFolder
+from wheelsmith.base import layout
+from wheelsmith.base.beneath import WorkFolder
+from wheelsmith.base.record import canonical_digest
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
-from wheelsmith.recipe.phases import Phase, PhaseKind, needs_source
-from wheelsmith.record import canonical_digest
+from wheelsmith.pipeline.tasks import MIB
+from wheelsmith.plan.recipe.phases import Phase, PhaseKind, needs_source
 from wheelsmith.store import Cost
 from wheelsmith.store.objects import FORMAT
-from wheelsmith.tasks import MIB
 
 # What a phase needs when nothing like it was ever run: measured with torch/all.h of torch 2.11.
 _UNKNOWN = {
@@ -30,7 +30,7 @@ _UNKNOWN = {
 # The same by the size of what is read.
 _MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 85}
 _LEAST = 50 * MIB
-_RUNNER = f"{layout.TOOLS}/site/wheelsmith/backend/phases.py"
+_RUNNER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/phases.py"
 _PHASES = "build/phases.json"
 
 

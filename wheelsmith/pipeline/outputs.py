@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from wheelsmith.errors import StoreError
+from wheelsmith.base.errors import StoreError
 from wheelsmith.store import Action, Damaged, Objects, Output
 
 

@@ -8,12 +8,21 @@ from functools import partial
 
 from packaging.version import Version
 
-from wheelsmith import layout
-from wheelsmith.build_host import BuildHost, CudaHome, Toolset
-from wheelsmith.errors import BuildTomlError, Place
-from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_prefix, torch_releases
-from wheelsmith.local_version import local_version_of
-from wheelsmith.model import BuildPlan, Cell, Excluded, PrefixId, Recipe, WheelSpec
+from wheelsmith.base import layout
+from wheelsmith.base.errors import BuildTomlError, Place
+from wheelsmith.frameworks import local_version_of, torch_prefix, torch_releases
+from wheelsmith.model import (
+    BuildHost,
+    BuildPlan,
+    Cell,
+    CudaHome,
+    Excluded,
+    PrefixId,
+    Recipe,
+    Toolset,
+    WheelSpec,
+    wheel_stem,
+)
 from wheelsmith.plan.reasons import (
     Impossible,
     backend,
@@ -24,7 +33,7 @@ from wheelsmith.plan.reasons import (
     requested_capabilities,
     toolkit_of_image,
 )
-from wheelsmith.recipe import (
+from wheelsmith.plan.recipe import (
     CompileTarget,
     KernelSource,
     KernelSpec,
@@ -36,9 +45,9 @@ from wheelsmith.recipe import (
     render_metadata,
     resolve,
 )
-from wheelsmith.recipe.compile import SourceGroup
-from wheelsmith.recipe.make import namespace
-from wheelsmith.tags import wheel_stem
+from wheelsmith.plan.recipe.compile import SourceGroup
+from wheelsmith.plan.recipe.make import namespace
+from wheelsmith.platforms import CudaToolkit, cuda_prefix, cuda_toolkits
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
 RECIPE_VERSION = 1

@@ -12,7 +12,7 @@ from dataclasses import replace
 from packaging.version import Version
 
 from wheelsmith.model import BuildPlan, Cell, Excluded, Step
-from wheelsmith.recipe import gencode, without_gencode
+from wheelsmith.plan.recipe import gencode, without_gencode
 
 
 def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.errors import MatrixError, Place
-from wheelsmith.facts import known_projects, namesakes
-from wheelsmith.recipe import KernelSpec
+from wheelsmith.base.errors import MatrixError, Place
+from wheelsmith.base.projects import known_projects, namesakes
+from wheelsmith.plan.recipe import KernelSpec
 
 
 def with_own_names(

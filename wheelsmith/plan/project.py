@@ -7,17 +7,27 @@ from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
 
-from wheelsmith import layout
-from wheelsmith.build_host import BuildHost, CudaHome
-from wheelsmith.errors import MatrixError
-from wheelsmith.facts import CudaToolkit, cuda_prefix, cuda_toolkits, torch_releases
-from wheelsmith.local_version import local_version_of
-from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, PrefixId, Project, Recipe, WheelSpec
+from wheelsmith.base import layout
+from wheelsmith.base.errors import MatrixError
+from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
+from wheelsmith.model import (
+    BuildHost,
+    BuildPlan,
+    Cell,
+    CudaHome,
+    Excluded,
+    LockedWheel,
+    PrefixId,
+    Project,
+    Recipe,
+    WheelSpec,
+    wheel_stem,
+)
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
 from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of_image
+from wheelsmith.plan.recipe import KernelSource, ProjectSpec
 from wheelsmith.plan.torch_cuda import why_other_cuda
-from wheelsmith.recipe import KernelSource, ProjectSpec
-from wheelsmith.tags import patches_of, wheel_stem
+from wheelsmith.platforms import CudaToolkit, cuda_prefix, cuda_toolkits
 
 # (requirements, Python as major.minor, CPU architecture) → exact wheels, or why there are none.
 Resolve = Callable[[tuple[str, ...], str, str], tuple[LockedWheel, ...] | str]

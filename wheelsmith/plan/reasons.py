@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from packaging.version import Version
 
-from wheelsmith.build_host import BuildHost, CudaHome, Toolset
-from wheelsmith.facts import CudaToolkit, dependencies
-from wheelsmith.model import Cell
-from wheelsmith.recipe import KernelSpec, plain
+from wheelsmith.model import BuildHost, Cell, CudaHome, Toolset
+from wheelsmith.plan.recipe import KernelSpec, plain
+from wheelsmith.plan.recipe.dependencies import dependencies
+from wheelsmith.platforms import CudaToolkit
 
 
 class Impossible(Exception):  # it carries a reason, and never leaves this room

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.local_version import read_local_version
+from wheelsmith.frameworks import read_local_version
 from wheelsmith.model import LockedWheel
-from wheelsmith.tags import cuda_of
+from wheelsmith.platforms import cuda_of
 
 _RUNTIME = re.compile(r"nvidia-cuda-runtime(-cu\d+)?")
 

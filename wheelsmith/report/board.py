@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wheelsmith.events import CellLine, CellProgress, CellStage, Load
+from wheelsmith.base.units import counted
+from wheelsmith.model import CellLine, CellProgress, CellStage, Load
 from wheelsmith.report.style import ID_WIDTH, duration
-from wheelsmith.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wheelsmith.base.units import show_size
 from wheelsmith.report.style import age
 from wheelsmith.store import Kind, Pruning, Stock
-from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from wheelsmith.errors import Mistakes, WheelsmithError
-from wheelsmith.printable import visible
+from wheelsmith.base.errors import Mistakes, WheelsmithError
+from wheelsmith.base.printable import visible
 
 _LONGEST = 2000  # characters of what may quote a stranger's file
 

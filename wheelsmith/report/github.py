@@ -6,11 +6,10 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from wheelsmith.events import RunFinished
-from wheelsmith.model import BuildPlan, BuildResult, Status
+from wheelsmith.base.units import counted, show_size
+from wheelsmith.model import BuildPlan, BuildResult, RunFinished, Status
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.summary import failures
-from wheelsmith.units import counted, show_size
 
 # Of more failures only the first are told with the end of their logs: GitHub takes 1 MiB of a step.
 _MOST_LOGS = 10

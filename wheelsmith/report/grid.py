@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from wheelsmith.base.units import counted
 from wheelsmith.model import BuildPlan, Excluded
-from wheelsmith.schedule import Build, Folded, fold, folded
-from wheelsmith.units import counted
+from wheelsmith.plan.fold import Build, Folded, fold, folded
 
 if TYPE_CHECKING:
     from rich.table import Table

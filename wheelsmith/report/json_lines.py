@@ -7,8 +7,8 @@ import json
 import sys
 from typing import Self
 
-from wheelsmith.events import Event
-from wheelsmith.record import Record
+from wheelsmith.base.record import Record
+from wheelsmith.model import Event
 
 
 class JsonReporter:

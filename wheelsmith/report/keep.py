@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wheelsmith.errors import StoreError
+from wheelsmith.base.errors import StoreError
 
 _NAME = "results.json"
 _KEPT = f".{_NAME}."

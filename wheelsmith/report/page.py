@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith import __version__
-from wheelsmith.events import Event, RunFinished, RunStarted
-from wheelsmith.files import atomic_write
+from wheelsmith.base.files import atomic_write
+from wheelsmith.base.units import show_size
 from wheelsmith.index.entries.catalogue import CatalogueCell, catalogue_cell
 from wheelsmith.index.site.grid import GridCell, GridStatus, grids, used_statuses
 from wheelsmith.index.site.human import assets, environment
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, RunFinished, RunStarted, Status
+from wheelsmith.plan.fold import Folded, fold, folded
 from wheelsmith.report.figure import draw
 from wheelsmith.report.score import score
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.timeline import Stopwatch, Timeline
-from wheelsmith.schedule import Folded, fold, folded
-from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from jinja2 import Environment

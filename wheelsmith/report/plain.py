@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from wheelsmith.events import (
+from wheelsmith.base.units import show_size
+from wheelsmith.model import (
     CellFinished,
     CellLine,
     CellProgress,
@@ -18,14 +19,13 @@ from wheelsmith.events import (
     Notice,
     RunFinished,
     RunStarted,
+    Status,
     StepFinished,
     Transfer,
 )
-from wheelsmith.model import Status
+from wheelsmith.plan.fold import Folded
 from wheelsmith.report.style import ID_WIDTH, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
-from wheelsmith.schedule import Folded
-from wheelsmith.units import show_size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from wheelsmith.events import CellFinished, Event
-from wheelsmith.model import Status
+from wheelsmith.model import CellFinished, Event, Status
 from wheelsmith.report.summary import show_failure
 
 if TYPE_CHECKING:

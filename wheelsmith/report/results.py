@@ -7,7 +7,7 @@ from typing import Any
 
 from wheelsmith import __version__
 from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded
-from wheelsmith.schedule import fold, folded
+from wheelsmith.plan.fold import fold, folded
 
 
 def results_json(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wheelsmith.base.units import counted
 from wheelsmith.model import BuildPlan, BuildResult
-from wheelsmith.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

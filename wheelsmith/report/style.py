@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from wheelsmith.base.units import show_size
 from wheelsmith.model import BuildResult, Status, Timing
-from wheelsmith.schedule import Folded
-from wheelsmith.units import show_size
+from wheelsmith.plan.fold import Folded
 
 if TYPE_CHECKING:
     from rich.console import Console

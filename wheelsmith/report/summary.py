@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.events import RunFinished, RunStarted
-from wheelsmith.model import BuildResult, Status
+from wheelsmith.base.units import counted
+from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
+from wheelsmith.plan.fold import Folded, fold, folded
 from wheelsmith.report.grid import reasons, totals
 from wheelsmith.report.style import duration
-from wheelsmith.schedule import Folded, fold, folded
-from wheelsmith.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Lock
 
-from wheelsmith.events import CellFinished, CellStage, Event, RunFinished, RunStarted, StepFinished
+from wheelsmith.model import CellFinished, CellStage, Event, RunFinished, RunStarted, StepFinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wheelsmith.errors import MatrixError
+from wheelsmith.base.errors import MatrixError
 from wheelsmith.matrix import KernelRef
 from wheelsmith.source.folder import read_folder
 from wheelsmith.source.hub import read_hub

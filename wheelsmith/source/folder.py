@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from wheelsmith.errors import SourceError
+from wheelsmith.base.errors import SourceError
 from wheelsmith.source.outputs import Outputs
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 

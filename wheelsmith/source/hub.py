@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.errors import SourceError
+from wheelsmith.base.errors import SourceError
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from wheelsmith.beneath import WorkFolder, open_file
-from wheelsmith.errors import SourceError
+from wheelsmith.base.beneath import WorkFolder, open_file
+from wheelsmith.base.errors import SourceError
+from wheelsmith.base.record import canonical_digest
 from wheelsmith.model import SourceId
-from wheelsmith.record import canonical_digest
 
 MOST_FILES = 20_000
 MOST_BYTES = 512 * 2**20

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wheelsmith.errors import CacheInUse, StoreError
+from wheelsmith.base.errors import CacheInUse, StoreError
 
 # Never removed: a lock on a file that is gone holds nobody off.
 _LOCK = "in-use"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from wheelsmith.files import atomic_pour, atomic_write, mark_used
-from wheelsmith.record import Record
+from wheelsmith.base.files import atomic_pour, atomic_write, mark_used
+from wheelsmith.base.record import Record
 
 # Raised when the same key would name other content than before.
 FORMAT = 1

@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.beneath import remove_tree
-from wheelsmith.errors import StoreError
+from wheelsmith.base.beneath import remove_tree
+from wheelsmith.base.errors import StoreError
+from wheelsmith.base.units import counted
 from wheelsmith.store.lock import alone_in
 from wheelsmith.store.stock import Kind, Stock, take_stock
-from wheelsmith.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from wheelsmith.beneath import statuses
+from wheelsmith.base.beneath import statuses
 
 _BLOCK = 512  # bytes; st_blocks counts these, whatever the file system's own are
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from wheelsmith.files import sha256_file
+from wheelsmith.base.files import sha256_file
 
 _CHUNK = 1 << 20
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.errors import StoreError
-from wheelsmith.files import atomic_copy, atomic_write, mark_used, sha256_file
+from wheelsmith.base.errors import StoreError
+from wheelsmith.base.files import atomic_copy, atomic_write, mark_used, sha256_file
 from wheelsmith.model import Timing, WheelFile
 
 _CHECKED, _TIMINGS = "checked", "timings"  # beside the fields of a WheelFile

@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
 
-from wheelsmith.errors import ToolchainError
-from wheelsmith.files import sha256_file
-from wheelsmith.record import canonical_digest
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.base.record import canonical_digest
 
 # All of them pure Python: any Python that the sandbox has can run them.
 _DISTRIBUTIONS = ("build", "pyproject_hooks", "packaging")
@@ -39,8 +39,8 @@ def _contents() -> Iterator[tuple[str, Path]]:
                 yield f"site/{file.as_posix()}", Path(str(file.locate()))
     own = Path(str(files("wheelsmith")))
     yield "site/wheelsmith/__init__.py", own / "__init__.py"
-    for path in (own / "backend").glob("*.py"):
-        yield f"site/wheelsmith/backend/{path.name}", path
+    for path in (own / "engine" / "backend").glob("*.py"):
+        yield f"site/wheelsmith/engine/backend/{path.name}", path
     yield "bin/ninja", _ninja()
 
 

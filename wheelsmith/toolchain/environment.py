@@ -6,10 +6,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from wheelsmith.errors import ToolchainError
-from wheelsmith.files import atomic_write
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.files import atomic_write
+from wheelsmith.base.record import canonical_digest
 from wheelsmith.model import LockedWheel
-from wheelsmith.record import canonical_digest
 from wheelsmith.toolchain.pip import run_pip
 
 _PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it

@@ -9,9 +9,9 @@ from urllib.parse import urljoin
 
 import httpx
 
-from wheelsmith.deadline import TooSlow, ended_after
-from wheelsmith.errors import ToolchainError
-from wheelsmith.facts import PinnedFile
+from wheelsmith.base.deadline import TooSlow, ended_after
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from importlib.resources import files
 
-from wheelsmith.errors import ToolchainError
+from wheelsmith.base.errors import ToolchainError
 
 _PROGRAM = str(files("wheelsmith.toolchain") / "wheels_only.py")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from wheelsmith.errors import ToolchainError
+from wheelsmith.base.errors import ToolchainError
 from wheelsmith.toolchain.pip import run_pip
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from wheelsmith.beneath import make_read_only, remove_tree
-from wheelsmith.errors import ToolchainError
-from wheelsmith.events import Listener, Notice
-from wheelsmith.facts import CudaToolkit, PinnedFile, TorchRelease, cuda_toolkits, torch_releases
-from wheelsmith.files import mark_used, publish_tree, sha256_file
-from wheelsmith.model import LockedWheel, PrefixId
-from wheelsmith.record import canonical_digest
+from wheelsmith.base.beneath import make_read_only, remove_tree
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.files import mark_used, publish_tree, sha256_file
+from wheelsmith.base.record import canonical_digest
+from wheelsmith.frameworks import TorchRelease, torch_releases
+from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PrefixId
+from wheelsmith.platforms import CudaToolkit, cuda_toolkits
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.environment import install_environment, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.files import atomic_write, sha256_file
-from wheelsmith.record import Record
+from wheelsmith.base.files import atomic_write, sha256_file
+from wheelsmith.base.record import Record
 
 # How a file looks: kind and permissions, owner, size, and the times of its content and of its entry. Nobody can set the
 # last one, so a change that was covered up shows; copying a cache sets it too, and then every byte is compared.

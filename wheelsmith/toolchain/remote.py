@@ -10,11 +10,10 @@ from pathlib import Path
 
 import httpx
 
-from wheelsmith.deadline import TooSlow, not_too_slow
-from wheelsmith.errors import ToolchainError
-from wheelsmith.events import Listener, Transfer
-from wheelsmith.facts import PinnedFile
-from wheelsmith.files import sha256_file
+from wheelsmith.base.deadline import TooSlow, not_too_slow
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.model import Listener, PinnedFile, Transfer
 from wheelsmith.toolchain.locate import Location
 
 # The end of the file: the archive's directory and, in wheels, RECORD. torch's is 1.2 MB.

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from installer.records import InvalidRecordEntry, parse_record_file
 
-from wheelsmith.errors import ToolchainError
-from wheelsmith.facts import PinnedFile
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.model import PinnedFile
 
 
 def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], str | None]) -> None:

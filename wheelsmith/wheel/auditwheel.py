@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wheelsmith import layout
-from wheelsmith.errors import WheelError
+from wheelsmith.base import layout
+from wheelsmith.base.errors import WheelError
 
 # What torch and the CUDA wheels that it requires bring along. Grafting a second copy into the wheel would give a
 # process two of each.

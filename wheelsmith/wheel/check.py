@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import CheckReport, Finding, readable

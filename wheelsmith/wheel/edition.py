@@ -8,8 +8,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 # Below the package: all that the check is made of and reads. Of what else it imports, it takes names and shapes alone.
-_PARTS = ("wheel", "facts")
-_BESIDE = ("local_version.py", "model.py", "tags.py", "variants.py")
+_PARTS = ("wheel", "frameworks", "platforms")
+_BESIDE = (
+    *("base/facts.py", "base/projects.json", "base/projects.py"),
+    *("model/cell.py", "model/plan.py", "model/wheel_name.py"),
+)
+_BESIDE = (
+    "base/facts.py",
+    "base/projects.json",
+    "base/projects.py",
+    "model/cell.py",
+    "model/plan.py",
+    "model/wheel_name.py",
+)
 _LIBRARIES = ("abi3info", "packaging")
 # Raised when what is digested here is digested otherwise.
 _FORMAT = b"1"

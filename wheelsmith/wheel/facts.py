@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from wheelsmith.files import sha256_file
+from wheelsmith.base.files import sha256_file
 from wheelsmith.model import WheelFile
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wheelsmith.base.record import Record
 from wheelsmith.model import WheelFile, WheelSpec
-from wheelsmith.record import Record
 from wheelsmith.wheel.report import CheckReport
 
 ORDER, LEFT, FINISHED, PACKED = "order.json", "left", "finished.json", "packed"

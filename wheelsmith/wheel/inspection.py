@@ -13,12 +13,9 @@ from typing import BinaryIO, Self
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from wheelsmith.errors import WheelError
-from wheelsmith.facts import torch_releases
-from wheelsmith.local_version import LocalVersion, read_local_version
-from wheelsmith.model import WheelSpec
-from wheelsmith.tags import WheelName, read_wheel_name
-from wheelsmith.variants import NULL
+from wheelsmith.base.errors import WheelError
+from wheelsmith.frameworks import LocalVersion, read_local_version, torch_releases
+from wheelsmith.model import WheelName, WheelSpec, read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.cpu_code import find_cpu_code
@@ -40,6 +37,7 @@ from wheelsmith.wheel.requirements import (
 )
 from wheelsmith.wheel.survey import Survey, survey
 from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
+from wheelsmith.wheel.variant_format import NULL
 
 _LONGEST_ENTRY_POINTS = 2**18  # bytes
 _LONGEST_RECORD = 64 * 2**20

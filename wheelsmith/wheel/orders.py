@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.finished import FINISHED, LEFT, ORDER, Finished, Order

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from wheelsmith.local_version import cuda_major
+from wheelsmith.frameworks import cuda_major
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries

@@ -7,7 +7,7 @@ import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.headers import LONGEST_TEXT
 

@@ -13,9 +13,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from wheelsmith.errors import WheelError
-from wheelsmith.model import WheelSpec
-from wheelsmith.tags import patches_of, read_wheel_name, same_version, wheel_stem
+from wheelsmith.base.errors import WheelError
+from wheelsmith.frameworks import patches_of
+from wheelsmith.model import WheelSpec, read_wheel_name, same_version, wheel_stem
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.headers import read_headers
 from wheelsmith.wheel.requirements import read_requirements

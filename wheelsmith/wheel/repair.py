@@ -8,10 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wheelsmith import layout
-from wheelsmith.errors import WheelError
-from wheelsmith.model import WheelSpec
-from wheelsmith.tags import wheel_stem
+from wheelsmith.base import layout
+from wheelsmith.base.errors import WheelError
+from wheelsmith.model import WheelSpec, wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.elf import is_for_the_cpu, read_extension

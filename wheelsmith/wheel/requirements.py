@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.tags import patches_of
+from wheelsmith.frameworks import patches_of
 from wheelsmith.wheel.environments import MOST_NAMED, Environment, named_extras, named_pythons
 
 # Characters of one line, and lines: more than any real wheel has, and little enough to take apart at leisure.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.archive.members import Member
 from wheelsmith.wheel.archive.packed import Watcher
 from wheelsmith.wheel.archive.reader import Archive

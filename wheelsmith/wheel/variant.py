@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.errors import Place, WheelError
-from wheelsmith.variants import Variant, dump_variants
+from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
@@ -16,6 +15,7 @@ from wheelsmith.wheel.relabel import renamed
 from wheelsmith.wheel.repair import pack
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.variant_file import VARIANT_FILE, variant_of
+from wheelsmith.wheel.variant_format import Variant, dump_variants
 from wheelsmith.wheel.variant_properties import property_mistakes
 
 _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)

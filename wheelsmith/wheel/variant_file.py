@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wheelsmith.errors import Place, WheelError
-from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import Variant, load_variant
+from wheelsmith.base.errors import Place, WheelError
+from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.variant_format import Variant, load_variant
 
 VARIANT_FILE = "variant.json"
 LONGEST_VARIANT = 2**20  # bytes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from wheelsmith.facts import cuda_toolkits
-from wheelsmith.variants import Variant, sm_values
+from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.wheel.gpu import GpuCode
+from wheelsmith.wheel.variant_format import Variant, sm_values
 
 # What NVIDIA's provider answers for: https://github.com/wheelnext/nvidia-variant-provider
 _FEATURES = frozenset({"cuda_version_lower_bound", "cuda_version_upper_bound", "sm_arch"})

@@ -10,13 +10,13 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from wheelsmith.frameworks import outranked
 from wheelsmith.index.doctor.exchange import Exchange
 from wheelsmith.index.doctor.finding import BOTH, PIP, UV, Finding, Severity, finding
 from wheelsmith.index.doctor.names import VARIANTS, variant_of, wheel_of
 from wheelsmith.index.doctor.page import Link, Page
 from wheelsmith.index.doctor.reach import readable
 from wheelsmith.index.doctor.visit import PageVisit
-from wheelsmith.local_version import outranked
 
 _NEWEST = (1, 4)
 _STRONG = frozenset({"sha256", "sha384", "sha512", "blake2b"})

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from wheelsmith.deadline import TooSlow, ended_after
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.deadline import TooSlow, ended_after
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_credentials
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from wheelsmith.base.record import Record
 from wheelsmith.index.doctor.exchange import Exchange
 from wheelsmith.index.doctor.hosts import host_of, remedy
-from wheelsmith.record import Record
 
 PIP, UV = "pip", "uv"
 BOTH = (PIP, UV)

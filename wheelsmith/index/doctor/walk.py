@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import canonicalize_name, is_normalized_name
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.doctor.caching import judge_page_caching, judge_wheel_caching
 from wheelsmith.index.doctor.contents import judge_contents
 from wheelsmith.index.doctor.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEPT, Exchange, without_credentials

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from wheelsmith.base.record import Record
 from wheelsmith.index.entries.metadata import headers_of
-from wheelsmith.record import Record
 
 # Characters; a licence in its author's words is a name, or it is the whole text, which is shown nowhere.
 _SUMMARY, _LICENCE, _LABEL = 300, 80, 32

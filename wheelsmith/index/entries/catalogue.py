@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.record import Record, in_one_line, read_json
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import (
     Answer,
@@ -26,8 +27,7 @@ from wheelsmith.index.entries.entry import (
 from wheelsmith.index.entries.listing import newest_about, roots
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.model import Cell
-from wheelsmith.record import Record, in_one_line, read_json
-from wheelsmith.tags import parse_capability
+from wheelsmith.platforms import parse_capability
 
 SCHEMA_VERSION = 1
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from wheelsmith.base.record import Record
 from wheelsmith.index.entries.about import About
 from wheelsmith.model import Cell, SourceId
-from wheelsmith.record import Record
-from wheelsmith.variants import Variant
+from wheelsmith.wheel.variant_format import Variant
 
 SCHEMA_VERSION = 3
 

@@ -8,13 +8,13 @@ from operator import itemgetter
 
 from packaging.version import Version
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.record import Record, by_lines, in_one_line, read_json
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.state import check_project, version_of
 from wheelsmith.index.entries.validity import check_release, check_root
 from wheelsmith.index.storage.protocol import Stored
-from wheelsmith.record import Record, by_lines, in_one_line, read_json
 
 EVERYTHING = "simple"
 

@@ -12,7 +12,7 @@ from typing import IO
 from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 
 _LARGEST = 16 << 20  # bytes
 # Bytes of headers, without the text behind them: what parses them takes ever longer for the next one.

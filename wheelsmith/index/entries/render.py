@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from packaging.version import Version
 
+from wheelsmith.base.record import by_lines
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.index.entries.variants import VariantsFile, variants_files
-from wheelsmith.record import by_lines
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -10,12 +10,12 @@ from functools import lru_cache
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.errors import PackageIndexError, UnreadableError
+from wheelsmith.base.errors import PackageIndexError, UnreadableError
+from wheelsmith.base.record import by_lines, in_one_line, read_json
 from wheelsmith.index.entries.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus, Removed
 from wheelsmith.index.entries.validity import check_entry, check_state
-from wheelsmith.record import by_lines, in_one_line, read_json
-from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import label_conflicts
+from wheelsmith.model import read_wheel_name
+from wheelsmith.wheel.variant_format import label_conflicts
 
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 

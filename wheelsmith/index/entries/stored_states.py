@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wheelsmith.errors import PackageIndexError, UnreadableError
+from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entries.entry import ProjectState
 from wheelsmith.index.entries.state import load_state
 from wheelsmith.index.storage.protocol import Storage, Stored

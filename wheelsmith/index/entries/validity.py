@@ -14,9 +14,9 @@ from packaging.version import Version
 
 from wheelsmith.index.entries.about import check_about
 from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState, Removed
-from wheelsmith.model import Cell
-from wheelsmith.tags import parse_capability, read_wheel_name
-from wheelsmith.variants import dump_variants, variant_mistakes
+from wheelsmith.model import Cell, read_wheel_name
+from wheelsmith.platforms import parse_capability
+from wheelsmith.wheel.variant_format import dump_variants, variant_mistakes
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]{0,250}\.whl")

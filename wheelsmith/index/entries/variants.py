@@ -16,7 +16,7 @@ from packaging.version import Version
 from wheelsmith.index.entries.entry import ProjectState, file_key
 from wheelsmith.index.entries.listing import roots
 from wheelsmith.index.entries.state import by_version
-from wheelsmith.variants import dump_variants
+from wheelsmith.wheel.variant_format import dump_variants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

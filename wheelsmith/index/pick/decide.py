@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.errors import MachineError, NoWheelForThis
+from wheelsmith.base.errors import MachineError, NoWheelForThis
+from wheelsmith.base.record import Record
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve import (
     Choice,
@@ -23,7 +24,6 @@ from wheelsmith.index.resolve import (
     slots_of,
     template_for,
 )
-from wheelsmith.record import Record
 
 _COMPUTE = re.compile(r"cpu|cu\d{3,}")
 _CUDA = re.compile(r"(?:cuda)?(\d{2})\.(\d)")

@@ -12,8 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from wheelsmith.errors import MachineError
-from wheelsmith.record import Record
+from wheelsmith.base.errors import MachineError
+from wheelsmith.base.record import Record
 
 # The folder that the command was given in is no part of an environment, and may be a stranger's, with a json.py.
 _APART = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
-from wheelsmith.errors import MachineError, PackageIndexError
+from wheelsmith.base.errors import MachineError, PackageIndexError
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve import Installer, Template
 

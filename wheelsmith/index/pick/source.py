@@ -13,8 +13,8 @@ from urllib.request import url2pathname
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.deadline import TooSlow, ended_after
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.deadline import TooSlow, ended_after
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
 
 if TYPE_CHECKING:

@@ -8,15 +8,13 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.errors import Place, WheelError
-from wheelsmith.facts import torch_releases
+from wheelsmith.base.errors import Place, WheelError
+from wheelsmith.frameworks import LocalVersion, cuda_major, cuda_release, read_local_version, torch_releases
 from wheelsmith.index.entries.metadata import headers_of
 from wheelsmith.index.publish.release import offer_of
 from wheelsmith.index.publish.writer import Offer
 from wheelsmith.index.resolve.fits import accepts
-from wheelsmith.local_version import LocalVersion, cuda_major, cuda_release, read_local_version
-from wheelsmith.model import Cell
-from wheelsmith.tags import WheelName, read_wheel_name, same_version
+from wheelsmith.model import Cell, WheelName, read_wheel_name, same_version
 from wheelsmith.wheel import wheel_file
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")

@@ -17,13 +17,13 @@ from packaging.metadata import RawMetadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from wheelsmith.errors import PackageIndexError
-from wheelsmith.facts import dependencies
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of
-from wheelsmith.local_version import read_local_version
-from wheelsmith.recipe import may_import
-from wheelsmith.tags import cuda_of
+from wheelsmith.plan.recipe import may_import
+from wheelsmith.plan.recipe.dependencies import dependencies
+from wheelsmith.platforms import cuda_of
 
 METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.

@@ -14,8 +14,10 @@ from pathlib import Path
 from packaging.version import Version
 
 from wheelsmith import __version__
-from wheelsmith.errors import PackageIndexError
-from wheelsmith.files import atomic_link, atomic_pour, atomic_write, sha256_file
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.files import atomic_link, atomic_pour, atomic_write, sha256_file
+from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.units import counted
 from wheelsmith.index.entries import IndexEntry, ProjectState, check_project, project_of, read_metadata
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.index.publish.release import Release, built_wheels, unserved_cells, variant_wheels
@@ -26,9 +28,7 @@ from wheelsmith.index.publish.writer import Index, Offer
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.index.storage.protocol import pieces_of
 from wheelsmith.model import BuildPlan, BuildResult, Excluded
-from wheelsmith.record import canonical_digest
 from wheelsmith.store import Store
-from wheelsmith.units import counted
 
 _DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from wheelsmith.errors import PackageIndexError, UnreadableError
+from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entries.catalogue import catalogue_key
 from wheelsmith.index.entries.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.entries.stored_states import LISTING, project_names, read_project, state_key

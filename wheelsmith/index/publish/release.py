@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wheelsmith import __version__
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.record import canonical_digest
+from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.entries import (
     Answer,
     IndexEntry,
@@ -21,13 +23,10 @@ from wheelsmith.index.entries import (
     requires_torch,
 )
 from wheelsmith.index.publish.writer import Offer
-from wheelsmith.local_version import read_local_version
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile
-from wheelsmith.record import canonical_digest
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile, read_wheel_name
 from wheelsmith.store import Store, StoredWheel
-from wheelsmith.tags import read_wheel_name
-from wheelsmith.variants import Variant, dump_variants, variant_for, variant_version
 from wheelsmith.wheel import read_variant, wheel_file
+from wheelsmith.wheel.variant_format import Variant, dump_variants, variant_for, variant_version
 
 _ARCHS = ("x86_64", "aarch64")
 # Raised when the same wheel gives a variant wheel of other bytes than before.

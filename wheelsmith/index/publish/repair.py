@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wheelsmith.files import sha256_file
+from wheelsmith.base.files import sha256_file
 from wheelsmith.index.entries import IndexEntry, ProjectState, about_of, project_of, read_metadata
 from wheelsmith.index.publish.verify import Fault, Trouble, unasked_pages, verify
 from wheelsmith.index.publish.writer import Index

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.errors import PackageIndexError, WheelError
-from wheelsmith.files import sha256_file
+from wheelsmith.base.errors import PackageIndexError, WheelError
+from wheelsmith.base.files import sha256_file
 from wheelsmith.index.entries import Answer, IndexEntry, ProjectState
 from wheelsmith.index.entries.stored_states import project_in
 from wheelsmith.index.publish.foreign import check_names, foreign_wheel

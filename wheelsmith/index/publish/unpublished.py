@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Iterable
 
+from wheelsmith.base.record import read_json
 from wheelsmith.index.storage.converge import persist, replace_file
 from wheelsmith.index.storage.protocol import Storage, Stored
-from wheelsmith.record import read_json
 
 UNPUBLISHED = "_state/.unpublished.json"
 _HASH = re.compile(r"[0-9a-f]{64}")

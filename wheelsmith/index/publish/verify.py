@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wheelsmith.errors import PackageIndexError, UnreadableError
+from wheelsmith.base.errors import PackageIndexError, UnreadableError
+from wheelsmith.frameworks import STABLE, outranked
 from wheelsmith.index.entries.about import about_of
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, dump_listing, listing_of, load_listing, roots
@@ -20,7 +21,6 @@ from wheelsmith.index.entries.stored_states import LISTING, STATE, project_in, s
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish.pages import project_pages, root_pages
 from wheelsmith.index.storage.protocol import Storage
-from wheelsmith.local_version import STABLE, outranked
 
 # As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
 TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key

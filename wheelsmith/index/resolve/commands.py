@@ -19,11 +19,11 @@ from enum import StrEnum
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.facts import torch_releases
+from wheelsmith.base.record import Record
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.resolve.fits import accepts
 from wheelsmith.index.resolve.pairing import torch_build
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Wish
-from wheelsmith.record import Record
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")

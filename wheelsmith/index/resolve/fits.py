@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.version import Version
 
-from wheelsmith.tags import parse_capability
+from wheelsmith.platforms import parse_capability
 
 _MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_(?P<arch>\w+)")
 # PEP 600 gives the old names their glibc.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from wheelsmith.facts import torch_releases
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.resolve.target import Nearest, Wish, compute_name
-from wheelsmith.tags import cuda_of
+from wheelsmith.platforms import cuda_of
 
 _MOST = 3
 

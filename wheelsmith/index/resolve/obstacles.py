@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from packaging.tags import Tag
 
-from wheelsmith.facts import driver_floors
 from wheelsmith.index.resolve.fits import accepts, glibc_of, gpu_code_for, needs_compiling, numbers
 from wheelsmith.index.resolve.pairing import why_no_torch_build
 from wheelsmith.index.resolve.target import KnownWheel, Wish, listed
-from wheelsmith.tags import cuda_of
+from wheelsmith.platforms import cuda_of, driver_floors
 
 
 class Obstacle(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wheelsmith.facts import torch_releases
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.resolve.target import KnownWheel, Wish, listed
-from wheelsmith.tags import cuda_of
+from wheelsmith.platforms import cuda_of
 
 
 def torch_build(wish: Wish, known: KnownWheel | None = None) -> str | None:

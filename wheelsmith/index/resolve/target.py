@@ -8,9 +8,9 @@ from packaging.tags import Tag
 from packaging.utils import BuildTag, parse_wheel_filename
 from packaging.version import Version
 
+from wheelsmith.base.record import Record
+from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.entries.catalogue import CatalogueWheel
-from wheelsmith.local_version import read_local_version
-from wheelsmith.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

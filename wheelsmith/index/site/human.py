@@ -12,6 +12,7 @@ from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from wheelsmith.base.units import counted, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, Unserved, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import NoWheel, ProjectState
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
@@ -23,7 +24,6 @@ from wheelsmith.index.resolve.target import Choice, Wish, compute_name
 from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
 from wheelsmith.index.site.picker import Picker, picker_data, picker_of
 from wheelsmith.index.site.wheel_groups import BASE, VersionOfWheels, span, versions_of
-from wheelsmith.units import counted, show_size
 
 if TYPE_CHECKING:
     from jinja2 import Environment

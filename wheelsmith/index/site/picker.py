@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from wheelsmith.base.units import show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import Installer, Torch, slots_of, template_for
 from wheelsmith.index.resolve.nearest import Axes
 from wheelsmith.index.resolve.target import Choice, Refusal, Wish
-from wheelsmith.units import show_size
 
 # What a page opens with, where it has a wheel: neither the newest nor the oldest.
 USUAL = {"arch": "x86_64", "python": "3.12"}

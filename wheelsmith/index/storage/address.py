@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 
 BUCKETS = ("s3", "gs", "az")
 # Azure serves a website from the container $web.

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.address import Address, parse_address
 from wheelsmith.index.storage.bucket_errors import explain, is_final, lacks_bucket
 from wheelsmith.index.storage.connect import connect, endpoint_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.address import Address
 
 _STATUS = re.compile(r"status code: (\d{3})\b")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wheelsmith.errors import PackageIndexError, UnreadableError
-from wheelsmith.files import atomic_pour, atomic_write
+from wheelsmith.base.errors import PackageIndexError, UnreadableError
+from wheelsmith.base.files import atomic_pour, atomic_write
 from wheelsmith.index.storage.protocol import Conflict, Listed, Storage, Stored, T, pieces_of
 
 # Not a link's end, nor waiting for that of a pipe.

@@ -15,7 +15,7 @@ from json import JSONDecodeError
 from typing import TypeVar
 from urllib.parse import quote
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.protocol import Conflict
 
 T = TypeVar("T")

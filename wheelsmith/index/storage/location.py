@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from wheelsmith.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.address import BUCKETS, shown
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 
 _MOST_MEMORY = 100 << 20  # bytes, of xz: its strongest preset takes 65 MiB
 _WINDOW = 26  # of Zstandard, as a power of two, in bytes

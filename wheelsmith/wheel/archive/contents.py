@@ -8,8 +8,8 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import cast
 
-from wheelsmith.errors import Place, WheelError
-from wheelsmith.tags import read_wheel_name
+from wheelsmith.base.errors import Place, WheelError
+from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.archive.record import Hasher, compare_record, read_record
 

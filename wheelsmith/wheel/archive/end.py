@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 
 _RECORD = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 
 _HEAD = struct.Struct("<2H")
 _ZIP64, _UNICODE_PATH = 0x0001, 0x7075

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from wheelsmith.errors import WheelError
-from wheelsmith.units import counted
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.units import counted
 from wheelsmith.wheel.archive.end import Directory
 from wheelsmith.wheel.archive.extra import ExtraFields, read_extra, true_values
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from wheelsmith.errors import Place, WheelError
+from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.wheel.archive.end import find_directory
 from wheelsmith.wheel.archive.members import STORED, Member, read_entries, read_members
 from wheelsmith.wheel.archive.safe_names import check_names

@@ -9,8 +9,8 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wheelsmith.errors import WheelError
-from wheelsmith.units import counted
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.units import counted
 
 # What the binary distribution format calls "sha256 or better".
 _STRONG = frozenset({"sha256", "sha384", "sha512", "sha3_256", "sha3_384", "sha3_512", "blake2b", "blake2s"})

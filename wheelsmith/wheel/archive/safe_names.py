@@ -7,7 +7,7 @@ import stat
 import unicodedata
 from collections.abc import Iterable
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.archive.members import Member
 
 _LONGEST_PART, _LONGEST = 255, 4096  # bytes: NAME_MAX and PATH_MAX of Linux

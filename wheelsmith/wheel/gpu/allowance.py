@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 
 _ALWAYS, _ALWAYS_TEXT = 16 << 20, 3 << 20  # bytes
 # Compiled code shrinks by 20 at the most: 13 in the published wheels that this was tried on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wheelsmith.facts import cuda_toolkits
+from wheelsmith.platforms import cuda_toolkits
 
 _NOTHING = frozenset[str]()
 # Capabilities that went before the first toolkit that is known here.

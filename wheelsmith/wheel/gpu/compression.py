@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from wheelsmith.errors import WheelError
-from wheelsmith.units import counted
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.units import counted
 
 LZ4, ZSTANDARD = 0x2000, 0x8000  # flags of a fatbin's entry
 

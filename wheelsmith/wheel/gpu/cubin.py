@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu.code import capability
 from wheelsmith.wheel.gpu.extent import Extent
 from wheelsmith.wheel.gpu.notes import ACCELERATED, EXIT_OFFSETS, Toolmarks, attributes, read_toolmarks

@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu.allowance import Allowance
 from wheelsmith.wheel.gpu.code import GpuCode, capability
 from wheelsmith.wheel.gpu.compression import LZ4, ZSTANDARD, unpack

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 
 EXIT_OFFSETS = 0x1C  # EIATTR_EXIT_INSTR_OFFSETS
 ACCELERATED = 0x09  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET: the "a" of sm_90a

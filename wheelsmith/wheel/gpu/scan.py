@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import BinaryIO
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu.allowance import Allowance
 from wheelsmith.wheel.gpu.code import GpuCode, capability, joined
 from wheelsmith.wheel.gpu.cubin import read_cubin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from wheelsmith.errors import WheelError
+from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.operators.code import Unfollowed
 from wheelsmith.wheel.operators.evaluator import Evaluator
 from wheelsmith.wheel.operators.registrations import PREFIXES, Registered, Registration, read_registrations

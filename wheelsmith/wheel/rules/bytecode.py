@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from wheelsmith.facts import bytecode_numbers
-from wheelsmith.units import counted
+from wheelsmith.base.units import counted
+from wheelsmith.wheel.bytecode_numbers import bytecode_numbers
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.installed import Scheme, installed_files
 from wheelsmith.wheel.report import Finding, finding

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from wheelsmith.local_version import cuda_major, cuda_release
-from wheelsmith.units import counted
+from wheelsmith.base.units import counted
+from wheelsmith.frameworks import cuda_major, cuda_release
 from wheelsmith.wheel.cuda_libraries import is_cudas, is_of_another_cuda
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined

@@ -10,8 +10,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from wheelsmith.facts import cuda_packages
-from wheelsmith.local_version import cuda_major
+from wheelsmith.frameworks import cuda_major
+from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.environments import holds
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding

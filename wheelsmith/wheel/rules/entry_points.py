@@ -6,9 +6,9 @@ import keyword
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from wheelsmith.errors import WheelError
-from wheelsmith.facts import known_projects
-from wheelsmith.units import counted
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.projects import known_projects
+from wheelsmith.base.units import counted
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.installed import EntryPoint, Scheme, installed_files
 from wheelsmith.wheel.report import Finding, finding

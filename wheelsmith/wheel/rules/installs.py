@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.errors import WheelError
-from wheelsmith.facts import KnownProjects, known_projects
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.projects import KnownProjects, known_projects
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.installed import Installed, Scheme, installed_files, is_in_standard_library
 from wheelsmith.wheel.report import Finding, finding
@@ -184,7 +184,7 @@ RULE = Rule(
     "library's or the system's: import names, their caches, programs, a second `.dist-info`; for any platform, not in "
     "another case either; and nothing runs whenever Python, Jupyter or IPython starts (`.pth`, `sitecustomize`, "
     "`_virtualenv`, `etc/jupyter/jupyter_config.py`), but what `--declare` names, or `kernel.declare` in matrix.yaml",
-    leaves_open="names of projects that `facts/projects.json` does not have; a wheel may install an import name that "
+    leaves_open="names of projects that `base/projects.json` does not have; a wheel may install an import name that "
     "is not its own, as PyYAML installs `yaml`",
     in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs whenever Python starts (it is meant, and is "
     "declared by `--declare distutils-precedence.pth`)",

@@ -10,7 +10,7 @@ from typing import Literal, cast
 from packaging.metadata import Metadata, RawMetadata, parse_email
 from packaging.utils import canonicalize_name
 
-from wheelsmith.facts import known_projects
+from wheelsmith.base.projects import known_projects
 from wheelsmith.wheel.environments import EXTRA
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding

@@ -9,7 +9,7 @@ from math import prod
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from wheelsmith.tags import MOST_TAGS, same_version
+from wheelsmith.model import MOST_TAGS, same_version
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from wheelsmith.units import counted
+from wheelsmith.base.units import counted
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.providers import CUDA_MAJORS, Providers, Scope, cuda_releases, torch_names

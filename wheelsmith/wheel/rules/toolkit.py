@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wheelsmith.facts import cuda_toolkits
-from wheelsmith.local_version import cuda_major, cuda_release
+from wheelsmith.frameworks import cuda_major, cuda_release
+from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding

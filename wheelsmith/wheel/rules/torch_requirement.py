@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wheelsmith.facts import torch_releases
-from wheelsmith.local_version import STABLE
+from wheelsmith.frameworks import STABLE, torch_releases
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import TorchRequirement

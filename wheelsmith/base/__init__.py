@@ -1,0 +1,1 @@
+"""The ground that all else stands on: errors, records, files, and words for people."""

@@ -1,0 +1,65 @@
+"""Names that well-known projects have already."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from wheelsmith.base.facts import read_facts
+from wheelsmith.base.record import Record
+
+_VERSIONED = re.compile(r"(python|pip|pydoc|idle|gcc|g\+\+)[-\d.]+t?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownProjects:
+    """Names that many environments already have, and whose they are.
+
+    :param standard_library: import names of Python's own.
+    :param modules: import name → the projects that install it.
+    :param namespaces: import name that several projects share → what their names begin with.
+    :param programs: program → the projects that install it; none for a program of the operating system.
+    """
+
+    standard_library: frozenset[str]
+    modules: dict[str, tuple[str, ...]]
+    namespaces: dict[str, tuple[str, ...]]
+    programs: dict[str, tuple[str, ...]]
+
+    def owners_of_program(self, name: str) -> tuple[str, ...] | None:
+        """Return the projects that install a program, ``pip3.12`` as ``pip``; None where it is nobody's."""
+        plain = _VERSIONED.fullmatch(name)
+        return self.programs.get(name, self.programs.get(plain[1]) if plain else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namesake(Record):
+    """A project on PyPI with a name that a Hub kernel has, too, or might have.
+
+    :param name: normalized.
+    :param modules: the import names that it installs.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    source: str
+    date: str
+
+
+@cache
+def namesakes() -> tuple[Namesake, ...]:
+    """Return the projects whose names kernels have, too: those that were released since 2023."""
+    return tuple(Namesake.from_json(item) for item in read_facts(__package__, "namesakes.json")["projects"])
+
+
+@cache
+def known_projects() -> KnownProjects:
+    """Return what belongs to well-known projects."""
+    plain = read_facts(__package__, "projects.json")
+    return KnownProjects(
+        standard_library=frozenset(plain["standard_library"]),
+        modules={name: tuple(owners) for name, owners in plain["modules"].items()},
+        namespaces={name: tuple(prefixes) for name, prefixes in plain["namespaces"].items()},
+        programs={name: tuple(owners) for name, owners in plain["programs"].items()},
+    )

@@ -1,0 +1,10 @@
+"""The PEP 517 backend that runs inside the sandbox, there as ``wheelsmith.backend``. Standard library only."""
+
+from .hooks import (
+    build_sdist,
+    build_wheel,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+)
+
+__all__ = ["build_sdist", "build_wheel", "get_requires_for_build_sdist", "get_requires_for_build_wheel"]

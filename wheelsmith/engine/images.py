@@ -1,0 +1,300 @@
+"""Make, list and remove the images that cells are built in."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from wheelsmith.base.errors import EngineError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.engine import ContainerEngine, Docker, last_words, visible
+from wheelsmith.engine.client_environment import client_environment
+from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, image_reference
+from wheelsmith.toolchain.pip_settings import pip_settings
+
+_PINNED = re.compile(r".+@sha256:[0-9a-f]{64}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+_DEFAULT_CA = "/etc/ssl/certs/ca-certificates.crt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRecipe(Record):
+    """How an image is made: a folder with a Dockerfile, and what it starts from.
+
+    :param base: another recipe that it starts from.
+    :param suite: the Debian release that it starts from, made by mmdebstrap.
+    :param example: what a user would give as the base, when neither is there.
+    """
+
+    name: str
+    summary: str
+    base: str | None
+    suite: str | None
+    example: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image(Record):
+    """An image that wheelsmith made; ``size`` in bytes.
+
+    :param current: whether its recipe is still what it was made from.
+    """
+
+    name: str
+    recipe: str
+    digest: str
+    size: int
+    current: bool
+
+
+@cache
+def recipes() -> dict[str, ImageRecipe]:
+    """Return every recipe by its name."""
+    data = json.loads((_folder() / "recipes.json").read_bytes())
+    return {item["name"]: ImageRecipe.from_json(item) for item in data["recipes"]}
+
+
+def build_image(
+    engine: ContainerEngine,
+    recipe: ImageRecipe,
+    *,
+    name: str,
+    base: str | None,
+    packages: tuple[str, ...],
+    on_line: Callable[[str], None],
+) -> Image:
+    """Make an image, and the image that it starts from when that is a recipe too.
+
+    :param name: what matrix.yaml will call it.
+    :param base: what it starts from: a reference by digest, or an image that the engine has.
+    :raises EngineError: the engine could not; with what mends it.
+    """
+    if not _NAME.fullmatch(name):
+        raise EngineError(f"{name!r} is not a name for an image: small letters, digits, '.', '_' and '-'")
+    start = base or _base(engine, recipe, on_line)
+    if base and not _PINNED.fullmatch(base) and not engine.image_id(base):
+        raise EngineError(
+            f"the base {base} is not pinned, so the image would change behind your back",
+            remedy=f"give it by digest, {base}@sha256:…; {engine.name} pull {base} prints the digest",
+        )
+    reference = image_reference(name)
+    labels = {IMAGE: name, RECIPE: f"{recipe.name}:{_recipe_digest(recipe)}", BASE: start}
+    with _secrets() as secrets:
+        options = [
+            *("--file", str(_folder() / recipe.name / "Dockerfile"), "--tag", reference, "--network", "host"),
+            *("--build-arg", f"BASE={start}", "--build-arg", f"PACKAGES={' '.join(packages)}"),
+            *(word for item in labels.items() for word in ("--label", "=".join(item))),
+            *(word for n, path in secrets.items() for word in ("--secret", f"id={n},src={path}")),
+        ]
+        _run_build(engine, [*options, str(_folder())], on_line)
+    made = next((image for image in list_images(engine) if image.name == name), None)
+    if made is None:
+        raise EngineError(f"{engine.name} built no image {name}, though it said so")
+    return made
+
+
+def list_images(engine: ContainerEngine) -> tuple[Image, ...]:
+    """Return the images that wheelsmith made, by name; older ones that lost their name come last."""
+    return tuple(sorted(_images(engine), key=lambda image: (not image.name, image.name, image.digest)))
+
+
+def prune_images(engine: ContainerEngine, *, everything: bool) -> tuple[Image, ...]:
+    """Remove the images whose name or recipe has gone on, or all that wheelsmith made; give what was removed."""
+    removed: list[Image] = []
+    while True:
+        unwanted = [i for i in list_images(engine) if everything or not i.name or not i.current]
+        # One that another was made from goes after it, so those that would not go are tried again.
+        gone = [image for image in unwanted if _remove(engine, image)]
+        if not gone:
+            return tuple(removed)
+        removed += gone
+
+
+def _remove(engine: ContainerEngine, image: Image) -> bool:
+    answer = engine.ask("image", "rm", image_reference(image.name) if image.name else image.digest)
+    return answer.returncode == 0
+
+
+# --- what an image starts from ------------------------------------------------------------------------------
+
+
+def _base(engine: ContainerEngine, recipe: ImageRecipe, on_line: Callable[[str], None]) -> str:
+    if recipe.base:
+        reference = image_reference(recipe.base)
+        if not engine.image_id(reference):
+            build_image(engine, recipes()[recipe.base], name=recipe.base, base=None, packages=(), on_line=on_line)
+        return reference
+    if recipe.suite:
+        return _bootstrap(engine, recipe.suite, on_line)
+    raise EngineError(
+        f"image {recipe.name} needs a base",
+        remedy=f"wheelsmith image build {recipe.name} --base REFERENCE@sha256:… (such as {recipe.example})",
+    )
+
+
+def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], None]) -> str:
+    """Make a minimal Debian from its packages, as the machine's own apt is configured to get them."""
+    reference = image_reference(f"base-{suite}")
+    if engine.image_id(reference):
+        return reference
+    program = shutil.which("mmdebstrap")
+    if program is None:
+        raise EngineError(
+            f"there is no Debian {suite} to start from: mmdebstrap, which makes one, is not on PATH",
+            remedy=f"apt-get install mmdebstrap, or give one with --base debian:{suite}-slim@sha256:…",
+        )
+    on_line(f"mmdebstrap {suite}")
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "base.tar"
+        made = subprocess.run(
+            [program, "--variant=minbase", "--quiet", suite, str(archive)],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        if made.returncode:
+            raise EngineError(f"mmdebstrap could not make Debian {suite}: {last_words(made.stderr)}")
+        answer = engine.ask("import", "--change", f"LABEL {IMAGE}=base-{suite}", str(archive), reference)
+        if answer.returncode:
+            raise EngineError(f"{engine.name} cannot import an image: {answer.stderr.strip()}")
+    return reference
+
+
+# --- building -----------------------------------------------------------------------------------------------
+
+
+def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[str], None]) -> None:
+    if isinstance(engine, Docker) and not engine.has_buildkit():
+        raise EngineError(
+            "docker's builder here cannot keep secrets out of images",
+            remedy="apt-get install docker-buildx, or build with --engine podman",
+        )
+    before = _leftovers(engine)
+    process = subprocess.Popen(
+        [*_leader(engine), *engine.client(), "build", *engine.build_options(), *options],
+        env={**client_environment(), "DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    last = ""
+    try:
+        assert process.stdout is not None  # noqa: S101  # stdout=PIPE above
+        for line in process.stdout:
+            last = visible(line.rstrip("\n")) or last
+            on_line(last)
+        if process.wait():
+            raise EngineError(f"{engine.name} could not build the image: {last}", remedy="the lines above say why")
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            _remove_leftovers(engine, before)
+
+
+def _leader(engine: ContainerEngine) -> tuple[str, ...]:
+    """Return what ends every process of a build with wheelsmith: podman leaves the step that it runs running."""
+    leader: tuple[str, ...] = ()
+    if program := shutil.which("setpriv"):
+        leader = (program, "--pdeathsig", "KILL")
+    if engine.name == "podman" and os.getuid() == 0 and (program := shutil.which("unshare")):
+        leader = (*leader, program, "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL")
+    return leader
+
+
+def _leftovers(engine: ContainerEngine) -> frozenset[str]:
+    """Return podman's build containers; docker keeps its own to itself."""
+    if engine.name != "podman":
+        return frozenset()
+    return frozenset(engine.ask("ps", "--all", "--external", "--quiet", "--no-trunc").stdout.split())
+
+
+def _remove_leftovers(engine: ContainerEngine, before: frozenset[str]) -> None:
+    time.sleep(0.2)  # the killed step's own clean-up comes first
+    if left := _leftovers(engine) - before:
+        engine.ask("rm", "--force", *engine.remove_options(), *left)
+
+
+@contextmanager
+def _secrets() -> Iterator[dict[str, str]]:
+    """Yield what a build needs of this machine's configuration: files that steps see and no layer keeps."""
+    settings = pip_settings()
+    ca = settings.cert or _DEFAULT_CA
+    indexes = [url for url in settings.indexes if not url.startswith("file:")]
+    lines = ["[global]", "disable-pip-version-check = true"]
+    if indexes:
+        lines += [f"index-url = {indexes[0]}", "extra-index-url =", *(f"    {url}" for url in indexes[1:])]
+    if settings.trusted_hosts:
+        lines += ["trusted-host =", *(f"    {host}" for host in settings.trusted_hosts)]
+    if settings.proxy:
+        lines.append(f"proxy = {settings.proxy}")
+    with tempfile.TemporaryDirectory() as folder:
+        pip, apt = Path(folder) / "pip.conf", Path(folder) / "apt.conf"
+        pip.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        apt.write_text(_apt_proxies(), encoding="utf-8")
+        found = {"pip": str(pip), "apt": str(apt)}
+        if Path(ca).is_file():
+            found["ca"] = ca
+        yield found
+
+
+def _apt_proxies() -> str:
+    if shutil.which("apt-config") is None:
+        return ""
+    shown = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False).stdout  # noqa: S607
+    return "".join(f"{line}\n" for line in shown.splitlines() if re.match(r"Acquire::https?::Proxy ", line))
+
+
+# --- what there is ------------------------------------------------------------------------------------------
+
+
+def _images(engine: ContainerEngine) -> Iterator[Image]:
+    listed = engine.ask("image", "ls", "--quiet", "--no-trunc", "--filter", f"label={IMAGE}")
+    for digest in dict.fromkeys(listed.stdout.split()):
+        shown = engine.ask("image", "inspect", digest)
+        if shown.returncode:
+            continue
+        data = json.loads(shown.stdout)[0]
+        labels = data["Config"].get("Labels") or {}
+        name = labels.get(IMAGE, "")
+        recipe = labels.get(RECIPE, "")
+        yield Image(
+            name=name if image_reference(name) in (data.get("RepoTags") or ()) else "",
+            recipe=recipe.partition(":")[0] or "base",
+            digest=digest,
+            size=data["Size"],
+            current=not recipe or recipe in {f"{item.name}:{_recipe_digest(item)}" for item in recipes().values()},
+        )
+
+
+def _folder() -> Path:
+    """Return the folder of Dockerfiles: packed beside the code, or at the top of a checkout."""
+    packed = Path(str(files("wheelsmith"))) / "docker"
+    return packed if packed.is_dir() else packed.parent.parent / "docker"
+
+
+@cache
+def _recipe_digest(recipe: ImageRecipe) -> str:
+    """Return a digest over every file that decides what the image becomes."""
+    folders = [_folder() / "shared", _folder() / recipe.name]
+    found = {p.relative_to(_folder()).as_posix(): sha256_file(p) for f in folders for p in f.rglob("*") if p.is_file()}
+    return canonical_digest([sorted(found.items()), recipe.to_json()])[:16]

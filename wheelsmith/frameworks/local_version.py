@@ -1,0 +1,140 @@
+"""The local part of a wheel's version: how wheelsmith spells it, and what it says in anybody's spelling.
+
+``cu130.torch2.11`` is for one torch, ``cu130.torchstable`` for every torch from its floor up. Of the wheels of one
+version, installers take the one that sorts highest, and letters sort above digits: ``torchstable`` above every
+``torch2.11``. So whoever names no torch gets the wheel that the newest torch runs. Wheels that were made before that
+name was there say ``cu130`` alone, and sort below both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from packaging.version import Version
+
+from wheelsmith.model import Cell
+from wheelsmith.platforms import cuda_toolkits
+
+STABLE = "torchstable"
+# ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
+_TORCH = re.compile(r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)(?:\.(?P<minor>\d{1,4})|(?P<digits>\d{1,2}))(?!\d)")
+_CUDA = re.compile(r"(?<![a-z])cu(?:da)?(?P<digits>\d+)(?:\.(?P<minor>\d)(?!\d))?")
+_CPU = re.compile(r"(?<![a-z])cpu(?:only)?(?=[^a-z]|cxx|$)")
+_MAJOR, _RELEASE = 2, 3  # digits of ``12`` and of ``126``
+_TOO_OLD = {"75", "80", "90", "91", "92"}  # the first that stood in versions of torch: their majors have one digit
+_OLDEST = 10
+_LAST_MINORS = {10: 2, 11: 8, 12: 9}  # of the majors that have ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalVersion:
+    """What a local version names.
+
+    :param compute: ``cpu``, ``cu130``, ``cu12`` where it leaves the minor open; None where it names none, or several.
+    :param torch: as ``2.11``; None where it names none, or several.
+    :param stable: it says that the wheel is for torch's stable ABI.
+    :param own: it is spelled as wheelsmith spells it, and says nothing beside.
+    :param wrong: what it names that there is not, or that contradicts itself.
+    """
+
+    compute: str | None = None
+    torch: str | None = None
+    stable: bool = False
+    own: bool = False
+    wrong: tuple[str, ...] = ()
+
+
+def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
+    """Return the local part of the version of a cell's wheel, e.g. ``cu130.torch2.11``.
+
+    Parts are joined by dots: local segments compare numerically only when they are whole numbers (PEP 440).
+
+    :param stable_abi: the wheel is for torch's stable ABI, and so for more than one torch.
+    """
+    return f"{cell.compute}.{STABLE if stable_abi else f'torch{cell.torch}'}"
+
+
+def read_local_version(local: str | None) -> LocalVersion:
+    """Return what a local version, or the label of a variant, says of the compute platform and of torch.
+
+    :param local: as PEP 440 normalizes it: in lower case, with dots between its parts; None where there is none.
+    """
+    text = local or ""
+    stable = STABLE in text.split(".")
+    torch = tuple(
+        dict.fromkeys(f"{found['major']}.{found['minor'] or found['digits']}" for found in _TORCH.finditer(text))
+    )
+    rest = _TORCH.sub("|", text)
+    named = ["cpu"] if _CPU.search(rest) else []
+    wrong = []
+    for found in _CUDA.finditer(rest):
+        compute = _compute(found["digits"], found["minor"] or "")
+        if compute and compute not in named:
+            named.append(compute)
+        if compute is None:
+            wrong.append(f"the version says {found[0][:20]}, and no such CUDA is known")
+    # ``cu12.cu126`` says one thing twice.
+    exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
+    wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
+    wrong += [f"the version says torch {' and '.join(torch)}"] if len(torch) > 1 else []
+    wrong += [f"the version says {STABLE} and torch {torch[0]}"] if stable and torch else []
+    read = LocalVersion(
+        compute=exact[0] if len(exact) == 1 and not wrong else None,
+        torch=torch[0] if len(torch) == 1 and not stable else None,
+        stable=stable,
+        wrong=tuple(wrong),
+    )
+    return replace(read, own=text == _spelled(read))
+
+
+def outranked(versions: Iterable[Version]) -> dict[Version, Version]:
+    """Return which stable-ABI wheels of the newest version, by their old name, sort below a wheel for one torch.
+
+    :param versions: of wheels that may be chosen.
+    :returns: ``2+cu130`` → ``2+cu130.torch2.10``, which installers take for who names no torch. Nothing for a compute
+        platform that has a wheel by the name of today.
+    """
+    known = sorted(versions)
+    newest = [version for version in known if version.public == known[-1].public]
+    read = {version: read_local_version(version.local) for version in newest}
+    found = {}
+    for old in (version for version in newest if version.local == read[version].compute):
+        beside = [version for version in newest if read[version].own and read[version].compute == old.local]
+        if any(read[version].torch for version in beside) and not any(read[version].stable for version in beside):
+            found[old] = beside[-1]
+    return found
+
+
+def cuda_major(compute: str) -> int:
+    """Return 13 of ``cu130`` and of ``cu13``."""
+    return int(compute[2:4])
+
+
+def cuda_release(compute: str) -> str | None:
+    """Return ``13.0`` of ``cu130``; None of ``cu13``, which leaves the minor open."""
+    return f"{compute[2:4]}.{compute[4:]}" if compute[4:] else None
+
+
+def _spelled(read: LocalVersion) -> str | None:
+    """Return how wheelsmith spells it; None of what it never says, as ``cu13``, which leaves the minor open."""
+    if read.compute is None or (read.compute != "cpu" and cuda_release(read.compute) is None):
+        return None
+    torch = f"torch{read.torch}" if read.torch else STABLE if read.stable else None
+    return f"{read.compute}.{torch}" if torch else read.compute
+
+
+def _compute(digits: str, minor: str) -> str | None:
+    """Return ``cu126`` of ``126``, ``1260`` or ``12`` and ``6``; "" of a CUDA too old to judge; None of no CUDA."""
+    if digits in _TOO_OLD:
+        return ""
+    digits = digits + minor if len(digits) == _MAJOR else digits
+    newest = max(int(version.partition(".")[0]) for version in cuda_toolkits())
+    if not _MAJOR <= len(digits) <= _RELEASE + 1 or not _OLDEST <= int(digits[:_MAJOR]) <= newest:
+        return None
+    # The fourth digit is of a patch release.
+    digits = digits[:_RELEASE]
+    if len(digits) == _RELEASE and int(digits[_MAJOR:]) > _LAST_MINORS.get(int(digits[:_MAJOR]), 9):
+        return None
+    return f"cu{digits}"

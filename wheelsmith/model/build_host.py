@@ -1,0 +1,71 @@
+"""What there is to build with, on this machine or in one image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wheelsmith.base.record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset(Record):
+    """The host compilers that an engine offers for one CPU architecture.
+
+    :param cxx: the C++ compiler to call, e.g. ``g++`` or ``aarch64-linux-gnu-g++``.
+    :param version: what it says of itself, for people.
+    :param digest: sha256 over the programs and libraries that decide the bytes of an object file.
+    """
+
+    arch: str
+    cxx: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageId(Record):
+    """A container image.
+
+    :param name: what was asked for: ``debian``, or a reference.
+    :param digest: the engine's own id of its content, ``sha256:…``.
+    """
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaHome(Record):
+    """A CUDA toolkit that was found where cells are built.
+
+    :param version: ``12.4``.
+    :param release: ``12.4.131``, as nvcc says it.
+    :param digest: sha256 over its programs and headers.
+    """
+
+    home: str
+    version: str
+    release: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildHost(Record):
+    """What an engine offers to build with, on this machine or in one image.
+
+    :param image: None where the machine itself is what cells see.
+    :param machine: the CPU architecture that programs run on.
+    :param python: the ``major.minor`` of its ``python3``.
+    :param pythons: ``major.minor`` → the program's path.
+    """
+
+    image: ImageId | None
+    machine: str
+    python: str
+    toolsets: tuple[Toolset, ...]
+    pythons: dict[str, str]
+    cuda: CudaHome | None
+
+    def toolset(self, arch: str) -> Toolset | None:
+        """Return the compilers for ``arch``, or None when there are none."""
+        return next((toolset for toolset in self.toolsets if toolset.arch == arch), None)

@@ -1,0 +1,192 @@
+"""What a wheel is built from: plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.model.build_host import ImageId, Toolset
+from wheelsmith.model.cell import Cell
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceId(Record):
+    """Which source a wheel is made from.
+
+    :param origin: ``hub:org/name`` or ``path``; never a path of this host.
+    :param revision: what was asked for: a branch, tag or commit; None for a folder.
+    :param commit: the commit that ``revision`` named, or None for a folder.
+    :param tree: sha256 over the sorted file names, their contents, and which of them are executable.
+    """
+
+    origin: str
+    revision: str | None
+    commit: str | None
+    tree: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixId(Record):
+    """A toolchain prefix that can be made from pinned files, or that an image holds.
+
+    :param kind: ``cuda``, ``torch``, or ``image-cuda`` for a toolkit that lies in the image.
+    :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
+    :param digest: sha256 over the pins it is made from, known before anything is fetched.
+    """
+
+    kind: str
+    version: str
+    arch: str
+    digest: str
+
+
+class StepKind(StrEnum):
+    """What a step does, for progress and for cost models."""
+
+    CXX = "cxx"
+    NVCC = "nvcc"
+    STUB = "stub"
+    LINK = "link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Record):
+    """One command of a build; all paths are those inside the sandbox or relative to the build folder.
+
+    :param output: the one file that the command makes.
+    :param inputs: files whose change makes it stale.
+    :param source: what it compiles, relative to the kernel's folder; None for a step that compiles nothing of it.
+    :param gpu_archs: capabilities that it makes code for, as ``9.0a+PTX``.
+    """
+
+    kind: StepKind
+    output: str
+    inputs: tuple[str, ...]
+    argv: tuple[str, ...]
+    source: str | None = None
+    gpu_archs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe(Record):
+    """How one kernel is compiled for one cell.
+
+    :param steps: in an order in which they could run one by one; empty for a kernel with nothing compiled.
+    :param generated: file path under the source folder → its text.
+    :param contents: path inside the wheel → path under the source or the build folder it comes from, as
+        ``src/...`` or ``build/...``.
+    :param namespace: the ``torch.ops`` namespace; also the stem of the extension module.
+    :param extension: path inside the wheel of the compiled module, or None.
+    """
+
+    steps: tuple[Step, ...]
+    generated: dict[str, str]
+    contents: dict[str, str]
+    namespace: str
+    extension: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedWheel(Record):
+    """One wheel of a build environment, as ``name==version --hash=sha256:…`` would have it."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project(Record):
+    """How a project with a build system of its own is built for one cell.
+
+    :param python: the Python that builds it, ``major.minor``.
+    :param environment: everything that its build system sees, torch among it.
+    :param variables: what tells the build system about the cell.
+    """
+
+    python: str
+    environment: tuple[LockedWheel, ...]
+    variables: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelSpec(Record):
+    """What the wheel says of itself, decided before it is built.
+
+    :param distribution: the project's name as written in METADATA.
+    :param version: with the local part, e.g. ``1+cu130.torch2.11``.
+    :param python_tag: ``cp39`` or ``py3``.
+    :param abi_tag: ``abi3``, ``none``, or ``cp312`` of a project, which may give ``abi3`` instead.
+    :param platform: ``any``, or ``linux_<arch>``, which repair replaces by what the symbols allow.
+    :param metadata: the whole METADATA file; None for a project, which writes its own.
+    :param gpu_archs: capabilities that must be found in the binary, e.g. ``8.0``, ``9.0a``, ``9.0+PTX``.
+    :param torch: the release whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
+        None when nothing is compiled.
+    :param stable_abi: the torch release from which on the wheel works, when it uses torch's stable ABI.
+    :param declared: patterns of files that it is meant to install, though they look like another project's.
+    """
+
+    distribution: str
+    version: str
+    python_tag: str
+    abi_tag: str
+    platform: str
+    metadata: str | None
+    module: str
+    gpu_archs: tuple[str, ...]
+    torch: str | None
+    cuda: str | None
+    arch: str
+    stable_abi: str | None
+    declared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildPlan(Record):
+    """Everything that decides the bytes of a wheel; whoever holds it and the source can make it.
+
+    Two cells whose plans have the same ``build_digest`` are one build: a stable-ABI kernel is compiled once
+    for every torch it serves.
+
+    :param image: where it is built, or None on the machine itself.
+    :param recipe: empty for a project, which has its own way.
+    """
+
+    cell: Cell
+    image: ImageId | None
+    source: SourceId
+    toolset: Toolset | None
+    cuda: PrefixId | None
+    torch: PrefixId | None
+    recipe: Recipe
+    environment: dict[str, str]
+    wheel: WheelSpec
+    recipe_version: int
+    project: Project | None = None
+    schema_version: int = SCHEMA_VERSION
+    # A run asks several times for the digest of each plan, and a plan never changes.
+    _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def build_digest(self) -> str:
+        """Return the sha256 of all that decides the wheel's bytes, in hex."""
+        if not self._digest:
+            self._digest.append(self._make_digest())
+        return self._digest[0]
+
+    def _make_digest(self) -> str:
+        data = self.to_json()
+        del data["cell"]
+        # Of an image only its compilers reach a kernel's wheel, and toolset names those by their bytes: another engine,
+        # or the same compilers without any image, make the same wheel. A project may use all that it finds.
+        if self.project is None:
+            del data["image"]
+        # What is declared changes no byte, but a wheel that was checked with it is not proven without it.
+        if not self.wheel.declared:
+            del data["wheel"]["declared"]
+        # A branch that moved without changing a file is no reason to build again.
+        data["source"] = {"tree": self.source.tree}
+        return canonical_digest(data)

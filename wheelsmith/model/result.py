@@ -1,0 +1,70 @@
+"""What came of it: results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from wheelsmith.base.record import Record
+from wheelsmith.model.cell import Cell
+
+
+class Status(StrEnum):
+    """How a cell ended."""
+
+    BUILT = "built"
+    CACHED = "cached"
+    FOLDED = "folded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelFile(Record):
+    """A finished wheel; ``sha256`` in hex, ``size`` in bytes."""
+
+    filename: str
+    sha256: str
+    size: int
+    metadata_sha256: str
+    requires_python: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing(Record):
+    """How long one stage of a cell took, in seconds of wall time."""
+
+    stage: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure(Record):
+    """Why a cell has no wheel.
+
+    :param stage: ``fetch``, ``compile``, ``build``, ``repair``, ``check``, ``test`` or ``store``.
+    :param tail: the last lines of the log, made safe for a terminal.
+    """
+
+    stage: str
+    message: str
+    remedy: str | None = None
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildResult(Record):
+    """What came of one cell: a wheel or a failure, never both.
+
+    :param built_in: how long each stage took when a cached wheel was built; empty where that was not kept.
+    :param log: the log's file name in the run's log folder, or None when nothing ran.
+    """
+
+    cell: Cell
+    plan_digest: str
+    status: Status
+    wheel: WheelFile | None = None
+    failure: Failure | None = None
+    timings: tuple[Timing, ...] = ()
+    built_in: tuple[Timing, ...] = ()
+    log: str | None = None

@@ -1,0 +1,73 @@
+"""The names of wheels, taken apart and compared."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+# Combinations of a compressed tag set; the largest of real wheels have a dozen.
+MOST_TAGS = 1000
+
+
+_LONGEST_VERSION = 300  # characters
+
+
+VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
+
+
+def same_version(text: str | None, version: Version) -> bool:
+    """Say whether a version is the same one, in whatever legal way it is written: 2024.01.02 is 2024.1.2."""
+    try:
+        return len(text or "") <= _LONGEST_VERSION and Version(text or "") == version
+    except (InvalidVersion, ValueError):
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelName:
+    """What a wheel's file name says.
+
+    :param project: the normalized name.
+    :param plain: the file name without the variant label, which is all that most tools can read.
+    :param label: of a variant wheel (PEP 825); None for any other.
+    :param build: the build number with what follows it, e.g. ``1`` or ``2post``; empty where there is none.
+    """
+
+    project: str
+    version: Version
+    tags: frozenset[Tag]
+    plain: str
+    label: str | None
+    build: str = ""
+
+
+def read_wheel_name(filename: str) -> WheelName:
+    """Take a wheel's file name apart; packaging 26.3 refuses those of variant wheels.
+
+    :raises ValueError: it is not the name of a wheel.
+    """
+    parts = filename.removesuffix(".whl").split("-")
+    label = None
+    # A build tag begins with a digit; a Python tag must not.
+    if len(parts) == 7 or (len(parts) == 6 and not parts[2][:1].isdigit()):  # noqa: PLR2004  # with label, with build tag
+        label = parts.pop()
+        if not VARIANT_LABEL.fullmatch(label) or not filename.endswith(".whl"):
+            raise InvalidWheelFilename(f"{label!r} is no variant label: 0-9, a-z, '_' and '.'")
+    plain = filename if label is None else "-".join(parts) + ".whl"
+    parts = plain.removesuffix(".whl").split("-")
+    if len(parts) > 3 and prod(part.count(".") + 1 for part in parts[-3:]) > MOST_TAGS:  # noqa: PLR2004  # three are tags
+        raise InvalidWheelFilename(f"it stands for more than {MOST_TAGS} tags")
+    project, version, (*build,), tags = parse_wheel_filename(plain)
+    return WheelName(
+        project=str(project), version=version, tags=tags, plain=plain, label=label, build="".join(map(str, build))
+    )
+
+
+def wheel_stem(distribution: str) -> str:
+    """Return the project's name as it stands in a file name: with underscores (binary distribution format)."""
+    return canonicalize_name(distribution).replace("-", "_")

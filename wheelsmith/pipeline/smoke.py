@@ -1,0 +1,99 @@
+"""Run a kernel's own test command against its finished wheel, in the sandbox, with a real torch."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event as Flag
+
+from wheelsmith.base import layout
+from wheelsmith.base.beneath import WorkFolder
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.engine import Command, Engine, Exit, Limits, Mount
+from wheelsmith.frameworks import torch_releases
+from wheelsmith.model import BuildPlan, LockedWheel
+from wheelsmith.plan import why_other_cuda
+from wheelsmith.toolchain import Toolchains
+
+
+def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
+    """Say why a wheel's test would say nothing here, or None when it can be run."""
+    if plan.cell.arch != engine.build_host(_image(plan)).machine:
+        return f"this machine does not run {plan.cell.arch}"
+    torch = _torch(plan, _python(plan, engine), toolchains)
+    if plan.cuda and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in torch):
+        return "the torch that pip finds is a CPU build, which cannot load a CUDA extension"
+    return why_other_cuda(torch, plan.wheel.cuda) if plan.cuda and plan.wheel.cuda else None
+
+
+def smoke_test(
+    plan: BuildPlan,
+    wheel: Path,
+    command: str,
+    work: Path,
+    *,
+    engine: Engine,
+    toolchains: Toolchains,
+    limits: Limits,
+    on_line: Callable[[str], None],
+    cancel: Flag,
+) -> Exit:
+    """Run ``command`` with the wheel and torch importable, no network, and an empty folder to write to.
+
+    :param work: that folder, which is not there yet.
+    """
+    _unpack(wheel, work)
+    python = _python(plan, engine)
+    torch = toolchains.environment(_torch(plan, python, toolchains), python, plan.cell.arch)
+    return engine.run(
+        Command(
+            name=f"wheelsmith-test-{plan.cell.id}-{plan.build_digest[:12]}",
+            argv=("/bin/sh", "-c", command),
+            mounts=(
+                Mount(source=work, target=layout.WORK, writable=True),
+                Mount(source=torch, target=layout.ENVIRONMENT),
+            ),
+            # Without bytecode: where nothing confines the test, it would write into the environment that others share.
+            env={
+                "PYTHONPATH": f"{layout.WORK}/site:{layout.ENVIRONMENT}",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LC_ALL": "C.UTF-8",
+            },
+            workdir=layout.WORK,
+            limits=limits,
+            python=plan.project.python if plan.project else None,
+            image=plan.image,
+        ),
+        on_line,
+        cancel,
+    )
+
+
+def _unpack(wheel: Path, work: Path) -> None:
+    """Write the wheel's files, which were checked one by one when it was repaired, under ``site``."""
+    with WorkFolder.make(work) as folder, zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                with archive.open(member) as content, folder.create(f"site/{member.filename}") as file:
+                    shutil.copyfileobj(content, file)
+
+
+def _image(plan: BuildPlan) -> str | None:
+    return plan.image.name if plan.image else None
+
+
+def _python(plan: BuildPlan, engine: Engine) -> str:
+    return plan.project.python if plan.project else engine.build_host(_image(plan)).python
+
+
+def _torch(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
+    """Return the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
+    if plan.project:
+        return plan.project.environment
+    version = torch_releases()[plan.cell.torch].version
+    found = toolchains.lock((f"torch=={version}",), python, plan.cell.arch)
+    if isinstance(found, str):
+        raise ToolchainError(f"torch {version} could not be installed for the test: {found}")
+    return found

@@ -1,0 +1,36 @@
+"""From build.toml to the exact compile and link commands of one cell."""
+
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
+from wheelsmith.plan.recipe.capabilities import gencode, plain, resolve, without_gencode
+from wheelsmith.plan.recipe.card import CARD, render_card
+from wheelsmith.plan.recipe.compile import CompileTarget
+from wheelsmith.plan.recipe.imports import may_import
+from wheelsmith.plan.recipe.make import KernelSource, compiled_recipe, noarch_recipe
+from wheelsmith.plan.recipe.metadata import Requirements, render_metadata
+from wheelsmith.plan.recipe.phases import PhaseKind
+from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project
+from wheelsmith.plan.recipe.spec import KernelSpec, Section, TorchSection
+
+__all__ = [
+    "CARD",
+    "PROJECT_FILES",
+    "CompileTarget",
+    "KernelSource",
+    "KernelSpec",
+    "PhaseKind",
+    "ProjectSpec",
+    "Requirements",
+    "Section",
+    "TorchSection",
+    "compiled_recipe",
+    "gencode",
+    "may_import",
+    "noarch_recipe",
+    "parse_build_toml",
+    "parse_project",
+    "plain",
+    "render_card",
+    "render_metadata",
+    "resolve",
+    "without_gencode",
+]

@@ -1,0 +1,252 @@
+"""Read build.toml, editions 3, 4 and 5; every key is honoured or refused at its place.
+
+The rules are kernel-builder's own: huggingface/kernels, kernels-data/src/config.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from wheelsmith.base.errors import BuildTomlError, Mistakes, Place
+from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, KernelSpec, Section, TorchSection
+from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces
+from wheelsmith.plan.recipe.toml_text import load_toml
+from wheelsmith.platforms import parse_capability
+
+BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
+_NEWEST_EDITION = 5
+_NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
+_STABLE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_UPDATE = "update the file with: kernel-builder update-build"
+
+
+def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
+    """Read a kernel's description.
+
+    :raises Mistakes: everything that is wrong with it.
+    :raises BuildTomlError: it is not TOML, or of an edition that is not built.
+    """
+    data = load_toml(text, file, BuildTomlError)
+    mistakes: list[BuildTomlError] = []
+    root = TableReader(data, (), TomlPlaces.scan(text, file), mistakes)
+    spec = _kernel(root)
+    root.done()
+    if mistakes:
+        mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
+        raise Mistakes(tuple(mistakes))
+    return spec
+
+
+def _kernel(root: TableReader) -> KernelSpec:
+    general = root.table("general")
+    if general is None:
+        raise BuildTomlError("[general] is missing", where=Place(file="build.toml", line=1), remedy=_UPDATE)
+    edition = _edition(root, general)
+    name = general.required("name")
+    if name and not _NAME.fullmatch(name):
+        general.complain(f"{name!r} is not a kernel name: small letters, digits and dashes", "name")
+    backends = general.texts("backends")
+    for backend in backends:
+        if backend not in BACKENDS:
+            general.complain(f"unknown backend {backend!r}", "backends", f"known: {', '.join(BACKENDS)}")
+    python_depends = {"": general.texts("python-depends")}
+    kernel_depends = {"": _kernel_depends(general)}
+    minver, maxver = _backend_tables(general, python_depends, kernel_depends)
+    torch, pyext = _framework(root, general, edition)
+    spec = KernelSpec(
+        name=name,
+        edition=edition,
+        version=general.whole("version"),
+        license=general.text("license"),
+        backends=backends,
+        upstream=general.text("upstream"),
+        source=general.text("source"),
+        torch=torch,
+        pyext=pyext,
+        sections=_sections(root),
+        cuda_minver=minver,
+        cuda_maxver=maxver,
+        python_depends=python_depends,
+        kernel_depends=kernel_depends,
+        repo_id=_hub(general),
+    )
+    general.done()
+    if edition > 3:  # noqa: PLR2004  # edition 3 left both open
+        for key in ("version", "license"):
+            if key not in general:
+                general.complain(f"{key} is missing in [general]")
+    return spec
+
+
+def _edition(root: TableReader, general: TableReader) -> int:
+    """Tell the editions apart as kernel-builder does: only the fifth names itself."""
+    edition = general.whole("edition")
+    if edition is not None:
+        if edition != _NEWEST_EDITION:
+            general.complain(f"edition {edition} is not known: wheelsmith reads 3, 4 and 5", "edition")
+        return _NEWEST_EDITION
+    torch = root.raw("torch")
+    if "backends" not in general or "universal" in general or (isinstance(torch, dict) and "universal" in torch):
+        general.complain("this build.toml is of edition 1 or 2, which is no longer built", remedy=_UPDATE)
+        general.raw("universal")
+        general.raw("cuda-minver")
+        general.raw("cuda-maxver")
+    return 4 if "version" in general and "license" in general else 3
+
+
+def _backend_tables(
+    general: TableReader, python: dict[str, tuple[str, ...]], kernels: dict[str, tuple[str, ...]]
+) -> tuple[str | None, str | None]:
+    """Read ``[general.<backend>]``; those of backends that are not built are read and left alone."""
+    cuda_bounds: tuple[str | None, str | None] = (None, None)
+    for backend in ("cuda", "xpu", "neuron", "tpu"):
+        table = general.table(backend)
+        if table is None:
+            continue
+        python[backend] = table.texts("python-depends")
+        if backend != "tpu":
+            kernels[backend] = _kernel_depends(table)
+        if backend == "cuda":
+            cuda_bounds = (table.version("minver"), table.version("maxver"))
+        table.done()
+    return cuda_bounds
+
+
+def _kernel_depends(table: TableReader) -> tuple[str, ...]:
+    value = table.raw("kernel-depends")
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, dict) and "repo-id" in item for item in value):
+        table.complain("kernel-depends must be a list of tables with repo-id", "kernel-depends")
+        return ()
+    for item in value:
+        if ("version" in item) == ("revision" in item) or item.keys() - {"repo-id", "version", "revision"}:
+            table.complain("a kernel dependency has repo-id and one of version and revision", "kernel-depends")
+    return tuple(str(item["repo-id"]) for item in value)
+
+
+def _hub(general: TableReader) -> str | None:
+    """Read where the kernel is published; of the wheel, only the description names it."""
+    hub = general.table("hub")
+    if hub is None:
+        return None
+    repo = hub.text("repo-id")
+    hub.text("branch")
+    hub.done()
+    return repo
+
+
+def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[TorchSection | None, tuple[str, ...]]:
+    torch, noarch = root.table("torch"), root.table("torch-noarch")
+    if "tvm-ffi" in root:
+        root.raw("tvm-ffi")
+        root.complain(
+            "[tvm-ffi] kernels are not built: wheelsmith builds torch operators",
+            "tvm-ffi",
+            "use a [torch] section",
+        )
+        return None, ()
+    if torch and noarch:
+        root.complain("give one framework: [torch] or [torch-noarch]", "torch-noarch")
+    if torch:
+        section = _torch(torch)
+        return section, section.pyext
+    if noarch:
+        pyext = noarch.texts("pyext")
+        # These two keys have no dashes: kernel-builder's own oversight, kept for its files.
+        for key in ("cuda_capabilities", "rocm_archs"):
+            noarch.texts(key)
+        noarch.done()
+        return None, pyext
+    if edition == _NEWEST_EDITION:
+        general.complain("a framework is missing: [torch] or [torch-noarch]")
+    return None, ()
+
+
+def _torch(table: TableReader) -> TorchSection:
+    table.raw("universal")
+    section = TorchSection(
+        src=_paths(table, "src"),
+        include=_paths(table, "include"),
+        pyext=table.texts("pyext"),
+        minver=table.version("minver"),
+        maxver=table.version("maxver"),
+        cxx_flags=table.texts("cxx-flags"),
+        stable_abi=_stable_abi(table),
+    )
+    table.done()
+    return section
+
+
+def _stable_abi(table: TableReader) -> dict[str, str]:
+    value = table.raw("stable-abi")
+    if value is None:
+        return {}
+    named = dict.fromkeys(BUILT_BACKENDS, value) if isinstance(value, str) else value
+    if not isinstance(named, dict):
+        table.complain("stable-abi must be a release such as 2.11, or a table of them by backend", "stable-abi")
+        return {}
+    for backend, release in named.items():
+        if backend not in BACKENDS:
+            table.complain(f"unknown backend {backend!r}", "stable-abi", f"known: {', '.join(BACKENDS)}")
+        if not isinstance(release, str) or not _STABLE.fullmatch(release):
+            table.complain(f"stable-abi must be a release such as 2.11, not {release!r}", "stable-abi")
+            return {}
+    return {backend: release for backend, release in named.items() if backend in BUILT_BACKENDS}
+
+
+def _sections(root: TableReader) -> tuple[Section, ...]:
+    kernels = root.table("kernel")
+    if kernels is None:
+        return ()
+    found = (_section(name, table) for name, table in kernels.tables())
+    return tuple(section for section in found if section)
+
+
+def _section(name: str, table: TableReader) -> Section | None:
+    if "language" in table:
+        table.complain("kernel sections with a language are of edition 1", "language", _UPDATE)
+        return None
+    backend = table.required("backend")
+    if backend not in BACKENDS:
+        table.complain(f"unknown backend {backend!r}", "backend", f"known: {', '.join(BACKENDS)}")
+        return None
+    if backend not in BUILT_BACKENDS:
+        return None
+    if "depends" not in table:
+        table.complain(f"depends is missing in [kernel.{name}]", remedy='depends = ["torch"], or [] for none')
+    capabilities = table.texts("cuda-capabilities") if backend == "cuda" else ()
+    section = Section(
+        name=name,
+        backend=backend,
+        src=_paths(table, "src"),
+        depends=table.texts("depends"),
+        include=_paths(table, "include"),
+        cxx_flags=table.texts("cxx-flags"),
+        cuda_flags=table.texts("cuda-flags") if backend == "cuda" else (),
+        capabilities=capabilities or None,
+        cuda_minver=table.version("cuda-minver") if backend == "cuda" else None,
+    )
+    _check_capabilities(table, capabilities)
+    if not section.src:
+        table.complain(f"src is missing or empty in [kernel.{name}]", "src")
+    table.done()
+    return section
+
+
+def _check_capabilities(table: TableReader, capabilities: tuple[str, ...]) -> None:
+    for capability in capabilities:
+        try:
+            parse_capability(capability)
+        except ValueError as error:
+            table.complain(str(error), "cuda-capabilities")
+
+
+def _paths(table: TableReader, key: str) -> tuple[str, ...]:
+    paths = table.texts(key)
+    for path in paths:
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or not path or path.startswith("-"):
+            table.complain(f"{path!r} is not a path inside the kernel's folder", key)
+    return paths

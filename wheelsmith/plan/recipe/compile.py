@@ -1,0 +1,203 @@
+"""The compile and link commands, as kernel-builder's CMake files would give them.
+
+Paths are those inside the sandbox, fixed, so that what compilers embed of them never differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from wheelsmith.base import layout
+from wheelsmith.model import Step, StepKind
+from wheelsmith.plan.recipe.capabilities import gencode
+
+_HOST_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
+_DEVICE_SUFFIX = ".cu"
+HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc"}
+# Where the short headers are written, under the kernel's source.
+LIGHT_HEADERS = "wheelsmith-headers"
+_STUBS = "build/stubs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileTarget:
+    """What all sources of one extension have in common.
+
+    :param cxx: the C++ compiler to call.
+    :param cxx_std: the C++ standard's year, e.g. 17.
+    :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
+    :param cuda_home: where the toolkit lies inside the sandbox.
+    :param stable_abi: the torch release of the stable ABI to target, or None.
+    :param cxx11_abi: False compiles for a torch that was built without the C++11 ABI.
+    :param light_headers: True lets torch/all.h be our own short one.
+    """
+
+    cxx: str
+    cxx_std: int
+    cuda: str | None
+    cuda_home: str
+    namespace: str
+    stable_abi: str | None
+    cxx11_abi: bool = True
+    light_headers: bool = False
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """Return the macros that kernel sources rely on."""
+        found = [f"-DTORCH_EXTENSION_NAME={self.namespace}", "-DPy_LIMITED_API=0x03090000"]
+        found += ["-DCUDA_KERNEL", "-DUSE_CUDA=1"] if self.cuda else ["-DCPU_KERNEL"]
+        if self.stable_abi:
+            major, minor = (int(part) for part in self.stable_abi.split("."))
+            found.append(f"-DTORCH_TARGET_VERSION={(major << 56) | (minor << 48):#018x}")
+        if not self.cxx11_abi:
+            found.append("-D_GLIBCXX_USE_CXX11_ABI=0")
+        return tuple(found)
+
+    @property
+    def includes(self) -> tuple[str, ...]:
+        """Return the header folders that every source sees."""
+        torch = f"{layout.TORCH}/include"
+        light = ["-isystem", f"{layout.SOURCE}/{LIGHT_HEADERS}"] if self.light_headers else []
+        found = ["-I", f"{layout.SOURCE}/csrc", *light, "-isystem", torch]
+        found += ["-isystem", f"{torch}/torch/csrc/api/include"]
+        # nvcc finds its own headers; sources for the host compiler need to be told.
+        return (*found, *(("-isystem", f"{self.cuda_home}/include") if self.cuda else ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceGroup:
+    """Sources that share their flags: the binding, or one kernel section."""
+
+    src: tuple[str, ...]
+    include: tuple[str, ...] = ()
+    cxx_flags: tuple[str, ...] = ()
+    cuda_flags: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+
+
+def compile_steps(groups: tuple[SourceGroup, ...], target: CompileTarget) -> Iterator[Step]:
+    """Yield one step for each source that is compiled; headers are none.
+
+    A source that several sections name is compiled once, with the flags and capabilities of all of them: that is
+    what CMake's source properties come to.
+    """
+    for source in dict.fromkeys(path for group in groups for path in group.src):
+        group = _merged(source, tuple(group for group in groups if source in group.src))
+        suffix = PurePosixPath(source).suffix
+        if suffix == _DEVICE_SUFFIX:
+            yield _device(source, group, target)
+        elif suffix in _HOST_SUFFIXES:
+            yield _host(source, group, target)
+
+
+def _merged(source: str, groups: tuple[SourceGroup, ...]) -> SourceGroup:
+    wanted = dict.fromkeys(text for group in groups for text in group.capabilities)
+    return SourceGroup(
+        src=(source,),
+        include=tuple(dict.fromkeys(folder for group in groups for folder in group.include)),
+        cxx_flags=tuple(flag for group in groups for flag in group.cxx_flags),
+        cuda_flags=tuple(flag for group in groups for flag in group.cuda_flags),
+        capabilities=tuple(text for text in wanted if f"{text}+PTX" not in wanted),
+    )
+
+
+def is_known_source(path: str) -> bool:
+    """Say whether a file in ``src`` is one that can be compiled or included."""
+    suffix = PurePosixPath(path).suffix
+    return suffix in _HOST_SUFFIXES | HEADER_SUFFIXES | {_DEVICE_SUFFIX}
+
+
+def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
+    """Return the steps that make empty libraries with torch's names.
+
+    The extension must name torch's libraries, because torch loads them privately; linking against stand-ins saves
+    fetching 500 MB. That they really export what is used is what the wheel's check proves.
+    """
+    names = ["libtorch", "libtorch_cpu", "libc10"]
+    names += ["libtorch_cuda", "libc10_cuda"] if target.cuda else []
+    return tuple(
+        Step(
+            kind=StepKind.STUB,
+            output=f"{_STUBS}/{name}.so",
+            inputs=(),
+            argv=(
+                *(target.cxx, "-shared", "-nostdlib", "-x", "c++", "/dev/null"),
+                *(f"-Wl,-soname,{name}.so", "-Wl,--build-id=none", "-o", f"{_STUBS}/{name}.so"),
+            ),
+        )
+        for name in names
+    )
+
+
+def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
+    """Return the step that makes the extension module."""
+    libraries = ["-Wl,--no-as-needed", *stubs]
+    if target.cuda:
+        # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls
+        # nothing of it: what a wheel's version says of CUDA must show in the binary.
+        libraries += [f"-L{target.cuda_home}/lib64", f"-l:libcudart.so.{target.cuda.split('.', maxsplit=1)[0]}"]
+    libraries.append("-Wl,--as-needed")
+    return Step(
+        kind=StepKind.LINK,
+        output=output,
+        inputs=(*objects, *stubs),
+        argv=(
+            *(target.cxx, "-shared", "-o", output, *objects, *libraries),
+            *("-Wl,-s", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
+        ),
+    )
+
+
+def _object(source: str) -> str:
+    return f"build/obj/{source}.o"
+
+
+def _host(source: str, group: SourceGroup, target: CompileTarget) -> Step:
+    output = _object(source)
+    return Step(
+        kind=StepKind.CXX,
+        output=output,
+        inputs=(f"src/{source}",),
+        source=source,
+        argv=(
+            *(
+                target.cxx,
+                f"-std=c++{target.cxx_std}" if not source.endswith(".c") else "-xc",
+                "-O3",
+                "-DNDEBUG",
+            ),
+            *("-fPIC", "-fno-gnu-unique", *target.defines),
+            *(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
+            *(*target.includes, *group.cxx_flags, "-c", f"{layout.SOURCE}/{source}", "-o", output),
+        ),
+    )
+
+
+def _device(source: str, group: SourceGroup, target: CompileTarget) -> Step:
+    output = _object(source)
+    return Step(
+        kind=StepKind.NVCC,
+        output=output,
+        inputs=(f"src/{source}",),
+        source=source,
+        gpu_archs=group.capabilities,
+        argv=(
+            *(
+                f"{target.cuda_home}/bin/nvcc",
+                "-ccbin",
+                target.cxx,
+                f"-std=c++{target.cxx_std}",
+                "-O3",
+                "-DNDEBUG",
+            ),
+            *("-Xcompiler", "-fPIC,-fno-gnu-unique", "--expt-relaxed-constexpr", "--expt-extended-lambda"),
+            *("-DENABLE_FP8", *target.defines),
+            *(flag for capability in group.capabilities for flag in gencode(capability)),
+            *(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
+            # Temporary files named after the output, not after a process id, which the object would keep.
+            *(*target.includes, *group.cuda_flags, "-objtemp"),
+            *("-c", f"{layout.SOURCE}/{source}", "-o", output),
+        ),
+    )

@@ -1,0 +1,139 @@
+"""One kernel's recipe for one cell."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from wheelsmith.base.errors import BuildTomlError, Place
+from wheelsmith.base.record import Record
+from wheelsmith.model import Recipe, SourceId
+from wheelsmith.plan.recipe.compile import (
+    LIGHT_HEADERS,
+    CompileTarget,
+    SourceGroup,
+    compile_steps,
+    is_known_source,
+    link_step,
+    stub_steps,
+)
+from wheelsmith.plan.recipe.generated import LIGHT_ALL, NOARCH_OPS, OPS, PYPROJECT, REGISTRATION
+from wheelsmith.plan.recipe.spec import KernelSpec
+
+_PACKAGES = "torch-ext"
+_LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
+_UNIQUE = 10  # hex digits of the tree digest in the operators' namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSource(Record):
+    """What planning needs to know of a kernel's files.
+
+    :param paths: every file, relative to the kernel's folder, sorted.
+    :param readme: the text that becomes the wheel's description.
+    """
+
+    id: SourceId
+    paths: tuple[str, ...]
+    readme: str | None
+
+    @property
+    def licences(self) -> tuple[str, ...]:
+        """Return the files that hold licence texts: those at the top that are named like one."""
+        return tuple(path for path in self.paths if _LICENCE.fullmatch(path))
+
+
+def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:
+    """Return the name of the operators' namespace, unique per kernel, backend and source.
+
+    Two versions of a kernel can then be loaded in one process.
+    """
+    return f"_{spec.module}_{backend}_{source.id.tree[:_UNIQUE]}"
+
+
+def compiled_recipe(
+    spec: KernelSpec, source: KernelSource, groups: tuple[SourceGroup, ...], target: CompileTarget
+) -> Recipe:
+    """Return the steps, generated files and contents of a wheel with a compiled extension.
+
+    :raises BuildTomlError: a source that build.toml names is not there or of a kind that is not compiled.
+    """
+    _check_sources(groups, source)
+    compiled = tuple(compile_steps(groups, target))
+    stubs = stub_steps(target)
+    module_file = f"build/{target.namespace}.abi3.so"
+    objects = tuple(step.output for step in compiled)
+    link = link_step(objects, tuple(step.output for step in stubs), module_file, target)
+    extension = f"{spec.module}/{target.namespace}.abi3.so"
+    ops = OPS.format(namespace=target.namespace)
+    return Recipe(
+        steps=(*compiled, *stubs, link),
+        generated={
+            "pyproject.toml": PYPROJECT,
+            f"{_PACKAGES}/registration.h": REGISTRATION,
+            f"{_PACKAGES}/{spec.package}/_ops.py": ops,
+            **({f"{LIGHT_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
+        },
+        contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
+        namespace=target.namespace,
+        extension=extension,
+    )
+
+
+def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
+    """Return the recipe of a kernel with nothing compiled: its Python package, with every file in it.
+
+    Such kernels hold data and headers that they read or compile at run time; kernel-builder ships them all.
+    """
+    unique = source.id.tree[:_UNIQUE]
+    ops = NOARCH_OPS.format(module=spec.module, unique=unique)
+    return Recipe(
+        steps=(),
+        generated={"pyproject.toml": PYPROJECT, f"{_PACKAGES}/{spec.package}/_ops.py": ops},
+        contents=_python_files(spec, source, None),
+        namespace=f"_{spec.module}_{unique}",
+        extension=None,
+    )
+
+
+def _suffixes(spec: KernelSpec) -> frozenset[str]:
+    return frozenset({".py", ".pyi", *("." + extension.lstrip(".") for extension in spec.pyext)})
+
+
+def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[str] | None) -> dict[str, str]:
+    """Return the files of the kernel's Python package: path in the wheel → path in the work folder.
+
+    :param suffixes: those that are shipped; None ships every file but bytecode.
+    """
+    root = f"{_PACKAGES}/{spec.package}/"
+    found = {
+        f"{spec.module}/{path.removeprefix(root)}": f"src/{path}"
+        for path in source.paths
+        if path.startswith(root) and _shipped(PurePosixPath(path), suffixes)
+    }
+    if f"{spec.module}/__init__.py" not in found:
+        raise BuildTomlError(
+            f"the kernel has no {root}__init__.py",
+            where=Place(file="build.toml"),
+            remedy=f"put the Python package of a kernel called {spec.name} there",
+        )
+    return {**found, f"{spec.module}/_ops.py": f"src/{root}_ops.py"}
+
+
+def _shipped(path: PurePosixPath, suffixes: frozenset[str] | None) -> bool:
+    if suffixes is None:
+        return path.suffix != ".pyc" and "__pycache__" not in path.parts
+    return path.suffix in suffixes
+
+
+def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> None:
+    there = frozenset(source.paths)
+    for path in (path for group in groups for path in group.src):
+        if path not in there:
+            raise BuildTomlError(f"src names {path}, which is not there", where=Place(file="build.toml"))
+        if not is_known_source(path):
+            raise BuildTomlError(
+                f"src names {path}, which is neither C, C++, CUDA nor a header",
+                where=Place(file="build.toml"),
+            )

@@ -1,0 +1,316 @@
+"""The phases that a compile step is made of, each a command whose result depends on nothing but its inputs' bytes.
+
+g++ is two: preprocess, compile. nvcc is what its ``--dryrun`` prints: for the host a preprocessing and cudafe++; for
+every capability a preprocessing, cicc and ptxas; then fatbinary, and g++ for what cudafe++ made. What a phase reads is
+made by earlier ones, so its result can be found by their hashes: a capability added to a list costs its own phases and
+the last two. https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#the-cuda-compilation-trajectory
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from wheelsmith.base.record import Record
+from wheelsmith.model import Step, StepKind
+
+
+class PhaseKind(StrEnum):
+    """What a phase does, for progress and for what it is expected to cost."""
+
+    PREPROCESS = "preprocess"
+    CUDAFE = "cudafe++"
+    CICC = "cicc"
+    PTXAS = "ptxas"
+    FATBINARY = "fatbinary"
+    HOST = "g++"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase(Record):
+    """One command of a compile step; paths are inside the sandbox, or relative to its work folder.
+
+    :param target: the capability that it makes code for, as nvcc names it: ``90a``; empty for the host's.
+    :param reads: file that it sees → file that an earlier phase made.
+    :param writes: files that later phases read, or the object.
+    """
+
+    kind: PhaseKind
+    target: str
+    argv: tuple[str, ...]
+    reads: dict[str, str]
+    writes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the phase as people name it: ``cicc 90a``."""
+        return f"{self.kind} {self.target}".strip()
+
+
+class Unsplittable(Exception):  # it never leaves wheelsmith: the step is run whole instead
+    """The step does something that is not known to depend on its declared inputs alone."""
+
+
+# Options that neither run a program nor read a file of the kernel's choosing. Everything else makes a step whole.
+_TAME = re.compile(
+    r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|-std=[a-z0-9+]+|-w|-pthread"
+    r"|-f(?!plugin|input-charset|preprocessed|directives|module|dump|profile|auto-profile|branch-prob|test-cov|save|compare-debug|lto|sanitize-|instrument)[A-Za-z][A-Za-z0-9=+_.,-]*"
+    r"|-m[a-z0-9][a-z0-9=+_.,-]*|-W(?![alp],)[a-z][a-z0-9=+_,-]*"
+    r"|-use_fast_math|--use_fast_math|--expt-[a-z-]+|-lineinfo|--generate-line-info|--extra-device-vectorization"
+    r"|-gencode=arch=compute_\w+,code=\w+|--ptxas-options=[\w=,-]+|--(ftz|fmad|prec-div|prec-sqrt)=\w+"
+    r"|-maxrregcount=\d+|--maxrregcount=\d+|-diag-suppress=[\d,]+|--diag-suppress=[\d,]+"
+    r"|-default-stream=[a-z-]+|--default-stream=[a-z-]+|-objtemp|-xc|-ftemplate-backtrace-limit=\d+"
+)
+_WITH_VALUE = {"-Xptxas", "-Xcudafe", "--diag_suppress", "-I", "-isystem", "-D", "-U", "-gencode"}
+_TAME_VALUE = {
+    "-Xptxas": re.compile(r"(-v|-O[0-4]|-dlcm=\w+|-dscm=\w+|--warn-on-\w[\w-]*|-warn-[\w-]+)(,-[\w=-]+)*"),
+    "-Xcudafe": re.compile(r"--(diag_suppress|display_error_number)(=\w+)?"),
+    "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
+}
+_NATIVE = re.compile(r"=native(?![\w.-])")  # -march=native, also with more behind a comma or a plus
+# Options for g++ among nvcc's; nvcc takes them apart at commas.
+_FOR_HOST, _FOR_HOST_WITH_VALUE = "--compiler-options=", "-Xcompiler"
+_OF_HOST = re.compile(r"-([fmOWwDU]|pthread)")
+
+
+def check_tame(step: Step) -> None:
+    """Refuse a step with options that could run a program or read what is not preprocessed.
+
+    :raises Unsplittable: with the option.
+    """
+    words = iter(step.argv[1:-4])  # … -c source -o output
+    for word in words:
+        if word == "-ccbin":
+            next(words)
+        elif word == _FOR_HOST_WITH_VALUE or word.startswith(_FOR_HOST):
+            value = next(words, "") if word == _FOR_HOST_WITH_VALUE else word.removeprefix(_FOR_HOST)
+            if not all(_OF_HOST.match(part) and _TAME.fullmatch(part) for part in value.split(",")):
+                raise Unsplittable(f"{word} {value}")
+        elif word in _WITH_VALUE:
+            value = next(words, "")
+            shape = _TAME_VALUE.get(word)
+            if shape and not shape.fullmatch(value):
+                raise Unsplittable(f"{word} {value}")
+        elif not _TAME.fullmatch(word):
+            raise Unsplittable(word)
+
+
+def depends_on_machine(step: Step) -> bool:
+    """Say whether a step asks for code for the very machine that it is run on, which no hash of inputs tells."""
+    return any(_NATIVE.search(word) for word in step.argv)
+
+
+def whole(step: Step) -> tuple[Phase, ...]:
+    """Return a step as one phase."""
+    return (Phase(kind=PhaseKind.WHOLE, target="", argv=step.argv, reads={}, writes=(step.output,)),)
+
+
+def host_phases(step: Step) -> tuple[Phase, ...]:
+    """Return the two phases of a g++ step."""
+    c = "-xc" in step.argv
+    text = f"{step.output}.{'i' if c else 'ii'}"
+    source = step.argv[-3]
+    options = tuple(_without_preprocessor(step.argv[:-4]))
+    return (
+        Phase(
+            kind=PhaseKind.PREPROCESS,
+            target="",
+            argv=(*step.argv[:-4], "-E", source, "-o", text),
+            reads={},
+            writes=(text,),
+        ),
+        Phase(
+            kind=PhaseKind.HOST,
+            target="",
+            argv=(*options, *(("-xcpp-output",) if c else ()), "-c", text, "-o", step.output),
+            reads={text: text},
+            writes=(step.output,),
+        ),
+    )
+
+
+def _without_preprocessor(argv: tuple[str, ...]) -> Iterator[str]:
+    words = iter(argv)
+    for word in words:
+        if word in {"-I", "-isystem", "-D", "-U"}:
+            next(words)
+        elif word != "-xc" and not word.startswith(("-I", "-D", "-U")):
+            yield word
+
+
+def dry_run(step: Step) -> tuple[str, ...]:
+    """Return the command that prints an nvcc step's phases."""
+    return (step.argv[0], "--dryrun", *step.argv[1:])
+
+
+def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
+    """Return the phases that nvcc printed.
+
+    :param printed: what the command of ``dry_run`` wrote.
+    :raises Unsplittable: there is something in it that this module does not know.
+    """
+    if step.kind is not StepKind.NVCC:
+        raise Unsplittable(step.kind)
+    reader = _DryRun(step)
+    try:
+        for line in printed.splitlines():
+            reader.read(line)
+    except (ValueError, LookupError, StopIteration) as error:
+        raise Unsplittable(f"a line that is not understood: {error}") from error
+    return reader.phases()
+
+
+class _DryRun:
+    """Reads a dry run line by line, giving files names that do not depend on which capabilities stand beside."""
+
+    def __init__(self, step: Step) -> None:
+        self._output = step.output
+        self._home = step.argv[0].removesuffix("/bin/nvcc")
+        self._cxx = step.argv[step.argv.index("-ccbin") + 1]
+        self._names: dict[str, str] = {step.output: step.output}
+        self._stub = ""
+        self._found: list[Phase] = []
+
+    def read(self, line: str) -> None:
+        """Take one line."""
+        if not line.startswith("#$ "):
+            raise Unsplittable(line)
+        text = line[3:].strip()
+        if re.match(r"[A-Z_]+=", text) or text.startswith("rm "):
+            return
+        argv = shlex.split(text)
+        readers = {"cudafe++": self._cudafe, "ptxas": self._ptxas, "fatbinary": self._fatbinary}
+        program = argv[0]
+        if program == self._cxx:
+            (self._preprocess if "-E" in argv else self._host)(argv)
+        elif program in {"$CICC_PATH/cicc", "cicc"}:
+            self._cicc(argv)
+        elif program in readers:
+            readers[program](argv)
+        else:
+            raise Unsplittable(text)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Return them all, when the last one makes the object and nothing is read that nobody makes."""
+        made: set[str] = set()
+        for phase in self._found:
+            if not made.issuperset(phase.reads.values()):
+                raise Unsplittable(f"{phase.name} reads what nothing makes")
+            made.update(phase.writes)
+        if not self._found or self._found[-1].writes != (self._output,):
+            raise Unsplittable("nothing makes the object")
+        return tuple(self._found)
+
+    def _preprocess(self, argv: list[str]) -> None:
+        old = _value(argv, "-o")
+        feature = next((w for w in argv if w.startswith("-D__CUDA_ARCH__=")), None)
+        if feature is None:
+            self._add(PhaseKind.PREPROCESS, "", argv, {old: ".cpp4.ii"}, ())
+            return
+        # Only the file's name tells sm_90 from sm_90a, and with one capability not even that.
+        match = re.fullmatch(r".*\.compute_(\w+)\.cpp1\.ii", old)
+        target = match[1] if match else feature.removeprefix("-D__CUDA_ARCH__=").removesuffix("0") + _suffix(argv)
+        self._add(PhaseKind.PREPROCESS, target, argv, {old: f".compute_{target}.cpp1.ii"}, ())
+
+    def _cudafe(self, argv: list[str]) -> None:
+        argv[0] = f"{self._home}/bin/cudafe++"
+        writes = {
+            _value(argv, "--gen_c_file_name"): ".cudafe1.cpp",
+            _value(argv, "--module_id_file_name"): ".module_id",
+        }
+        # It does not write this file, only names it in an #include; cicc writes it.
+        argv[argv.index("--stub_file_name") + 1] = f"{PurePosixPath(self._output).name}.cudafe1.stub.c"
+        self._add(PhaseKind.CUDAFE, "", argv, writes, (_only(argv, ".cpp4.ii"),))
+
+    def _cicc(self, argv: list[str]) -> None:
+        argv[0] = f"{self._home}/nvvm/bin/cicc"
+        target = _value(argv, "-arch").removeprefix("compute_")
+        # By-products that nothing reads get names of this capability too.
+        for option, suffix in (("--gen_c_file_name", "c"), ("--gen_device_file_name", "gpu")):
+            self._rename(_value(argv, option), f".compute_{target}.cudafe1.{suffix}")
+        stub = f".compute_{target}.cudafe1.stub.c"
+        writes = {_value(argv, "-o"): f".compute_{target}.ptx", _value(argv, "--stub_file_name"): stub}
+        reads = (_only(argv, ".cpp1.ii"), _value(argv, "--module_id_file_name"))
+        self._add(PhaseKind.CICC, target, argv, writes, reads)
+        # The next capability's is called the same where there is but one name for all; the last one is compiled.
+        self._stub = self._output + stub
+
+    def _ptxas(self, argv: list[str]) -> None:
+        argv[0] = f"{self._home}/bin/ptxas"
+        target = next(word for word in argv if word.startswith("-arch=")).removeprefix("-arch=sm_")
+        reads = tuple(word for word in argv if word.endswith(".ptx"))
+        self._add(PhaseKind.PTXAS, target, argv, {_value(argv, "-o"): f".sm_{target}.cubin"}, reads)
+
+    def _fatbinary(self, argv: list[str]) -> None:
+        argv[0] = f"{self._home}/bin/fatbinary"
+        reads = tuple(word.rpartition("file=")[2] for word in argv if word.startswith("--image3="))
+        made = next(word for word in argv if word.startswith("--embedded-fatbin=")).partition("=")[2]
+        self._rename(next(word for word in argv if word.startswith("--create=")).partition("=")[2], ".fatbin")
+        self._add(PhaseKind.FATBINARY, "", argv, {made: ".fatbin.c"}, reads)
+
+    def _host(self, argv: list[str]) -> None:
+        reads = [word for word in argv if word.endswith(".cudafe1.cpp")]
+        if len(reads) != 1 or "-c" not in argv:
+            raise Unsplittable("g++ is called in a way that is not known")
+        self._add(PhaseKind.HOST, "", argv, {_value(argv, "-o"): ""}, (reads[0],))
+        # What cudafe++ wrote includes these two.
+        included = {f"{self._output}.cudafe1.stub.c": self._stub}
+        included[f"{self._output}.fatbin.c"] = f"{self._output}.fatbin.c"
+        last = self._found[-1]
+        self._found[-1] = replace(last, reads={**last.reads, **included})
+
+    def _add(
+        self, kind: PhaseKind, target: str, argv: list[str], writes: dict[str, str], reads: tuple[str, ...]
+    ) -> None:
+        for old, suffix in writes.items():
+            self._rename(old, suffix)
+        made = (self._names.get(name, name) for name in reads)
+        phase = Phase(
+            kind=kind,
+            target=target,
+            argv=tuple(self._renamed(word) for word in argv),
+            reads={name: name for name in made},
+            writes=tuple(self._output + suffix for suffix in writes.values()),
+        )
+        self._found.append(phase)
+
+    def _rename(self, old: str, suffix: str) -> None:
+        if not old.startswith(self._output):
+            raise Unsplittable(f"a temporary file is called {old}")
+        self._names[old] = self._output + suffix
+
+    def _renamed(self, word: str) -> str:
+        if word in self._names:
+            return self._names[word]
+        head, equals, tail = word.rpartition("=")
+        return f"{head}{equals}{self._names[tail]}" if equals and tail in self._names else word
+
+
+def _value(argv: list[str], option: str) -> str:
+    try:
+        return argv[argv.index(option) + 1]
+    except (ValueError, IndexError):
+        raise Unsplittable(f"{option} is not where it should be") from None
+
+
+def _only(argv: list[str], suffix: str) -> str:
+    found = [word for word in argv if word.endswith(suffix)]
+    if len(found) != 1:
+        raise Unsplittable(f"{len(found)} files end in {suffix}")
+    return found[0]
+
+
+def _suffix(argv: list[str]) -> str:
+    features = [word for word in argv if word.startswith("-D__CUDA_ARCH_FEAT_SM")]
+    families = [word for word in argv if word.startswith("-D__CUDA_ARCH_FAMILY_SPECIFIC__")]
+    return "a" if features else "f" if families else ""
+
+
+def needs_source(phase: Phase) -> bool:
+    """Say whether a phase reads the kernel's source and torch's headers."""
+    return phase.kind in {PhaseKind.PREPROCESS, PhaseKind.WHOLE}

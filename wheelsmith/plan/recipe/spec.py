@@ -1,0 +1,91 @@
+"""What a kernel's build.toml says, once it has been read; every edition ends here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wheelsmith.base.record import Record
+
+BUILT_BACKENDS = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchSection(Record):
+    """The binding that registers a kernel's operators with torch.
+
+    :param stable_abi: backend → the torch release from which on its binary works.
+    :param pyext: extensions of further files of the Python package.
+    """
+
+    src: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    pyext: tuple[str, ...] = ()
+    minver: str | None = None
+    maxver: str | None = None
+    cxx_flags: tuple[str, ...] = ()
+    stable_abi: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section(Record):
+    """One ``[kernel.<name>]``: sources that share their flags.
+
+    :param capabilities: compute capabilities that the sources are written for; None takes those of the build.
+    :param cuda_minver: the section is left out by an older CUDA.
+    """
+
+    name: str
+    backend: str
+    src: tuple[str, ...]
+    depends: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    cxx_flags: tuple[str, ...] = ()
+    cuda_flags: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] | None = None
+    cuda_minver: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec(Record):
+    """A kernel in kernel-builder layout.
+
+    :param import_name: what the package is called in the wheel; None keeps its own name.
+    :param torch: None for a kernel with nothing compiled.
+    :param sections: those of the backends cpu and cuda; other backends' variants are other people's.
+    :param repo_id: the Hub repo that it is published as.
+    :param python_depends: backend, or ``""`` for all → names from build.toml's allow-list.
+    :param kernel_depends: backend, or ``""`` for all → Hub repos that the kernel needs at run time.
+    """
+
+    name: str
+    edition: int
+    version: int | None
+    license: str | None
+    backends: tuple[str, ...]
+    upstream: str | None = None
+    source: str | None = None
+    torch: TorchSection | None = None
+    pyext: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    cuda_minver: str | None = None
+    cuda_maxver: str | None = None
+    import_name: str | None = None
+    repo_id: str | None = None
+    python_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    kernel_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def only_backend(self) -> str | None:
+        """Return the backend that every wheel of it is for; None where there are several to choose from."""
+        built = [backend for backend in self.backends if backend in BUILT_BACKENDS]
+        return built[0] if len(built) == 1 else None
+
+    @property
+    def package(self) -> str:
+        """Return what the Python package is called in the source: the name with underscores."""
+        return self.name.replace("-", "_")
+
+    @property
+    def module(self) -> str:
+        """Return what the Python package is called in the wheel."""
+        return self.import_name or self.package

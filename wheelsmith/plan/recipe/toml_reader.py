@@ -1,0 +1,145 @@
+"""Read typed values out of a TOML table, keeping every mistake with its place."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from wheelsmith.base.errors import BuildTomlError, Place
+
+_HEADER = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s][^\]]*+)\]")
+# A release's numbers, which are compared as numbers.
+_RELEASE = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
+_LARGEST = 2**63 - 1  # what TOML promises of whole numbers
+_MOST_MISTAKES = 50  # that a person would read; what is left is told once these are mended
+_SHOWN = 100  # characters of a value
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TomlPlaces:
+    """Where tables and keys stand; the standard library's parser does not say."""
+
+    file: str
+    lines: dict[tuple[str, ...], tuple[int, int]]
+
+    @classmethod
+    def scan(cls, text: str, file: str) -> TomlPlaces:
+        """Find every table header and every key at the start of a line."""
+        lines: dict[tuple[str, ...], tuple[int, int]] = {}
+        table: tuple[str, ...] = ()
+        for number, line in enumerate(text.splitlines(), 1):
+            if header := _HEADER.match(line):
+                table = _split(header[1])
+                lines.setdefault(table, (number, header.start(1) + 1))
+            elif key := _KEY.match(line):
+                lines.setdefault((*table, *_split(key[1])), (number, key.start(1) + 1))
+        return cls(file=file, lines=lines)
+
+    def of(self, path: tuple[str, ...]) -> Place:
+        """Return the place of a key, or of the nearest table around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        line, column = self.lines.get(path, (1, 0))
+        return Place(file=self.file, line=line, column=column)
+
+
+def _split(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+class TableReader:
+    """One table: asks for each key once, and says at the end which keys nobody asked for."""
+
+    def __init__(self, table: Any, path: tuple[str, ...], places: TomlPlaces, mistakes: list[BuildTomlError]) -> None:
+        self._path = path
+        self._places = places
+        self._mistakes = mistakes
+        self._asked: list[str] = []
+        self._table: dict[str, Any] = table if isinstance(table, dict) else {}
+        if not isinstance(table, dict):
+            self.complain(f"{'.'.join(path)} must be a table")
+
+    def __contains__(self, key: str) -> bool:
+        """Say whether the table has the key."""
+        return key in self._table
+
+    def complain(self, message: str, key: str | None = None, remedy: str | None = None) -> None:
+        """Keep a mistake with its place, unless there are plenty already."""
+        if len(self._mistakes) >= _MOST_MISTAKES:
+            return
+        path = (*self._path, key) if key else self._path
+        self._mistakes.append(BuildTomlError(message, where=self._places.of(path), remedy=remedy))
+
+    def raw(self, key: str) -> Any:
+        """Return a value of any type, or None."""
+        self._asked.append(key)
+        return self._table.get(key)
+
+    def text(self, key: str) -> str | None:
+        """Return a string, or None."""
+        value = self.raw(key)
+        if value is None or isinstance(value, str):
+            return value
+        self.complain(f"{key} must be a string", key)
+        return None
+
+    def required(self, key: str) -> str:
+        """Return a string that must be there."""
+        if key not in self._table:
+            self._asked.append(key)
+            self.complain(f"{key} is missing in [{'.'.join(self._path)}]")
+            return ""
+        return self.text(key) or ""
+
+    def whole(self, key: str) -> int | None:
+        """Return a whole number that is not negative, or None."""
+        value = self.raw(key)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST):
+            return value
+        self.complain(f"{key} must be a whole number", key)
+        return None
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of strings; empty when the key is absent."""
+        value = self.raw(key)
+        if value is None:
+            return ()
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        self.complain(f"{key} must be a list of strings", key)
+        return ()
+
+    def version(self, key: str) -> str | None:
+        """Return a release such as 2.11 or 12.8.1, or None."""
+        value = self.text(key)
+        if value is not None and not _RELEASE.fullmatch(value):
+            self.complain(f"{key} must be a release such as 2.11, not {value[:_SHOWN]!r}", key)
+            return None
+        return value
+
+    def table(self, key: str) -> TableReader | None:
+        """Return a table inside this one, or None."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        return TableReader(value, (*self._path, key), self._places, self._mistakes)
+
+    def tables(self) -> tuple[tuple[str, TableReader], ...]:
+        """Return every table inside this one, by name."""
+        return tuple(
+            (name, TableReader(value, (*self._path, name), self._places, self._mistakes))
+            for name, value in self._table.items()
+        )
+
+    def done(self) -> None:
+        """Complain of every key that nobody asked for."""
+        for key in self._table:
+            if len(self._mistakes) >= _MOST_MISTAKES:
+                return  # to look for what was meant takes long
+            if key not in self._asked:
+                close = difflib.get_close_matches(key, self._asked, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(self._asked))}"
+                self.complain(f"unknown key {key!r}", key, hint)

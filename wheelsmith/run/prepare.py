@@ -1,0 +1,285 @@
+"""A request thought through: the matrix read, the kernel fetched, every selected cell planned."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wheelsmith.base.errors import MatrixError, Place, SettingError
+from wheelsmith.base.units import parse_size
+from wheelsmith.engine import Engine, Local, choose
+from wheelsmith.matrix import CudaCompatibility, Matrix, cell_of, expand, idle_rules, load_matrix, select
+from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
+from wheelsmith.plan.recipe import (
+    CARD,
+    PROJECT_FILES,
+    KernelSource,
+    KernelSpec,
+    ProjectSpec,
+    may_import,
+    parse_build_toml,
+    parse_project,
+    render_card,
+)
+from wheelsmith.source import Outputs, SourceTree, fetch_source
+from wheelsmith.toolchain import Toolchains
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line asks for.
+
+    :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
+    :param cache_limit: bytes that it may take of the disk once the run is over; None is no limit.
+    :param engine: overrides the matrix's choice.
+    :param jobs: cores that the run may keep busy; None takes all.
+    :param cores_per_cell: of them, for a cell that is built in one piece; None shares them out.
+    :param memory: bytes that the run may use; None takes four fifths of what is free.
+    :param out: overrides the matrix's output folder.
+    :param force: build also what the store has.
+    :param reuse: take compiled pieces that were made before, and keep those that are made.
+    :param test: run the kernel's test command on every wheel, also on those of the store.
+    """
+
+    matrix: Path
+    cache: Path
+    cache_limit: int | None = None
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    engine: str | None = None
+    jobs: int | None = None
+    cores_per_cell: int | None = None
+    memory: int | None = None
+    out: Path | None = None
+    force: bool = False
+    reuse: bool = True
+    fail_fast: bool = False
+    test: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request thought through: what will be built, where, and what will not and why.
+
+    :param kernel: what people call it, with the commit.
+    :param distribution: the project's name; None where neither the matrix nor its source says it.
+    :param version: without a local part; None where nobody says it.
+    :param cells: id of every cell that the matrix has, selected or not.
+    :param apart: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
+    """
+
+    matrix: Matrix
+    kernel: str
+    distribution: str | None
+    version: str | None
+    cells: frozenset[str]
+    source: SourceTree
+    engine: Engine
+    plans: tuple[BuildPlan, ...]
+    excluded: tuple[Excluded, ...]
+    apart: dict[str, str]
+    out: Path
+
+
+def default_cache() -> Path:
+    """Return the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
+    if named := os.environ.get("WHEELSMITH_CACHE"):
+        return Path(named).absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("wheelsmith")
+
+
+def cache_limit() -> int | None:
+    """Return the bytes that WHEELSMITH_CACHE_SIZE allows the cache, if it does.
+
+    :raises SettingError: it is no size.
+    """
+    named = os.environ.get("WHEELSMITH_CACHE_SIZE")
+    try:
+        return parse_size(named) if named else None
+    except ValueError as error:
+        remedy = "WHEELSMITH_CACHE_SIZE=40GiB, or unset it for no limit"
+        raise SettingError(str(error), where=Place(file="WHEELSMITH_CACHE_SIZE"), remedy=remedy) from None
+
+
+def prepare(request: Request, listen: Listener) -> Prepared:
+    """Read the matrix, fetch the kernel's source and plan every selected cell.
+
+    :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
+    """
+    matrix = load_matrix(request.matrix)
+    for rule in idle_rules(matrix):
+        listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
+    everything = expand(matrix)
+    answers = select(everything, only=request.only, skip=request.skip)
+    base = request.matrix.resolve().parent
+    out = (request.out or base / matrix.output.path).absolute()
+    source = fetch_source(matrix.kernel, base=base, outputs=Outputs(out=out, cache=request.cache))
+    spec = _read_spec(source, matrix, request.matrix.name)
+    if request.test and not matrix.kernel.test:
+        raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
+    images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
+    engine = _engine(matrix, request, images, listen)
+    kernel = KernelSource(id=source.id, paths=source.paths, readme=_description(source, spec))
+    planner = _Planner(
+        matrix=matrix,
+        spec=spec,
+        kernel=kernel,
+        engine=engine,
+        toolchains=Toolchains(request.cache, listen),
+        older=_older(matrix, everything),
+    )
+    planned = tuple(planner.plan(answer) for answer in answers)
+    return Prepared(
+        matrix=matrix,
+        kernel=_label(spec, source, matrix.kernel.distribution),
+        distribution=matrix.kernel.distribution or spec.name,
+        version=matrix.version or (str(spec.version) if spec.version is not None else None),
+        cells=frozenset(cell_of(answer).id for answer in everything),
+        source=source,
+        engine=engine,
+        plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
+        excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
+        apart=planner.apart,
+        out=out,
+    )
+
+
+def _older(matrix: Matrix, answers: tuple[Cell | Excluded, ...]) -> dict[str, tuple[Cell, ...]]:
+    if matrix.cuda_compatibility is not CudaCompatibility.OLDEST_MINOR:
+        return {}
+    return older_minors(answer for answer in answers if isinstance(answer, Cell))
+
+
+def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], listen: Listener) -> Engine:
+    choice = choose(
+        request.engine or matrix.engine.name,
+        images=images,
+        trusted=matrix.kernel.path is not None,
+        cache=request.cache,
+    )
+    unconfined = choice.engine.name == Local.name
+    # Where the build is confined and no image was asked for, any engine will do.
+    for refusal in choice.passed_over if unconfined or any(images) else ():
+        listen(Notice(level="info", text=f"not used: {refusal.message}"))
+    if unconfined:
+        listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.probe().isolation}"))
+    return choice.engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """Plans cells of one kernel; asks the engine for each image's compilers once.
+
+    :param older: cell id → the cells that may answer for it.
+    :param apart: is filled while planning, see ``Prepared``.
+    """
+
+    matrix: Matrix
+    spec: KernelSpec | ProjectSpec
+    kernel: KernelSource
+    engine: Engine
+    toolchains: Toolchains
+    older: dict[str, tuple[Cell, ...]]
+    apart: dict[str, str] = field(default_factory=dict)
+    build_hosts: dict[str | None, BuildHost] = field(default_factory=dict)
+    planned: dict[str, BuildPlan | Excluded] = field(default_factory=dict)
+
+    def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
+        if isinstance(answer, Excluded):
+            return answer
+        made, apart = plan_by_oldest_minor(answer, self.older.get(answer.id, ()), self._by_itself)
+        if apart:
+            self.apart[answer.id] = apart
+        return made
+
+    def _by_itself(self, cell: Cell) -> BuildPlan | Excluded:
+        if cell.id not in self.planned:
+            self.planned[cell.id] = self._make(cell)
+        return self.planned[cell.id]
+
+    def _make(self, cell: Cell) -> BuildPlan | Excluded:
+        image = cell.settings.image
+        if image and not self.engine.has_images:
+            reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
+            return Excluded(cell=cell, reason=f"{reason}: use --engine podman or docker")
+        named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
+        source, declared = self.kernel, self.matrix.kernel.declare
+        build_host = self._build_host(image or self.matrix.engine.image)
+        if isinstance(self.spec, KernelSpec):
+            return plan_kernel(cell, spec=self.spec, source=source, build_host=build_host, declared=declared, **named)
+        return plan_project(
+            cell,
+            spec=self.spec,
+            source=source,
+            build_host=build_host,
+            resolve=self.toolchains.lock,
+            declared=declared,
+            **named,
+        )
+
+    def _build_host(self, image: str | None) -> BuildHost:
+        if image not in self.build_hosts:
+            self.build_hosts[image] = self.engine.build_host(image)
+        return self.build_hosts[image]
+
+
+def _description(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
+    """Return the text that describes a kernel to people; None where it has none that can be read."""
+    if source.readme is None:
+        return None
+    text = source.read_text(source.readme)
+    if source.readme != CARD or not isinstance(spec, KernelSpec):
+        return text
+    return render_card(text, spec, source.paths, source.read_text)
+
+
+def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:
+    """Read what the kernel says of itself: build.toml, or else what projects at large have."""
+    if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
+        if matrix.python:
+            raise MatrixError(
+                "a kernel in kernel-builder layout serves every Python with one wheel",
+                where=Place(file=file),
+                remedy="remove python from axes",
+            )
+        return _named(parse_build_toml(source.read_text("build.toml"), file="build.toml"), source, matrix, file)
+    if matrix.kernel.module is not None:
+        raise MatrixError(
+            "module is for kernels in kernel-builder layout: what a project installs, its own build system decides",
+            where=Place(file=file),
+            remedy="remove module from kernel",
+        )
+    if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
+        raise MatrixError(
+            "cuda-compatibility: oldest-minor is for kernels in kernel-builder layout; what another build system makes "
+            "of a newer CUDA is not known before it runs",
+            where=Place(file=file),
+            remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
+        )
+    return parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
+
+
+def _named(spec: KernelSpec, source: SourceTree, matrix: Matrix, file: str) -> KernelSpec:
+    """Return the kernel with the names that its wheel gets."""
+    kernel = matrix.kernel
+    named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
+    if named.module == named.package:
+        return named
+    package = f"torch-ext/{named.package}/"
+    for path in (path for path in source.paths if path.startswith(package) and path.endswith(".py")):
+        if may_import(source.read_bytes(path), named.package):
+            raise MatrixError(
+                f"the kernel cannot be called {named.module}: {path} imports {named.package} by that name",
+                where=Place(file=file),
+                remedy="make the import relative, as the Hub's loader needs it too",
+            )
+    return named
+
+
+def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:
+    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name or distribution or "project"
+    return f"{origin} @{(source.id.commit or source.id.tree)[:7]}"

@@ -1,0 +1,205 @@
+"""Which task next: the longest path first, within the machine's cores and memory. Pure: no thread, no clock.
+
+Builds are admitted one after another, only as many as keep every core busy: what waits takes no disk, and a thousand
+cells do not all begin at once to end at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from wheelsmith.pipeline.tasks import Again, Demand, Task
+
+# After so many tasks that overtook one that waits for room, nothing overtakes it any more.
+_PATIENCE = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What all tasks together may use.
+
+    :param memory: bytes. A task that alone needs more runs alone.
+    :param lanes: tasks at once that need no core.
+    """
+
+    cores: int
+    memory: int
+    lanes: int = 4
+
+
+_Entry = tuple[float, int, Task]
+
+
+class Board:
+    """Tasks that wait, that run and that are done."""
+
+    def __init__(self, machine: Machine, groups: Iterable[tuple[str, tuple[Task, ...]]]) -> None:
+        self._machine = machine
+        self._cores, self._memory, self._lanes = machine.cores, machine.memory, machine.lanes
+        self._queue = deque(groups)
+        self._window = 2 * machine.cores + 2
+        self._open: dict[str, int] = {}
+        self._ready: list[_Entry] = []
+        self._ready_in_lanes: list[_Entry] = []
+        self._missing: dict[str, set[str]] = {}
+        self._waiting: dict[str, list[Task]] = {}
+        self._done: set[str] = set()
+        self._overtaken: dict[str, int] = {}
+        self._count = 0
+        self._running = 0
+
+    @property
+    def held(self) -> Demand:
+        """Return what running tasks hold."""
+        machine = self._machine
+        return Demand(cores=machine.cores - self._cores, memory=machine.memory - self._memory)
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing is left to start or to wait for."""
+        return not (self._queue or self._running or self._ready or self._ready_in_lanes or self._waiting)
+
+    def add(self, tasks: Iterable[Task]) -> None:
+        """Take tasks in."""
+        for task in tasks:
+            if task.group:
+                self._open[task.group] = self._open.get(task.group, 0) + 1
+            self._place(task)
+
+    def take(self) -> Task | None:
+        """Return the task to start now, or None while nothing that waits fits."""
+        while (task := self._best()) is None:
+            if not self._queue or self._cores == 0 or len(self._open) >= self._window:
+                return None
+            name, tasks = self._queue.popleft()
+            self._open.setdefault(name, 0)
+            self.add(tasks)
+        self._hold(task, 1)
+        return task
+
+    def done(self, task: Task, follow: Iterable[Task] = ()) -> bool:
+        """Take note that a task is done; say whether its build is."""
+        self._hold(task, -1)
+        self._done.add(task.name)
+        self.add(follow)
+        self._release(task.name)
+        if not task.group:
+            return False
+        self._open[task.group] -= 1
+        return self._close(task.group)
+
+    def again(self, task: Task, reason: Again) -> None:
+        """Take a task back that could not be done yet."""
+        self._hold(task, -1)
+        self._place(task.again(reason))
+
+    def drop(self, group: str) -> bool:
+        """Forget what has not been started of a build; say whether nothing of it runs."""
+        ready = (task for _, _, task in (*self._ready, *self._ready_in_lanes))
+        dropped = {task.name for task in ready if task.group == group}
+        self._ready = _without(self._ready, group)
+        self._ready_in_lanes = _without(self._ready_in_lanes, group)
+        for name, waiters in list(self._waiting.items()):
+            dropped.update(task.name for task in waiters if task.group == group)
+            self._waiting[name] = [task for task in waiters if task.group != group]
+            if not self._waiting[name]:
+                del self._waiting[name]
+        for name in dropped:
+            self._missing.pop(name, None)
+            # Others may wait for a result that now nobody makes: they make it themselves.
+            self._release(name)
+        self._open[group] = self._open.get(group, 0) - len(dropped)
+        return self._close(group)
+
+    def clear(self) -> tuple[str, ...]:
+        """Forget every build that was not admitted yet; give their names."""
+        names = tuple(name for name, _ in self._queue)
+        self._queue.clear()
+        return names
+
+    def _close(self, group: str) -> bool:
+        if self._open[group] > 0:
+            return False
+        del self._open[group]
+        return True
+
+    def _place(self, task: Task) -> None:
+        missing = {name for name in task.needs if name not in self._done}
+        if not missing:
+            self._push(task)
+            return
+        self._missing[task.name] = missing
+        for name in missing:
+            self._waiting.setdefault(name, []).append(task)
+
+    def _release(self, name: str) -> None:
+        for waiter in self._waiting.pop(name, []):
+            missing = self._missing.get(waiter.name)
+            if missing is not None:
+                missing.discard(name)
+                if not missing:
+                    del self._missing[waiter.name]
+                    self._push(waiter)
+
+    def _push(self, task: Task) -> None:
+        self._count += 1
+        task = _estimated(task)
+        heap = self._ready if task.demand.cores else self._ready_in_lanes
+        heapq.heappush(heap, (-task.rank, self._count, task))
+
+    def _best(self) -> Task | None:
+        if self._lanes and self._ready_in_lanes:
+            return heapq.heappop(self._ready_in_lanes)[2]
+        passed: list[_Entry] = []
+        found = None
+        while self._cores and self._ready and found is None:
+            entry = heapq.heappop(self._ready)
+            task = entry[2]
+            if self._room(task) and not self._lacks_memory(task):
+                found = task
+                continue
+            passed.append(entry)
+            if self._overtaken.get(task.name, 0) >= _PATIENCE:
+                break
+        for entry in passed:
+            heapq.heappush(self._ready, entry)
+            if found:
+                self._overtaken[entry[2].name] = self._overtaken.get(entry[2].name, 0) + 1
+        return found
+
+    def _room(self, task: Task) -> bool:
+        # One that wants more than there is runs alone, as one that wants more memory does.
+        return task.demand.cores <= self._cores or self._cores == self._machine.cores
+
+    def _lacks_memory(self, task: Task) -> bool:
+        return task.demand.memory > self._memory and self._memory < self._machine.memory
+
+    def _hold(self, task: Task, sign: int) -> None:
+        self._running += sign
+        if task.demand.cores == 0:
+            self._lanes -= sign
+        self._cores -= sign * task.demand.cores
+        self._memory -= sign * task.demand.memory
+
+
+def _estimated(task: Task) -> Task:
+    """Return a task with what it needs; one that cannot say so is run, and fails of it."""
+    try:
+        return task.estimated()
+    except Exception as error:  # noqa: BLE001  # a mistake in one estimate must not stop the others
+        mistake = error
+
+        def fail(memory: int) -> tuple[Task, ...]:
+            del memory
+            raise mistake
+
+        return replace(task, run=fail, estimate=None)
+
+
+def _without(heap: list[_Entry], group: str) -> list[_Entry]:
+    left = [entry for entry in heap if entry[2].group != group]
+    heapq.heapify(left)
+    return left
