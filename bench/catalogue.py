@@ -42,22 +42,22 @@ class Item:
 
     @property
     def version(self) -> str:
-        """Give the version with the local part."""
+        """Return the version with the local part."""
         return f"{self.release}+{self.cell.compute}.torch{self.cell.torch}"
 
     @property
     def tag(self) -> str:
-        """Give its tags."""
+        """Return its tags."""
         return f"cp39-abi3-manylinux_2_17_{self.cell.arch}"
 
     @property
     def filename(self) -> str:
-        """Give its file name."""
+        """Return its file name."""
         return f"{self.distribution}-{self.version}-{self.tag}.whl"
 
     @property
     def metadata(self) -> bytes:
-        """Give METADATA."""
+        """Return METADATA."""
         return (
             f"Metadata-Version: 2.4\nName: {self.distribution}\nVersion: {self.version}\n"
             f"Requires-Python: >=3.9\nRequires-Dist: torch=={self.cell.torch}.*\n"
@@ -73,31 +73,31 @@ class Item:
 
 
 def project_of(distribution: str) -> str:
-    """Give a project's name as URLs write it."""
+    """Return a project's name as URLs write it."""
     return distribution.replace("_", "-")
 
 
 def items(wheels: int) -> Iterator[Item]:
-    """Give about ``wheels`` of them, the same number in each project but one."""
+    """Yield about ``wheels`` of them, the same number in each project but one."""
     yield from of_project(STEADY, STEADY_WHEELS)
     for number in range(1, PROJECTS):
         yield from of_project(f"kernel_{number:03}", wheels // PROJECTS)
 
 
 def of_project(distribution: str, wheels: int) -> Iterator[Item]:
-    """Give a project's wheels: every cell of a release, then the next release."""
+    """Yield a project's wheels: every cell of a release, then the next release."""
     for number in range(wheels):
         release, cell = divmod(number, len(_CELLS))
         yield Item(distribution=distribution, release=f"1.{release}", cell=_CELLS[cell])
 
 
 def newer(distribution: str, number: int) -> Item:
-    """Give a wheel that no index holds yet."""
+    """Return a wheel that no index holds yet."""
     return Item(distribution=distribution, release=f"9.{number}", cell=_CELLS[4])
 
 
 def entry(item: Item, wheel: Path) -> IndexEntry:
-    """Give what an index of ours says of a wheel, with all that it says of those which wheelsmith made."""
+    """Return what an index of ours says of a wheel, with all that it says of those which wheelsmith made."""
     data = wheel.read_bytes()
     return IndexEntry(
         filename=item.filename,
@@ -130,7 +130,7 @@ def write_state(root: Path, entries: Sequence[IndexEntry], distribution: str) ->
 
 
 def listed(known: IndexEntry) -> str:
-    """Give a line of dumb-pypi's list of packages, with all that it takes."""
+    """Return a line of dumb-pypi's list of packages, with all that it takes."""
     return json.dumps(
         {
             "filename": known.filename,

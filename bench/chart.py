@@ -35,7 +35,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neu
 
 
 def draw(groups: list[tuple[str, dict[str, Row]]], title: str, about: str) -> str:
-    """Give a picture with a group of bars for each kernel, all on one linear scale.
+    """Return a picture with a group of bars for each kernel, all on one linear scale.
 
     :param groups: a kernel's description, and its rows by way.
     """

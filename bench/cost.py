@@ -91,7 +91,7 @@ def measure(command: Command, running: Path) -> Cost:
 
 
 def _told(log: Path) -> str:
-    """Give the lines of a log that say what went wrong, or else its last ones."""
+    """Return the lines of a log that say what went wrong, or else its last ones."""
     lines = log.read_text(errors="replace").splitlines()
     errors = [line for line in lines if "error: " in line.lower()]
     return "\n".join(line.strip()[:200] for line in (errors[:_SHOWN_LINES] or lines[-_SHOWN_LINES:]))
@@ -151,7 +151,7 @@ def _own_memory(pid: int) -> int:
 
 
 def _received() -> int | None:
-    """Give the bytes that all interfaces but the loopback have received since the machine started."""
+    """Return the bytes that all interfaces but the loopback have received since the machine started."""
     try:
         lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     except OSError:

@@ -21,12 +21,12 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Give ``torch213-cu130``."""
+        """Return ``torch213-cu130``."""
         return f"torch{self.torch}-cu{self.cuda}".replace(".", "")
 
 
 def first_cells(count: int) -> tuple[Cell, ...]:
-    """Give the first cells of the order; 2, 6 and 12 of them are whole grids.
+    """Return the first cells of the order; 2, 6 and 12 of them are whole grids.
 
     :param count: 1 to 25.
     """
@@ -44,7 +44,7 @@ def by_torch(cells: tuple[Cell, ...]) -> dict[str, tuple[Cell, ...]]:
 
 
 def matrix_yaml(cells: tuple[Cell, ...]) -> str:
-    """Give a matrix of exactly these cells for the kernel in the folder ``kernel`` beside it."""
+    """Return a matrix of exactly these cells for the kernel in the folder ``kernel`` beside it."""
     torches, cudas = dict.fromkeys(cell.torch for cell in cells), dict.fromkeys(cell.cuda for cell in cells)
     lines = [
         "kernel: {path: kernel}",

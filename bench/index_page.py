@@ -59,7 +59,7 @@ def write_page() -> None:
 
 
 def page(found: dict[str, Any]) -> str:
-    """Give the page, as Markdown."""
+    """Return the page, as Markdown."""
     settings = found["settings"]
     figures = Figures(found["figures"])
     renderings = max(int(name.rsplit("/", 1)[1]) for name in found["figures"] if "/render/" in name) + 1
@@ -79,7 +79,7 @@ class Figures:
         self._figures = figures
 
     def __call__(self, wheels: int, what: str, who: str, field: str = "wall") -> float | None:
-        """Give a median, or None of what was not measured."""
+        """Return a median, or None of what was not measured."""
         start = f"{wheels}/{what}/{who}/"
         found = [each[field] for name, each in self._figures.items() if name.startswith(start) and field in each]
         return median(found) if found else None
@@ -110,7 +110,7 @@ def _size(figures: Figures, wheels: int) -> str:
 
 
 def _ratios(figures: Figures, wheels: int) -> list[str]:
-    """Give how many times what we take each of the others takes."""
+    """Return how many times what we take each of the others takes."""
     asked = (
         *(("render", "wall"), ("render", "peak_memory")),
         *(("add/average", "wall"), ("add/average", "peak_memory"), ("resolve", "wall")),

@@ -69,7 +69,7 @@ class Lookup:
         raise WheelsmithError(f"{self.url} does not show {item.filename}")
 
     def peak_memory(self) -> int:
-        """Give the most bytes that the server has held."""
+        """Return the most bytes that the server has held."""
         lines = Path(f"/proc/{self.process}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 

@@ -67,7 +67,7 @@ def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, cca
 
 
 def _compiler_through_ccache(workshop: Workshop) -> Path:
-    """Give a g++ that is ccache: cpp_extension refuses ``ccache g++`` for the version of its first word.
+    """Return a g++ that is ccache: cpp_extension refuses ``ccache g++`` for the version of its first word.
 
     It lies outside PATH, where nvcc would take it too, for files that no cache knows again.
     """
@@ -85,7 +85,7 @@ def require_ccache() -> None:
 
 
 def _cxx_std(cell: Cell) -> int:
-    """Give the C++ standard of our own build: some pairs of torch and CUDA do not compile in the older one."""
+    """Return the C++ standard of our own build: some pairs of torch and CUDA do not compile in the older one."""
     return max(torch_releases()[cell.torch].cxx_std, cuda_toolkits()[cell.cuda].cxx_std)
 
 

@@ -99,7 +99,7 @@ def steps(events: Iterable[dict[str, Any]]) -> Figures | None:
 
 
 def floor(found: Figures | None) -> float | None:
-    """Give the seconds that the distinct compile steps take on all cores, or None when they are not known."""
+    """Return the seconds that the distinct compile steps take on all cores, or None when they are not known."""
     return sum(found["compiling"].values()) / CORES if found else None
 
 

@@ -82,7 +82,7 @@ def write_report() -> None:
 
 
 def page(found: dict[str, Any], groups: list[tuple[str, dict[str, Row]]]) -> str:
-    """Give the page, as Markdown."""
+    """Return the page, as Markdown."""
     matrix = found["matrix"]
     settings = matrix["settings"]
     torches, cudas = (len({cell.split("-")[part] for cell in settings["cells"]}) for part in (0, 1))

@@ -150,7 +150,7 @@ class Programme:
 
 
 def estimate(programme: Programme) -> dict[str, float]:
-    """Give about how many minutes each way takes, from what its parts took on two cores of 2026."""
+    """Return about how many minutes each way takes, from what its parts took on two cores of 2026."""
     environments = len(programme.cells) if "usual" in programme.ways else len(by_torch(programme.cells))
     building = len(programme.cells) * sum(_CELL[kernel] for kernel in programme.kernels) * 2 / CORES
     # Cold with and without toolchains: twice. What cells share is built once, but how much that is, is the question.

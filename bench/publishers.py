@@ -30,7 +30,7 @@ class Site:
 
     @property
     def wheels(self) -> Path:
-        """Give the folder of wheels."""
+        """Return the folder of wheels."""
         return self.folder / "wheels"
 
 
@@ -43,7 +43,7 @@ class Ours:
 
     @property
     def out(self) -> Path:
-        """Give the folder that it writes."""
+        """Return the folder that it writes."""
         return self.site.folder / "wheelsmith"
 
     def prepare(self, projects: dict[str, list[tuple[Item, IndexEntry]]]) -> None:
@@ -73,7 +73,7 @@ class Ours:
         return self._step("add", self.out, wheel)
 
     def serve(self, port: int) -> tuple[Sequence[str | Path], str]:
-        """Give the command that serves it, and the root that pip is told."""
+        """Return the command that serves it, and the root that pip is told."""
         command = (sys.executable, "-m", "wheelsmith", "serve", self.out, "--port", str(port))
         return command, "simple/"
 
@@ -99,7 +99,7 @@ class DumbPypi:
 
     @property
     def out(self) -> Path:
-        """Give the folder that it writes."""
+        """Return the folder that it writes."""
         return self.site.folder / self.name / "out"
 
     def prepare(self, projects: dict[str, list[tuple[Item, IndexEntry]]]) -> None:
@@ -132,7 +132,7 @@ class DumbPypi:
         return took
 
     def serve(self, port: int) -> tuple[Sequence[str | Path], str]:
-        """Give the command that serves it, and the root that pip is told."""
+        """Return the command that serves it, and the root that pip is told."""
         return (sys.executable, "-m", "http.server", str(port), "-b", "127.0.0.1", "-d", self.out), "simple/"
 
     @property
@@ -158,7 +158,7 @@ class PypiServer:
     site: Site
 
     def serve(self, port: int) -> tuple[Sequence[str | Path], str]:
-        """Give the command that serves it, and the root that pip is told."""
+        """Return the command that serves it, and the root that pip is told."""
         program, options = self.site.tools / "bin" / "pypi-server", ("-i", "127.0.0.1", "-p", str(port))
         return (program, "run", *options, "--disable-fallback", "-a", ".", "-P", ".", self.site.wheels), "simple/"
 

@@ -74,7 +74,7 @@ def _stated(wheel: RealWheel, complaints: list[str]) -> set[Fact | None]:
 
 
 def page(measured: dict[str, Any]) -> str:
-    """Give the page, as Markdown."""
+    """Return the page, as Markdown."""
     known, figures, settings = read_real_wheels(), measured["figures"], measured["settings"]
     wheels = sorted(known.wheels, key=lambda wheel: wheel.pin.project)
     mistakes = sum(line.startswith("not known") for line in disagreements())

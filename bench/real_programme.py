@@ -101,7 +101,7 @@ class Programme:
 
 
 def complaints(report: dict[str, Any]) -> Iterator[str]:
-    """Give each thing that ``check`` finds wrong, as ``rule: sentence``."""
+    """Yield each thing that ``check`` finds wrong, as ``rule: sentence``."""
     for wheel in report["wheels"]:
         for finding in wheel["findings"]:
             if not finding["ok"]:

@@ -74,7 +74,7 @@ class Results:
 
 
 def read_results(path: Path = PATH) -> dict[str, Any] | None:
-    """Give everything that was measured, or None when nothing was."""
+    """Return everything that was measured, or None when nothing was."""
     return json.loads(path.read_text()) if path.exists() else None
 
 

@@ -61,7 +61,7 @@ class SuiteClock:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item):
-        """Give a test what was seen while it ran."""
+        """Yield a test what was seen while it ran."""
         with self._lock:
             self._kinds.clear()
         try:

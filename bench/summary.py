@@ -32,19 +32,19 @@ class Row:
 
 
 def rows(kernel: str, cells: list[str], figures: Figures) -> dict[str, Row]:
-    """Give the ways that were measured to their end."""
+    """Return the ways that were measured to their end."""
     found = {way: _row(way, kernel, cells, figures) for way in WAYS}
     return {way: row for way, row in found.items() if row}
 
 
 def kernels(figures: Figures) -> list[str]:
-    """Give the kernels that something was measured of, the cheapest to compile first."""
+    """Return the kernels that something was measured of, the cheapest to compile first."""
     known = ("stable", "several", "heavy")
     return [kernel for kernel in known if any(name.split("/")[1] == kernel for name in figures)]
 
 
 def scaling(kernel: str, cells: list[str], figures: Figures) -> list[tuple[int, dict[str, float]]]:
-    """Give wall seconds by way for each size of the matrix.
+    """Return wall seconds by way for each size of the matrix.
 
     The careful loop is run once; a smaller matrix costs what its cells did.
     """
@@ -101,7 +101,7 @@ def _has(cell: str, figures: Figures) -> bool:
 
 
 def _done(names: list[str], figures: Figures) -> list[dict[str, Any]] | None:
-    """Give the figures of these names, or None when one is missing or failed."""
+    """Return the figures of these names, or None when one is missing or failed."""
     found = [figures.get(name, {"failed": ""}) for name in names]
     return None if any("failed" in each for each in found) else found
 

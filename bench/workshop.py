@@ -89,7 +89,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def _plain_environment() -> dict[str, str]:
-    """Give this process's variables, with pip's first index alone: what lies on this machine is not found."""
+    """Return this process's variables, with pip's first index alone: what lies on this machine is not found."""
     settings = pip_settings()
     if not settings.indexes:
         raise WheelsmithError("pip is told to use no index", remedy="unset PIP_NO_INDEX")
@@ -107,13 +107,13 @@ def _plain_environment() -> dict[str, str]:
 
 
 def cuda_home(cuda: str) -> Path:
-    """Give a CUDA toolkit, as an image would hold it: from wheelsmith's own cache, fetched if it is not there."""
+    """Return a CUDA toolkit, as an image would hold it: from wheelsmith's own cache, fetched if it is not there."""
     arch = platform.machine()
     return Toolchains(default_cache(), ignore).prepare(cuda_prefix(cuda_toolkits()[cuda], arch, arch))
 
 
 def disk_use(*folders: Path) -> int:
-    """Give the bytes that folders take on the disk together."""
+    """Return the bytes that folders take on the disk together."""
     there = [str(folder) for folder in folders if folder.exists()]
     answer = subprocess.run(["du", "-scB1", *there], capture_output=True, text=True, check=True)
     return int(answer.stdout.splitlines()[-1].split()[0])

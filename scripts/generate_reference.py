@@ -38,7 +38,7 @@ symbol means the same in two torch releases. Below, each rule by its name in `--
 
 
 def pages() -> dict[str, str]:
-    """Give every generated page: file name → text."""
+    """Return every generated page: file name → text."""
     return {
         "matrix.schema.json": json.dumps(json_schema(), indent=2) + "\n",
         "matrix-yaml.md": matrix_page(json_schema()),
@@ -48,7 +48,7 @@ def pages() -> dict[str, str]:
 
 
 def command_page() -> str:
-    """Give the page of every command, as --help shows it."""
+    """Return the page of every command, as --help shows it."""
     context = click.Context(cli, info_name="wheelsmith", terminal_width=100)
     parts = [NOTE, "# The command line", _block(cli.get_help(context))]
     for name in cli.list_commands(context):
@@ -83,7 +83,7 @@ def _sections(command: click.Command, parent: click.Context, name: str, heading:
 
 
 def matrix_page(schema: dict[str, Any]) -> str:
-    """Give the page of every key of matrix.yaml."""
+    """Return the page of every key of matrix.yaml."""
     parts = [NOTE, "# matrix.yaml", "Every key. `wheelsmith schema` prints the same as JSON Schema, for editors."]
     parts.append(_table(schema, schema))
     for name, definition in sorted(schema["$defs"].items()):

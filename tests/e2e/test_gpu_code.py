@@ -27,7 +27,7 @@ def install(package, folder):
 
 
 def toolkits(cuobjdump, file):
-    """Give the toolkits that cuobjdump names: ``toolkit=124`` with the old ABI, ``toolkit=13.0`` with the new."""
+    """Return the toolkits that cuobjdump names: ``toolkit=124`` with the old ABI, ``toolkit=13.0`` with the new."""
     listing = subprocess.run([cuobjdump, "-elf", file], check=True, capture_output=True, text=True).stdout
     return {f"{major}.{minor}" for major, minor in TOOLKIT.findall(listing)}
 

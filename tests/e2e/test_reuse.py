@@ -54,7 +54,7 @@ def steps(factory, *options, engine="bwrap", code=0):
 
 
 def really_run(found):
-    """Give the phases that ran, less the preprocessing by which the others are found."""
+    """Return the phases that ran, less the preprocessing by which the others are found."""
     return sorted(f"{source}: {phase}" for source, phase, reused in found if not reused and "preprocess" not in phase)
 
 

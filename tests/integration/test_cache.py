@@ -97,7 +97,7 @@ def everything(cache: Path) -> list[str]:
 
 
 def dangling(cache: Path) -> list[str]:
-    """Give what is named and is not there whole."""
+    """Return what is named and is not there whole."""
     wrong = []
     for path in (cache / "store" / "plans").glob("*.json"):
         named = json.loads(path.read_bytes())

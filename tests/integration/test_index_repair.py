@@ -81,7 +81,7 @@ def rehashed(index):
 
 
 def told(about):
-    """Give a state what it tells people of its wheels, as an older wheelsmith or a stranger may have left it."""
+    """Return a state what it tells people of its wheels, as an older wheelsmith or a stranger may have left it."""
 
     def damage(index):
         path = index / "_state" / "kernel.json"

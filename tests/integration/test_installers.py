@@ -39,7 +39,7 @@ def pairings():
 
 
 def with_torch(tools, loopback, torch, compute):
-    """Give a clean environment with a torch as its own index gives it."""
+    """Return a clean environment with a torch as its own index gives it."""
     name, index = f"torch-{torch}-{compute}", f"{loopback.whl}/{compute}/"
     return tools.environment(name, f"torch=={torch}.0", index=index)
 
@@ -53,7 +53,7 @@ def torches_too(compute, loopback):
 
 
 def files(loopback, root, project="kernel"):
-    """Give what the JSON page says of each file that this machine could install, by version."""
+    """Return what the JSON page says of each file that this machine could install, by version."""
     request = urllib.request.Request(f"{loopback.index}/{root}/{project}/", headers={"Accept": JSON})
     with urllib.request.urlopen(request) as response:
         listed = json.load(response)["files"]
@@ -97,7 +97,7 @@ def test_uv_takes_the_right_wheel(torch, compute, tools, loopback, tmp_path):
 
 
 def changes(said):
-    """Give the lines with which uv says what it would do to an environment."""
+    """Return the lines with which uv says what it would do to an environment."""
     return [line.strip() for line in said.splitlines() if re.match(r" [+-] ", line)]
 
 

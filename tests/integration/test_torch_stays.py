@@ -24,7 +24,7 @@ def older(tools, loopback):
 
 
 def resolve(tools, installer, python, where, *asked):
-    """Give what an installer would put into an environment."""
+    """Return what an installer would put into an environment."""
     if installer != "uv":
         return reported(tools.pip(installer, "--python", python, *REPORT, *sources(installer, *where), *asked))
     answer = tools.uv("pip", "install", "--dry-run", "--python", python, *sources(installer, *where), *asked)
@@ -33,7 +33,7 @@ def resolve(tools, installer, python, where, *asked):
 
 
 def both(loopback, compute):
-    """Give our root of a compute platform, and torch's."""
+    """Return our root of a compute platform, and torch's."""
     return f"{loopback.index}/{compute}/", f"{loopback.whl}/{compute}/"
 
 

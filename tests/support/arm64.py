@@ -44,7 +44,7 @@ APT::Sandbox::User "root";
 
 
 def lacking(*programs: str) -> str | None:
-    """Give what to install before these programs can be used, or None."""
+    """Return what to install before these programs can be used, or None."""
     missing = [program for program in programs if shutil.which(program) is None]
     if not missing:
         return None
@@ -52,7 +52,7 @@ def lacking(*programs: str) -> str | None:
 
 
 def lacking_for_emulation() -> str | None:
-    """Give why this machine cannot make and run an arm64 Python, or None."""
+    """Return why this machine cannot make and run an arm64 Python, or None."""
     if platform.freedesktop_os_release().get("VERSION_CODENAME") != DEBIAN:
         return f"not Debian {DEBIAN}, whose packages the arm64 Python is made of"
     return lacking(QEMU, "apt-get", "dpkg")

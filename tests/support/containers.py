@@ -39,7 +39,7 @@ def wanted(name: str) -> None:
 
 @contextmanager
 def podman(kept: Path | None = None) -> Iterator[None]:
-    """Give podman empty storage, and a state that no other podman of this machine shares.
+    """Yield podman empty storage, and a state that no other podman of this machine shares.
 
     :param kept: storage whose images it can use, too, and never changes.
     """
@@ -139,5 +139,5 @@ def kept_images(name: str, folder: Path) -> Path:
 
 
 def containers_left(engine: str) -> list[str]:
-    """Give the containers that an engine knows, running or not."""
+    """Return the containers that an engine knows, running or not."""
     return subprocess.run([engine, "ps", "--all", "--quiet"], capture_output=True, text=True).stdout.split()

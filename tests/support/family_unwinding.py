@@ -33,7 +33,7 @@ class Frames:
     segment: Callable[[int, int], tuple[int, int]] | None = None
 
     def into(self, wheel: Wheel) -> None:
-        """Give the frames to the wheel's library."""
+        """Return the frames to the wheel's library."""
         library = wheel.library
         size = 12 + 8 * len(_FUNCTIONS)
         library.constants = bytes(size + len(_COMMON) + _FRAME * len(_FUNCTIONS) + 4)

@@ -38,7 +38,7 @@ class Faults:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def next(self, request: str, *, conditional: bool) -> str | None:
-        """Give what is to befall a request."""
+        """Return what is to befall a request."""
         with self.lock:
             if conditional and self.next_put:
                 return self.next_put.pop(0)

@@ -16,7 +16,7 @@ NOARCH_OPS = 'def get_backend(): ...\n_NAMESPACE = f"_{module}_{{get_backend()}}
 
 
 def contents(module: str, version: str, *, requires: tuple[str, ...] = (), more=None, fields: str = "") -> dict:
-    """Give what such a wheel holds, but for its RECORD: path → bytes."""
+    """Return what such a wheel holds, but for its RECORD: path → bytes."""
     info = f"{module}-{version}.dist-info"
     backend = "cpu" if "+cpu" in version else "cuda"
     name = f"_{module}_{backend}_0123456789"

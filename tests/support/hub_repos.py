@@ -70,7 +70,7 @@ class Repo:
         return self.commits[self.commit].files
 
     def at(self, revision: str) -> Commit:
-        """Give the commit that a branch, or the whole or the beginning of a hash, names."""
+        """Return the commit that a branch, or the whole or the beginning of a hash, names."""
         oid = self.branches.get(revision, revision)
         found = [self.commits[oid]] if oid in self.commits else []
         if not found and len(oid) >= 7:
@@ -80,7 +80,7 @@ class Repo:
         return found[0]
 
     def history(self, revision: str) -> list[Commit]:
-        """Give the commits from the newest to the first."""
+        """Return the commits from the newest to the first."""
         found = [self.at(revision)]
         while found[-1].parent:
             found.append(self.commits[found[-1].parent])
@@ -138,7 +138,7 @@ class Repo:
         return commit
 
     def described(self, commit: Commit, path: str, *, expand: bool = False) -> dict[str, Any]:
-        """Give a file as the API's listings do."""
+        """Return a file as the API's listings do."""
         data = commit.files[path]
         found: dict[str, Any] = {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
         if is_large(data[:512], len(data)):
@@ -152,7 +152,7 @@ class Repo:
 
 
 def folders(paths: Iterable[str]) -> set[str]:
-    """Give every folder that these files lie in."""
+    """Return every folder that these files lie in."""
     return {path.rsplit("/", depth)[0] for path in paths for depth in range(1, path.count("/") + 1)} - {""}
 
 

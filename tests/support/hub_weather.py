@@ -40,7 +40,7 @@ class Weather:
         self._lock = threading.Lock()
 
     def commit(self) -> str:
-        """Give what happens to a commit; nothing is the empty string."""
+        """Return what happens to a commit; nothing is the empty string."""
         with self._lock:
             if self.planned:
                 return self._noted(self.planned.pop(0))

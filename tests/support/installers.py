@@ -42,7 +42,7 @@ class Installers:
         return self._run(UV, *argv)
 
     def environment(self, name: str, *requirements: str, index: str | None = None) -> Path:
-        """Give a virtual environment with these packages and no others.
+        """Return a virtual environment with these packages and no others.
 
         :param index: where from; None is the user's own, which is the network.
         """
@@ -112,13 +112,13 @@ class Installers:
 
 
 def reported(answer: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    """Give what ``pip install --report -`` would install: name → version."""
+    """Return what ``pip install --report -`` would install: name → version."""
     assert answer.returncode == 0, answer.stderr
     return {item["metadata"]["name"]: item["metadata"]["version"] for item in json.loads(answer.stdout)["install"]}
 
 
 def sources(installer: str, first: str, second: str | None = None) -> tuple[str, ...]:
-    """Give the options for looking into one index, or two: pip takes the newest of both, uv the first that has it."""
+    """Return the options for looking into one index, or two: pip takes the newest of both, uv the first that has it."""
     if installer == "uv":
         return ("--index", first, "--default-index", second) if second else ("--default-index", first)
     return ("--index-url", first, *(("--extra-index-url", second) if second else ()))

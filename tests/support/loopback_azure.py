@@ -55,7 +55,7 @@ def _fetch(folder: Path) -> None:
 
 @contextmanager
 def loopback_azure(program: str, folder: Path) -> Iterator[dict[str, str]]:
-    """Give the variables with which an account is reached that has one container, ``CONTAINER``."""
+    """Yield the variables with which an account is reached that has one container, ``CONTAINER``."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -56,7 +56,7 @@ class Hub:
         return self.repos[name]
 
     def environment(self, home: Path, **more: str) -> dict[str, str]:
-        """Give what a client needs in its environment: the client reads it when it is imported."""
+        """Return what a client needs in its environment: the client reads it when it is imported."""
         return {
             "HF_ENDPOINT": self.endpoint,
             "HF_HOME": str(home),

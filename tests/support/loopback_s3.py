@@ -29,7 +29,7 @@ CLOUDS = ("AWS_", "GOOGLE_", "AZURE_")
 
 
 def environment(endpoint: str, *, patience: float = 60.0) -> dict[str, str]:
-    """Give the variables with which an endpoint is reached.
+    """Return the variables with which an endpoint is reached.
 
     :param patience: seconds after which an answer is not waited for any longer.
     """
@@ -58,7 +58,7 @@ def only(environ: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def loopback_s3() -> Iterator[int]:
-    """Give the port of an S3 with one bucket, ``BUCKET``."""
+    """Yield the port of an S3 with one bucket, ``BUCKET``."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -22,12 +22,12 @@ TORCHES = {"2.9": ("2.9.1", ("12.8",)), "2.11": ("2.11.0", ("13.0",)), "2.13": (
 
 
 def name_of(cuda: str | None) -> str:
-    """Give the compute platform of a CUDA."""
+    """Return the compute platform of a CUDA."""
     return "cpu" if cuda is None else "cu" + cuda.replace(".", "")
 
 
 def torch_files(version: str, cuda: str | None) -> dict[str, bytes]:
-    """Give a torch of which there is no more than it takes to be recognised."""
+    """Return a torch of which there is no more than it takes to be recognised."""
     text = f"__version__ = {version!r}\ncuda: str | None = {cuda!r}\nhip: str | None = None\n"
     return {"torch/__init__.py": b"raise ImportError('nobody should import this')\n", "torch/version.py": text.encode()}
 

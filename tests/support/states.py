@@ -11,12 +11,12 @@ HIDDEN = CellSettings(advertise=False)
 def cell(
     torch: str, cuda: str | None, arch: str = "x86_64", *, python: str | None = None, hidden: bool = False
 ) -> Cell:
-    """Give a cell; a hidden one is built and not advertised."""
+    """Return a cell; a hidden one is built and not advertised."""
     return Cell(torch=torch, cuda=cuda, arch=arch, python=python, settings=HIDDEN if hidden else CellSettings())
 
 
 def entry(version: str, *cells: Cell, tag: str = "cp39-abi3-manylinux_2_34_x86_64", **fields) -> IndexEntry:
-    """Give the entry of ``k-version-tag.whl``; its torch requirement is read off its version, as the plan writes it."""
+    """Return the entry of ``k-version-tag.whl``; its torch requirement is its version's, as the plan writes it."""
     torch = version.partition("torch")[2]
     given = {"requires_python": ">=3.9", "requires_torch": f"=={torch}.*" if torch else None, **fields}
     return IndexEntry(
@@ -31,14 +31,14 @@ def entry(version: str, *cells: Cell, tag: str = "cp39-abi3-manylinux_2_34_x86_6
 
 
 def of_torch(torch: str, cuda: str | None, arch: str = "x86_64", *, version: str = "1.0", **fields) -> IndexEntry:
-    """Give the wheel of one cell."""
+    """Return the wheel of one cell."""
     made = cell(torch, cuda, arch)
     tag = f"cp39-abi3-manylinux_2_34_{arch}"
     return entry(f"{version}+{made.compute}.torch{torch}", made, tag=tag, provenance=provenance(made), **fields)
 
 
 def provenance(made_for: Cell) -> Provenance:
-    """Give how a wheel was made."""
+    """Return how a wheel was made."""
     return Provenance(
         cell=made_for.id,
         source=SourceId(origin="hub:org/k", revision="v1", commit="c0" * 20, tree="7e" * 32),
@@ -51,10 +51,10 @@ def provenance(made_for: Cell) -> Provenance:
 
 
 def unserved(made: Cell, status: NoWheel, reason: str, *, version: str = "1.0", tail: tuple[str, ...] = ()) -> Answer:
-    """Give why a cell has no wheel."""
+    """Return why a cell has no wheel."""
     return Answer(cell=made, version=version, status=status, reason=reason, tail=tail)
 
 
 def project(*entries: IndexEntry, **fields) -> ProjectState:
-    """Give a project."""
+    """Return a project."""
     return ProjectState(project="k", entries=tuple(sorted(entries, key=lambda item: item.filename)), **fields)

@@ -40,7 +40,7 @@ YANKED = "wrong results for odd sizes"
 
 
 def right_wheel(torch: str, compute: str, version: str = "2") -> str:
-    """Give the version of the kernel's wheel that serves a torch of a compute platform.
+    """Return the version of the kernel's wheel that serves a torch of a compute platform.
 
     From torch 2.11 on there is one wheel of the stable ABI for CUDA 13: made with 13.0, it serves 13.2 as well.
     """

@@ -41,6 +41,6 @@ def make_wheel(
 
 
 def offer(path: Path, *cells: Cell) -> Offer:
-    """Give a wheel as an index is offered it, for these cells."""
+    """Return a wheel as an index is offered it, for these cells."""
     given = foreign_wheel(path)
     return replace(given, entry=replace(given.entry, cells=cells)) if cells else given

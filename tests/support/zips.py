@@ -129,7 +129,7 @@ def write_zip(path: Path, entries, *, prefix=b"", suffix=b"", comment=b"", end=N
 def wheel_entries(
     files=None, *, name="kernel", version="1", tag="py3-none-any", metadata=None, wheel=None, record=None
 ):
-    """Give the entries of a wheel that is in order, RECORD last."""
+    """Return the entries of a wheel that is in order, RECORD last."""
     info = f"{name}-{version}.dist-info"
     contents = {
         f"{name}/__init__.py": b"VALUE = 1\n",
@@ -153,5 +153,5 @@ def digest(data: bytes, kind: str = "sha256") -> str:
 
 
 def changed(entries, number: int = 0, **fields):
-    """Give the entries with one of them changed."""
+    """Return the entries with one of them changed."""
     return [replace(entry, **fields) if place == number else entry for place, entry in enumerate(entries)]

@@ -20,7 +20,7 @@ from wheelsmith.index.storage.protocol import Stored
 
 
 def told(**fields: str | list[str]) -> About:
-    """Give what is told of METADATA with these headers."""
+    """Return what is told of METADATA with these headers."""
     lines = ["Metadata-Version: 2.4", "Name: k", "Version: 1"]
     for name, values in fields.items():
         header = name.replace("_", "-")

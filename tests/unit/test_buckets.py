@@ -105,7 +105,7 @@ SIGNED = "https://wheels.host/x?X-Amz-Signature=hunter2&sig=hunter2"
 
 
 def failure(kind, text):
-    """Give an exception such as obstore's: its message holds the request, and all of the answer."""
+    """Return an exception such as obstore's: its message holds the request, and all of the answer."""
     return type(kind, (Exception,), {})(f"Generic S3 error: Error performing PUT {SIGNED} in 2ms - {text} hunter2")
 
 

@@ -314,7 +314,7 @@ def listed_files(state, root):
 
 
 def as_pip_sees(state, root, requirement, arch):
-    """Give the file that pip 26 takes from a root for a requirement (its sort key, simple-index.md §5)."""
+    """Return the file that pip 26 takes from a root for a requirement (its sort key, simple-index.md §5)."""
     ranks, found = tags_of(arch), []
     for file in listed_files(state, root):
         _, version, build, own = parse_wheel_filename(file["filename"])

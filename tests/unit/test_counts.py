@@ -47,7 +47,7 @@ def test_mistakes_and_scores_are_counted():
 
 
 def told_lengths(path):
-    """Give what follows each ``{len(…)}`` in a module's texts."""
+    """Yield what follows each ``{len(…)}`` in a module's texts."""
     for text in ast.walk(ast.parse(path.read_text())):
         if isinstance(text, ast.JoinedStr):
             for value, after in zip(text.values, text.values[1:], strict=False):

@@ -20,7 +20,7 @@ WARNING = "can put it into an environment"
 
 
 def commands(text):
-    """Give each installing command of a page, in blocks and in its text, with its place."""
+    """Yield each installing command of a page, in blocks and in its text, with its place."""
     for found in INSTALLS.finditer(text.replace("\\\n", "  ")):
         line = found[0].split("\n")[0].strip()
         # Of texts only whole commands: they name an index.
@@ -29,7 +29,7 @@ def commands(text):
 
 
 def read(words):
-    """Give the indexes that a command asks, and the projects that it names."""
+    """Return the indexes that a command asks, and the projects that it names."""
     indexes, projects, instead = [], [], False
     rest = iter(words[words.index("install") + 1 :])
     for word in rest:
@@ -44,7 +44,7 @@ def read(words):
 
 
 def loose(words):
-    """Give the kernels for which a stranger's index is asked, and which are not named by their whole version."""
+    """Return the kernels for which a stranger's index is asked, and which are not named by their whole version."""
     indexes, projects = read(words)
     if all(map(OURS.match, indexes)) or not any(map(OURS.match, indexes)):
         return []

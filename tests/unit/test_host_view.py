@@ -31,7 +31,7 @@ def prefix(tmp_path):
 
 
 def shown(words):
-    """Give what is bound, and what lies over it."""
+    """Return what is bound, and what lies over it."""
     by_option = {"--ro-bind": [], "--tmpfs": [], "--remount-ro": [], "--symlink": []}
     for place, word in enumerate(words):
         if word in by_option:

@@ -25,7 +25,7 @@ BUILT, FAILED, LEFT_OUT = (Cell(torch=torch, cuda="13.0", arch="x86_64") for tor
 
 
 def planned():
-    """Give a plan that nothing is built by."""
+    """Return a plan that nothing is built by."""
     empty = {"steps": (), "generated": {}, "contents": {}, "namespace": "", "extension": None}
     said = {"distribution": "k", "version": "1", "python_tag": "", "abi_tag": "", "platform": "", "metadata": None}
     wheel = {**said, "module": "k", "gpu_archs": (), "torch": None, "cuda": None, "arch": "x86_64", "stable_abi": None}

@@ -209,7 +209,7 @@ ONE = "cp311-cp311-manylinux_2_28_x86_64"
 
 
 def torch(*lines, tag=ONE, python=""):
-    """Give what is required of torch: text, known releases, others, where none is needed, what is wrong."""
+    """Return what is required of torch: text, known releases, others, where none is needed, what is wrong."""
     tags = parse_wheel_filename(f"kernel-1-{tag}.whl")[3]
     read = read_requirements(lines)
     assert not read.wrong

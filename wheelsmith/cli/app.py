@@ -34,7 +34,7 @@ class LazyGroup(Verbs):
     """Finds a command in the module of its name, when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the commands in the order in which people meet them."""
+        """Return the commands in the order in which people meet them."""
         del ctx
         return list(_COMMANDS)
 

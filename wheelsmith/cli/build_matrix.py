@@ -103,7 +103,7 @@ def command(  # noqa: PLR0913  # one parameter an option
 
 @contextmanager
 def _cancelled_by_signals() -> Iterator[threading.Event]:
-    """Give a flag that Ctrl-C and SIGTERM set; asked a second time, the process ends at once."""
+    """Yield a flag that Ctrl-C and SIGTERM set; asked a second time, the process ends at once."""
     cancel = threading.Event()
 
     def ask(number: int, _: FrameType | None) -> None:

@@ -35,7 +35,7 @@ class _Quantity(click.ParamType[float]):
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Give it in bytes or seconds."""
+        """Return it in bytes or seconds."""
         try:
             return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -90,5 +90,5 @@ def json_option(text: str) -> Callable[[_F], _F]:
 
 
 def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
-    """Give the request that the options make."""
+    """Return the request that the options make."""
     return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **asked)

@@ -29,7 +29,7 @@ class _Shaped(click.ParamType[str]):
         self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Give it as it was written."""
+        """Return it as it was written."""
         if not self._shape.fullmatch(value):
             self.fail(f"{value!r} is not {self._example}", param, ctx)
         return str(value)

@@ -46,7 +46,7 @@ def command(
 
 
 def plan_json(prepared: Prepared) -> dict[str, object]:
-    """Give the whole plan as data."""
+    """Return the whole plan as data."""
     shared = folded(fold(prepared.plans))
     return {
         "schema_version": 1,

@@ -22,7 +22,7 @@ class Opened:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """Give the writes of a dry run."""
+        """Return the writes of a dry run."""
         return self.staged.writes if self.staged else ()
 
 

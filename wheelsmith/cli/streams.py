@@ -41,7 +41,7 @@ class SteadyStreams:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Write what was held back, and give both streams back."""
+        """Write what was held back, and put both streams back."""
         sys.stdout.flush()
         sys.stderr.flush()
         sys.stdout, sys.stderr = self._before

@@ -93,7 +93,7 @@ def _block(rule: CallRule) -> list[_Instruction]:
 
 
 def _tests(argument: int, mask: int, value: int) -> list[tuple[int, int, int]]:
-    """Give (offset, mask, value) of each 32-bit word that is looked at; both architectures have the lower one first."""
+    """Return (offset, mask, value) of each 32-bit word to look at, the lower first, as both architectures have it."""
     offset = _ARGUMENTS + 8 * argument
     halves = [(offset, mask & _WORD, value & _WORD), (offset + 4, mask >> 32, value >> 32)]
     return [half for half in halves if half[1]]

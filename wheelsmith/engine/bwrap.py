@@ -88,7 +88,7 @@ class Bubblewrap:
             group.remove()
 
     def enter(self, command: Command) -> int:
-        """Run a command on this terminal and give its exit code."""
+        """Run a command on this terminal and return its exit code."""
         leave_session_keyring()
         with _filter() as filter_:
             argv = limited(command.limits, self._argv(command, filter_))
@@ -153,7 +153,7 @@ def _last_step(workdir: str, limits: Limits, argv: tuple[str, ...]) -> tuple[str
 
 @contextmanager
 def _filter() -> Iterator[int]:
-    """Give a pipe with the filter of system calls in it; bubblewrap reads it once."""
+    """Yield a pipe with the filter of system calls in it; bubblewrap reads it once."""
     read, write = os.pipe()
     try:
         # A pipe holds sixteen pages, which no filter fills, so this waits for nobody.
@@ -180,7 +180,7 @@ def _trial(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def _pythons(command: Command) -> tuple[InstalledPython, ...]:
-    """Give the Pythons that the command needs, the one to prefer first."""
+    """Return the Pythons that the command needs, the one to prefer first."""
     own = InstalledPython(os.path.realpath(sys.base_prefix), f"{sys.version_info[0]}.{sys.version_info[1]}")
     program = this_machine().pythons.get(command.python or "")
     if program is None or command.python is None:

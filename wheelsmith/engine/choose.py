@@ -22,7 +22,7 @@ class Choice:
 
 
 def engines(cache: Path) -> dict[str, Engine]:
-    """Give every engine by name, the ones to prefer first.
+    """Return every engine by name, the ones to prefer first.
 
     :param cache: where engines keep what they know of images.
     """
@@ -31,7 +31,7 @@ def engines(cache: Path) -> dict[str, Engine]:
 
 
 def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Path) -> Choice:
-    """Give the engine called ``name``; ``auto`` takes the first that works and has the image.
+    """Return the engine called ``name``; ``auto`` takes the first that works and has the image.
 
     :param images: the images that cells ask for; None is the default one.
     :param trusted: whether the kernel is the user's own folder. Somebody else's code never runs unconfined
@@ -73,7 +73,7 @@ def engine_for_own_programs(engine: Engine) -> Engine:
 
 
 def _refusal(engine: Engine, images: frozenset[str | None]) -> EngineError | None:
-    """Give why the engine cannot be taken, or None when it can."""
+    """Return why the engine cannot be taken, or None when it can."""
     probe = engine.probe()
     if probe.readiness is not Readiness.READY:
         return EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)

@@ -11,7 +11,7 @@ _CLIENT_PREFIXES = ("XDG_", "DOCKER_", "CONTAINER", "DBUS_SESSION_")
 
 
 def client_environment() -> dict[str, str]:
-    """Give the environment that the client runs in."""
+    """Return the environment that the client runs in."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -54,7 +54,7 @@ _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
 
 
 def image_reference(name: str) -> str:
-    """Give the reference of an image by the name that matrix.yaml uses: a recipe's, or a reference itself."""
+    """Return the reference of an image by the name that matrix.yaml uses: a recipe's, or a reference itself."""
     return name if set(name) & set("/:@") else f"localhost/wheelsmith/{name}:latest"
 
 
@@ -87,15 +87,15 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     def client(self) -> tuple[str, ...]:
-        """Give the client's command, with the options that this machine needs."""
+        """Return the client's command, with the options that this machine needs."""
 
     @abstractmethod
     def run_options(self, limits: Limits) -> tuple[str, ...]:
-        """Give the options of ``run`` that only this engine has."""
+        """Return the options of ``run`` that only this engine has."""
 
     @abstractmethod
     def label_format(self, label: str) -> str:
-        """Give the template that prints a label in ``ps``."""
+        """Return the template that prints a label in ``ps``."""
 
     def _found(
         self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
@@ -148,7 +148,7 @@ class ContainerEngine(ABC):
         return ImageId(name=name, digest=digest)
 
     def image_id(self, reference: str) -> str | None:
-        """Give the id of an image that the engine has, ``sha256:…``, or None."""
+        """Return the id of an image that the engine has, ``sha256:…``, or None."""
         answer = self.ask("image", "inspect", "--format", "{{.Id}}", reference)
         digest = answer.stdout.strip()
         return None if answer.returncode else digest if ":" in digest else f"sha256:{digest}"
@@ -205,7 +205,7 @@ class ContainerEngine(ABC):
         return _judged(exit_, leash.group)
 
     def enter(self, command: Command) -> int:
-        """Run a command on this terminal and give its exit code."""
+        """Run a command on this terminal and return its exit code."""
         command = replace(command, limits=replace(command.limits, seconds=_LONGEST_VISIT))
         with self._leash(command) as leash:
             terminal = ("--tty",) if sys.stdin.isatty() else ()
@@ -288,7 +288,7 @@ class ContainerEngine(ABC):
         )
 
     def _inside(self, command: Command) -> tuple[str, ...]:
-        """Give the command on top of the image's own environment, with the limits that groups do not cover."""
+        """Return the command on top of the image's own environment, with the limits that groups do not cover."""
         environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the container's own tmpfs
         limits = f'ulimit -f {max(1, command.limits.disk // 512)}; PATH="$1$PATH"; shift; exec "$@"'
         words = (f"{name}={value}" for name, value in sorted(environment.items()))
@@ -314,11 +314,11 @@ class ContainerEngine(ABC):
         self.ask("rm", "--force", *self.remove_options(), *names)
 
     def remove_options(self) -> tuple[str, ...]:
-        """Give the options of ``rm`` that end a container at once."""
+        """Return the options of ``rm`` that end a container at once."""
         return ()
 
     def build_options(self) -> tuple[str, ...]:
-        """Give the options of ``build`` that this machine needs."""
+        """Return the options of ``build`` that this machine needs."""
         return ()
 
 

@@ -35,7 +35,7 @@ class Docker(ContainerEngine):
         return self._found(Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
-        """Give docker's command."""
+        """Return docker's command."""
         return ("docker",)
 
     def run_options(self, limits: Limits) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class Docker(ContainerEngine):
         return answer.returncode == 0 and Version(answer.stdout.strip().split("+")[0]) < _NO_BUILDKIT_INSIDE
 
     def label_format(self, label: str) -> str:
-        """Give the template that prints a label in ``ps``."""
+        """Return the template that prints a label in ``ps``."""
         return f'{{{{.Label "{label}"}}}}'
 
     def _refused(self, stderr: str) -> Probe:

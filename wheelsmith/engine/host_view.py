@@ -64,7 +64,7 @@ def _show(python: InstalledPython, hidden: list[str]) -> list[str]:
 
 
 def _targets(sights: Iterable[Sight], folder: Path, shown: list[str]) -> list[str]:
-    """Give what there is of it in shown folders, by the path that every link to it ends at."""
+    """Return what there is of it in shown folders, by the path that every link to it ends at."""
     patterns = (sight.path.removeprefix("/") for sight in sights)
     found = (path.resolve() for pattern in patterns for path in sorted(folder.glob(pattern)))
     seen = (path for path in found if path.exists() and any(path.is_relative_to(each) for each in shown))

@@ -113,7 +113,7 @@ def list_images(engine: ContainerEngine) -> tuple[Image, ...]:
 
 
 def prune_images(engine: ContainerEngine, *, everything: bool) -> tuple[Image, ...]:
-    """Remove the images whose name or recipe has gone on, or all that wheelsmith made; give what was removed."""
+    """Remove the images whose name or recipe has gone on, or all that wheelsmith made; return what was removed."""
     removed: list[Image] = []
     while True:
         unwanted = [i for i in list_images(engine) if everything or not i.name or not i.current]

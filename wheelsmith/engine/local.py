@@ -75,7 +75,7 @@ class Local:
             group.remove()
 
     def enter(self, command: Command) -> int:
-        """Run a command on this terminal and give its exit code."""
+        """Run a command on this terminal and return its exit code."""
         return subprocess.run(
             _at_host(command, command.argv),
             env=_environment(command),
@@ -116,7 +116,7 @@ def _at_host(command: Command, argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _on_host(command: Command, word: str) -> str:
-    """Give a path inside the sandbox as the path on this host that stands for it."""
+    """Return a path inside the sandbox as the path on this host that stands for it."""
     for mount in command.mounts:
         if word == mount.target or word.startswith(mount.target + "/"):
             return str(mount.source.resolve()) + word[len(mount.target) :]

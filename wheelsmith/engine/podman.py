@@ -43,7 +43,7 @@ class Podman(ContainerEngine):
         return self._found(Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
-        """Give podman with the runtime and group manager that work here."""
+        """Return podman with the runtime and group manager that work here."""
         options = ["--events-backend", "file"]
         if not Path("/run/systemd/system").is_dir():
             options += ["--cgroup-manager", "cgroupfs"]
@@ -53,7 +53,7 @@ class Podman(ContainerEngine):
         return ("podman", *options)
 
     def run_options(self, limits: Limits) -> tuple[str, ...]:
-        """Give the options that only podman has, or that only podman needs."""
+        """Return the options that only podman has, or that only podman needs."""
         options = ("--read-only-tmpfs=false", "--http-proxy=false")
         if os.getuid() == 0:
             return (*options, *resource_options(_MOST_PROCESSES))
@@ -69,7 +69,7 @@ class Podman(ContainerEngine):
         return resource_options(_MOST_PROCESSES)
 
     def label_format(self, label: str) -> str:
-        """Give the template that prints a label in ``ps``."""
+        """Return the template that prints a label in ``ps``."""
         return f'{{{{index .Labels "{label}"}}}}'
 
     def _refused(self, stderr: str) -> Probe:

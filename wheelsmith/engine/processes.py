@@ -154,7 +154,7 @@ class _Lines:
 
 
 def last_words(text: str) -> str:
-    """Give the last line of what a program said, for a message."""
+    """Return the last line of what a program said, for a message."""
     return (text.strip().splitlines() or ["it said nothing"])[-1]
 
 

@@ -195,4 +195,4 @@ class Engine(Protocol):
         """
 
     def enter(self, command: Command) -> int:
-        """Run a command on this terminal, for a person, and give its exit code."""
+        """Run a command on this terminal, for a person, and return its exit code."""

@@ -22,7 +22,7 @@ class Claims:
         self._tasks: dict[str, str] = {}
 
     def claim(self, key: str, task: str) -> str | None:
-        """Take a piece on; give the name of the task that has it already."""
+        """Take a piece on; return the name of the task that has it already."""
         with self._lock:
             other = self._tasks.setdefault(key, task)
             return None if other == task else other

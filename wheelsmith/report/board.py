@@ -41,7 +41,7 @@ class Running:
 
     @property
     def share(self) -> float:
-        """Give how much of it is done, from 0 to 1."""
+        """Return how much of it is done, from 0 to 1."""
         return self.done / self.total if self.total else 0.0
 
 
@@ -68,7 +68,7 @@ class Whole:
         self.answered.add(name)
 
     def to_go(self, running: Mapping[str, Running]) -> float | None:
-        """Give the seconds that are left, by what builds cost before; None where that is not known of any."""
+        """Return the seconds that are left, by what builds cost before; None where that is not known of any."""
         left = {name: seconds for name, seconds in self.expected.items() if name not in self.answered}
         if self.load is None or not left or not running.keys() <= left.keys():
             return None
@@ -111,7 +111,7 @@ def rows(
 
 
 def _fixed(width: int) -> int:
-    """Give the columns that a row needs beside a cell's name, blanks counted."""
+    """Return the columns that a row needs beside a cell's name, blanks counted."""
     return _STEPS_WIDTH + _TIME_WIDTH + 2 + (_STAGE_WIDTH + 1 if width >= _NARROW else 0)
 
 

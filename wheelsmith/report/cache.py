@@ -16,7 +16,7 @@ _NAMED = (Kind.TOOLCHAINS, Kind.ENVIRONMENTS)
 
 
 def stock_table(stock: Stock, now: float) -> Table:
-    """Give one row a kind.
+    """Return one row a kind.
 
     :param now: seconds since 1970.
     """
@@ -29,7 +29,7 @@ def stock_table(stock: Stock, now: float) -> Table:
 
 
 def pruning_table(pruning: Pruning, now: float) -> Table:
-    """Give one row for each toolchain and environment that goes, and one for each other kind.
+    """Return one row for each toolchain and environment that goes, and one for each other kind.
 
     :param now: seconds since 1970.
     """

@@ -15,7 +15,7 @@ MODES = ("auto", "live", "plain", "json", "quiet")
 
 
 def reporter(mode: str, out: Path) -> LiveReporter | PlainReporter | JsonReporter | QuietReporter:
-    """Give the reporter for a mode; ``auto`` is live at a terminal and plain elsewhere."""
+    """Return the reporter for a mode; ``auto`` is live at a terminal and plain elsewhere."""
     if mode == "json":
         return JsonReporter()
     console = make_console(stderr=True)

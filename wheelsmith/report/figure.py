@@ -54,7 +54,7 @@ class Figure:
 
 
 def draw(timeline: Timeline) -> Figure:
-    """Give the shapes of a run."""
+    """Return the shapes of a run."""
     whole = max(timeline.seconds, 1e-3)
     cells = tuple(dict.fromkeys(bar.row for bar in timeline.stages))
     lanes = max((int(bar.row) + 1 for bar in timeline.steps), default=0)
@@ -90,5 +90,5 @@ def _ticks(whole: float) -> tuple[tuple[float, str], ...]:
 
 
 def _short(seconds: float) -> str:
-    """Give ``0s``, ``30s`` or ``10m``: labels stand close to one another on a phone."""
+    """Return ``0s``, ``30s`` or ``10m``: labels stand close to one another on a phone."""
     return duration(seconds).removesuffix("00s") if seconds else "0s"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def plan_table(
     plans: Sequence[BuildPlan], excluded: Sequence[Excluded], cached: frozenset[str], apart: Mapping[str, str]
 ) -> Table:
-    """Give every cell with what will be done, or why nothing will.
+    """Return every cell with what will be done, or why nothing will.
 
     :param cached: build digests whose wheel is in the store.
     :param apart: cell id → why no older minor of its CUDA answers for it.
@@ -43,11 +43,11 @@ def plan_table(
 
 
 def totals(builds: Sequence[Build]) -> str:
-    """Give ``24 cells → 6 builds``."""
+    """Return ``24 cells → 6 builds``."""
     return f"{counted(sum(len(build.plans) for build in builds), 'cell')} → {counted(len(builds), 'build')}"
 
 
 def reasons(shared: Mapping[str, Folded]) -> list[str]:
-    """Give a line for each reason that cells are folded for, the most frequent first."""
+    """Return a line for each reason that cells are folded for, the most frequent first."""
     counts = Counter(whose.reason for whose in shared.values())
     return [f"{counted(count, 'cell')} folded: {reason}" for reason, count in counts.most_common()]

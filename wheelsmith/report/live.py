@@ -50,7 +50,7 @@ class LiveReporter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the terminal back as it was."""
+        """Restore the terminal to what it was."""
         self._live.stop()
 
     def __call__(self, event: Event) -> None:

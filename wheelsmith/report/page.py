@@ -43,7 +43,7 @@ class BuildReport:
 
 
 def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) -> bytes:
-    """Give ``report.html``: whole in itself, it links only to the logs and wheels beside it.
+    """Return ``report.html``: whole in itself, it links only to the logs and wheels beside it.
 
     :param timeline: of the same run.
     """
@@ -75,7 +75,7 @@ def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) 
 
 @cache
 def _environment() -> Environment:
-    """Give the templates of an index's pages, and those of reports beside them."""
+    """Return the templates of an index's pages, and those of reports beside them."""
     from jinja2 import ChoiceLoader, PackageLoader
 
     shared = environment()
@@ -92,7 +92,7 @@ def _environment() -> Environment:
 
 
 def _css_class(kind: str) -> str:
-    """Give ``cudafe++`` as the style names it."""
+    """Return ``cudafe++`` as the style names it."""
     return "is-" + "".join(letter for letter in kind if letter.isalnum() or letter == "-")
 
 

@@ -19,7 +19,7 @@ def results_json(
     *,
     interrupted: bool,
 ) -> dict[str, Any]:
-    """Give the run's outcome as data; every selected cell is in it, by its id.
+    """Return the run's outcome as data; every selected cell is in it, by its id.
 
     :param apart: cell id → why no older minor of its CUDA answers for it.
     """

@@ -35,13 +35,13 @@ def make_console(*, stderr: bool) -> Console:
 
 
 def sign(status: Status, console: Console) -> tuple[str, str]:
-    """Give a status's sign and style; the sign alone tells them apart, in ASCII too."""
+    """Return a status's sign and style; the sign alone tells them apart, in ASCII too."""
     fancy, plain, style = _SIGNS[status]
     return (fancy if (console.encoding or "").lower().startswith("utf") else plain), style
 
 
 def duration(seconds: float) -> str:
-    """Give ``0.4s``, ``12s`` or ``3m05s``."""
+    """Return ``0.4s``, ``12s`` or ``3m05s``."""
     if seconds < 10:  # noqa: PLR2004  # below this, tenths matter
         return f"{seconds:.1f}s"
     whole = round(seconds)
@@ -49,7 +49,7 @@ def duration(seconds: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """Give ``12d``, ``5h`` or ``3min``, the largest that there is one of."""
+    """Return ``12d``, ``5h`` or ``3min``, the largest that there is one of."""
     for unit, scale in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= scale:
             return f"{int(seconds // scale)}{unit}"
@@ -57,7 +57,7 @@ def age(seconds: float) -> str:
 
 
 def wall_time(timings: Iterable[Timing]) -> str:
-    """Give the wall time of all of a cell's stages, to read."""
+    """Return the wall time of all of a cell's stages, to read."""
     return duration(sum(timing.seconds for timing in timings))
 
 

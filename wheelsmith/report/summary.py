@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def show_start(started: RunStarted, console: Console) -> dict[str, Folded]:
-    """Write what a run will do; give whose wheels its cells share."""
+    """Write what a run will do; return whose wheels its cells share."""
     builds = fold(started.plans)
     shared = folded(builds)
     console.print(

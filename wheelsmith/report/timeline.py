@@ -72,7 +72,7 @@ class Stopwatch:
                     pass
 
     def timeline(self) -> Timeline:
-        """Give the run so far; stages that have no end yet end now."""
+        """Return the run so far; stages that have no end yet end now."""
         with self._lock:
             now = self._clock() - self._begun if self._ended is None else self._ended
             for cell in tuple(self._open):

@@ -42,7 +42,7 @@ class Costs:
             self._known = self._read()
 
     def find(self, keys: Iterable[str]) -> Cost | None:
-        """Give what is known for the first of ``keys``, the most telling first, of which anything is."""
+        """Return what is known for the first of ``keys``, the most telling first, of which anything is."""
         with self._lock:
             return next((self._known[key] for key in keys if key in self._known), None)
 

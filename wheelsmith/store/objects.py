@@ -61,7 +61,7 @@ class Objects:
         self._root = root
 
     def find(self, key: str) -> Action | None:
-        """Give what this command made before."""
+        """Return what this command made before."""
         path = self._action(key)
         try:
             action = Action.from_json(json.loads(path.read_bytes()))

@@ -36,17 +36,17 @@ class Pruning:
 
     @property
     def freed(self) -> int:
-        """Give the bytes of the disk that are free afterwards: not those that something kept shares."""
+        """Return the bytes of the disk that are free afterwards: not those that something kept shares."""
         items = self.gone.items + self.kept.items
         return Stock(items=items, contents=self.gone.contents).size - self.kept.size
 
     def of(self, kind: Kind) -> Pruning:
-        """Give the part of one kind."""
+        """Return the part of one kind."""
         return Pruning(gone=self.gone.of(kind), kept=self.kept.of(kind))
 
 
 def choose(stock: Stock, bounds: Bounds) -> Pruning:
-    """Give what must go for the cache to keep within its bounds: leftovers, then what was not of use for longest."""
+    """Return what must go for the cache to keep within its bounds: leftovers, then what was not of use for longest."""
     order = sorted(stock.items, key=lambda item: (item.kind is not Kind.LEFTOVERS, item.used, item.kind, item.path))
     users = Counter(key for item in order for key in item.shares)
     size = stock.size

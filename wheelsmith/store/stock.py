@@ -69,17 +69,17 @@ class Stock:
     contents: dict[str, Content]
 
     def of(self, kind: Kind) -> Stock:
-        """Give the things of one kind alone."""
+        """Return the things of one kind alone."""
         return Stock(items=tuple(item for item in self.items if item.kind is kind), contents=self.contents)
 
     @property
     def size(self) -> int:
-        """Give the bytes that all of it takes of the disk; what is shared counts once."""
+        """Return the bytes that all of it takes of the disk; what is shared counts once."""
         return sum(item.size for item in self.items) + sum(self.contents[key].size for key in self.shared)
 
     @property
     def shared(self) -> frozenset[str]:
-        """Give the keys that its items share among themselves or with others."""
+        """Return the keys that its items share among themselves or with others."""
         return frozenset().union(*(item.shares for item in self.items))
 
 
@@ -134,7 +134,7 @@ class _Inventory:
                 self.add(Kind.LEFTOVERS, unnamed)
 
     def sift(self, folder: Path) -> Iterator[Path]:
-        """Give what is in a folder; hidden names are files and folders that somebody did not finish."""
+        """Yield what is in a folder; hidden names are files and folders that somebody did not finish."""
         for path in _entries(folder):
             if path.name.startswith("."):
                 self.add(Kind.LEFTOVERS, path)
@@ -214,7 +214,7 @@ def _is_live(folder: Path) -> bool:
 
 
 def _read(path: Path, read: _Reader) -> frozenset[str] | None:
-    """Give the hashes that a name file says, or None when it says nothing that can be read."""
+    """Return the hashes that a name file says, or None when it says nothing that can be read."""
     try:
         return frozenset(read(json.loads(path.read_bytes())))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -230,7 +230,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _weigh(path: Path) -> tuple[int, dict[str, int]]:
-    """Give the bytes on the disk of a file or a whole folder, and apart those of files with several names."""
+    """Return the bytes on the disk of a file or a whole folder, and apart those of files with several names."""
     own = 0
     linked = {}
     for found in statuses(path):

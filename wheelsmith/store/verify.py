@@ -25,7 +25,7 @@ def changed_objects(cache: Path) -> dict[str, str | None]:
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    """Give what is in a folder and finished."""
+    """Yield what is in a folder and finished."""
     yield from sorted(folder.glob("[!.]*"))
 
 

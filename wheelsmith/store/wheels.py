@@ -39,7 +39,7 @@ class Store:
         self._root = root
 
     def find(self, build_digest: str) -> StoredWheel | None:
-        """Give the wheel that this plan made before; one whose bytes changed since is as good as none."""
+        """Return the wheel that this plan made before; one whose bytes changed since is as good as none."""
         try:
             record = json.loads(self._plan(build_digest).read_bytes())
             checked = str(record.pop(_CHECKED, "")) if isinstance(record, dict) else ""

@@ -24,7 +24,7 @@ _TOLD = 1 << 18  # bytes between two words about a download
 
 
 def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
-    """Fetch a pinned file and compare it with its hash; gives the path at which it lies.
+    """Fetch a pinned file and compare it with its hash; return the path at which it lies.
 
     :raises ToolchainError: it cannot be had, or is not the file that was pinned.
     """

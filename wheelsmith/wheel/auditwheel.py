@@ -39,7 +39,7 @@ _MOST_MEMORY = 16 * 2**30  # bytes of address space
 
 
 def repair(raw: Path, target: Path) -> Path:
-    """Give the wheel with the platform tag that its symbols allow, in ``target``.
+    """Return the wheel with the platform tag that its symbols allow, in ``target``.
 
     :raises WheelError: no manylinux platform allows them.
     """

@@ -15,7 +15,7 @@ from wheelsmith.wheel.repair import repair
 
 
 def repaired(order: Order, left: Path) -> Path:
-    """Give the wheel that a build left, repaired, and say that its check begins."""
+    """Return the wheel that a build left, repaired, and say that its check begins."""
     members = None if order.members is None else frozenset(order.members)
     wheel = repair(left, order.spec, left.parents[1], members=members)
     sys.stdout.write(f"{CHECKING}\n")

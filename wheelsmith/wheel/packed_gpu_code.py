@@ -48,7 +48,7 @@ class PackedGpuCode:
         return self._bounded(name, watch, self._allowance)
 
     def unpack(self, archive: Archive, name: str, targets: Iterator[Path]) -> dict[str, Path]:
-        """Write what holds GPU code within one of ``files``; give each with its name below the file's.
+        """Write what holds GPU code within one of ``files``; return each with its name below the file's.
 
         :param targets: where to write, one for each.
         :raises OSError: there is no room.

@@ -24,7 +24,7 @@ _ABI3 = re.compile(r"cp3(\d+)")
 
 
 def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
-    """Give the wheel with the planned version and torch requirement; everything else stays as the project has it.
+    """Return the wheel with the planned version and torch requirement; everything else stays as the project has it.
 
     :raises WheelError: it is not the wheel that was planned.
     """
@@ -40,7 +40,7 @@ def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
 
 
 def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContents:
-    """Give the wheel with another name and version; RECORD is left as it is, to be made anew.
+    """Return the wheel with another name and version; RECORD is left as it is, to be made anew.
 
     :param stem: name and version as they begin a file name, e.g. ``k-1+cu130``.
     """

@@ -18,7 +18,7 @@ from wheelsmith.wheel.relabel import relabel
 
 
 def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | None = None) -> Path:
-    """Give the wheel the platform tag it has earned, and bytes that depend on its content alone.
+    """Return the wheel the platform tag it has earned, and bytes that depend on its content alone.
 
     :param raw: what the build left; nothing about it is believed.
     :param work: an empty folder for this.

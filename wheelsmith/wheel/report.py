@@ -36,7 +36,7 @@ class CheckReport(Record):
 
 
 def finding(rule: str, wrong: list[str], right: str) -> Finding:
-    """Give what a rule found: the first things that are wrong, or what is right."""
+    """Return what a rule found: the first things that are wrong, or what is right."""
     return Finding(
         rule=rule,
         ok=not wrong,

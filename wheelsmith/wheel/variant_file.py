@@ -14,7 +14,7 @@ LONGEST_VARIANT = 2**20  # bytes
 
 
 def read_variant(path: Path) -> Variant | None:
-    """Give what a variant wheel says of itself; None for any other wheel.
+    """Return what a variant wheel says of itself; None for any other wheel.
 
     :raises WheelError: it says nothing, or does not keep the format.
     """

@@ -125,7 +125,7 @@ def load_variant(data: bytes, label: str) -> Variant:
 
 
 def variant_mistakes(data: Any) -> list[str]:
-    """Compare variant.json, or what an index offers, with the rules of the format; give what is wrong."""
+    """Compare variant.json, or what an index offers, with the rules of the format; return what is wrong."""
     if not isinstance(data, dict) or not isinstance(data.get("variants"), dict):
         return ["it has no variants"]
     # One version has one answer to who provides what, so that the variants of two wheels can be put together.

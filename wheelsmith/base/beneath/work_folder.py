@@ -108,7 +108,7 @@ class WorkFolder:
 
     @contextmanager
     def _below(self, folders: list[str], enter: Callable[[str, int], int]) -> Iterator[int]:
-        """Give the descriptor of a folder below this one, reached by opening one after another."""
+        """Yield the descriptor of a folder below this one, reached by opening one after another."""
         at = os.dup(self._folder)
         try:
             for name in folders:

@@ -45,7 +45,7 @@ def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
 
 
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None) -> str:
-    """Build the wheel of the plan and give its file name."""
+    """Build the wheel of the plan and return its file name."""
     del config_settings, metadata_directory
     paths = Paths(json.loads(os.environ.get("WHEELSMITH_PATHS", "{}")))
     plan = json.loads(Path(paths.here(_PLAN)).read_text(encoding="utf-8"))

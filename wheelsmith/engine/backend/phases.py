@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def run_phases(file: str) -> int:
-    """Run commands until one fails, and give its exit code."""
+    """Run commands until one fails, and return its exit code."""
     for phase in json.loads(Path(file).read_text(encoding="utf-8")):
         for seen, made in phase["copies"].items():
             shutil.copyfile(made, seen)

@@ -92,7 +92,7 @@ def judge_wheel_caching(visit: WheelVisit) -> Iterator[Finding]:
 
 
 def _seconds(given: dict[str, str]) -> int | None:
-    """Give max-age; one that is no number counts as none, and as a very large one what is too large."""
+    """Return max-age; one that is no number counts as none, and as a very large one what is too large."""
     text = given.get("max-age", "")
     if not (text.isascii() and text.isdigit()):
         return None

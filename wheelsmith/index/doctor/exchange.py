@@ -49,29 +49,29 @@ class Exchange:
 
     @property
     def final(self) -> str:
-        """Give the URL that answered, to which links on a page are relative."""
+        """Return the URL that answered, to which links on a page are relative."""
         return self.hops[-1] if self.hops else self.url
 
     @property
     def media(self) -> str:
-        """Give the content type without its parameters."""
+        """Return the content type without its parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
     def answer(self) -> str:
-        """Give the outcome in a few words."""
+        """Return the outcome in a few words."""
         return self.failure or f"status {self.status}"
 
     @property
     def command(self) -> str:
-        """Give the curl command that shows the same."""
+        """Return the curl command that shows the same."""
         shown = ["-I"] if self.method == "HEAD" else ["-D", "-", "-o", "/dev/null"]
         headers = [part for name, value in self.sent.items() for part in ("-H", f"{name}: {value}")]
         return shlex.join(["curl", "-sSL", *shown, *headers, self.url])
 
 
 def without_credentials(url: str) -> str:
-    """Give a URL as it may be shown."""
+    """Return a URL as it may be shown."""
     try:
         parts = urlsplit(url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
@@ -80,7 +80,7 @@ def without_credentials(url: str) -> str:
 
 
 def origin(url: str) -> Origin:
-    """Give scheme, host and port; a port that is the scheme's own is None."""
+    """Return scheme, host and port; a port that is the scheme's own is None."""
     parts = urlsplit(url)
     usual = {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, parts.hostname or "", None if parts.port == usual else parts.port

@@ -64,7 +64,7 @@ class Fetcher:
         self.requests = 0
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Return the connections back."""
         self._client.close()
 
     def page(self, url: str, **headers: str) -> Exchange:
@@ -143,7 +143,7 @@ class Fetcher:
         return replace(record, status=status, headers=headers, body=body, truncated=truncated), None
 
     def _read(self, chunks: Iterator[bytes], most: int) -> tuple[bytes, bool]:
-        """Give what comes while the bounds last, and whether there was more."""
+        """Return what comes while the bounds last, and whether there was more."""
         deadline, kept = time.monotonic() + self._bounds.patience, bytearray()
         for chunk in chunks:
             self._bytes += len(chunk)
@@ -195,7 +195,7 @@ def fetching(url: str, bounds: Bounds) -> Iterator[Fetcher]:
 
 
 def _netrc(host: str) -> tuple[str, str] | None:
-    """Give the credentials that pip, uv and curl would take from the user's .netrc."""
+    """Return the credentials that pip, uv and curl would take from the user's .netrc."""
     try:
         found = netrc.netrc(os.environ.get("NETRC")).authenticators(host)
     except (OSError, netrc.NetrcParseError):

@@ -37,7 +37,7 @@ def host_of(exchange: Exchange) -> str:
 
 
 def remedy(rule: str, host: str) -> str:
-    """Give what mends a fault: on that host where it is known, in general where not."""
+    """Return what mends a fault: on that host where it is known, in general where not."""
     known = _remedies()[rule]
     return known.get(host, known["any"])
 

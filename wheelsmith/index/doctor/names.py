@@ -13,7 +13,7 @@ _LABEL = re.compile(r"[0-9a-z_.]+")
 
 
 def wheel_of(filename: str) -> tuple[str, Version] | None:
-    """Give project and version of a wheel, or None for what has no wheel's name."""
+    """Return project and version of a wheel, or None for what has no wheel's name."""
     try:
         name, version, *_ = parse_wheel_filename(filename)
     except InvalidWheelFilename:
@@ -22,7 +22,7 @@ def wheel_of(filename: str) -> tuple[str, Version] | None:
 
 
 def variant_of(filename: str) -> tuple[str, Version] | None:
-    """Give project and version of a variant wheel, whose name ends in a label (PEP 825), or None for another file."""
+    """Return project and version of a variant wheel, whose name ends in a label (PEP 825), or None for another file."""
     rest, _, label = filename.removesuffix(".whl").rpartition("-")
     if wheel_of(filename) or not _LABEL.fullmatch(label):
         return None

@@ -48,7 +48,7 @@ class Link:
 
     @property
     def scheme(self) -> str:
-        """Give the URL's scheme."""
+        """Return the URL's scheme."""
         return urlsplit(self.url).scheme
 
 
@@ -256,7 +256,7 @@ def _read_html(exchange: Exchange) -> Page:
 
 
 def _listed_name(text: str, path: str) -> str:
-    """Give the project that a link of a list is for: what it shows, less the slash of a folder's name."""
+    """Return the project that a link of a list is for: what it shows, less the slash of a folder's name."""
     return text.rstrip("/") or unquote(path.rstrip("/").rpartition("/")[2])
 
 

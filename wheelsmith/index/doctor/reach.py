@@ -52,7 +52,7 @@ def judge_absent(asked: Exchange) -> Iterator[Finding]:
 
 
 def readable(exchange: Exchange) -> Page | None:
-    """Give the page, or None where another judgement says why there is none."""
+    """Return the page, or None where another judgement says why there is none."""
     try:
         return read_page(exchange) if exchange.ok and not exchange.truncated else None
     except Unreadable:

@@ -244,7 +244,7 @@ class _Walk:
 
 
 def _platforms(page: Page) -> set[str]:
-    """Give the compute platforms that have roots of their own: from the cells of our index, else from versions."""
+    """Return the compute platforms that have roots of their own: from the cells of our index, else from versions."""
     words = {word for cell in page.cells for word in cell.split("-")}
     words |= {link.filename.partition("+")[2].partition("-")[0].partition(".")[0] for link in page.links}
     return {word for word in words if _PLATFORM.fullmatch(word)}

@@ -72,7 +72,7 @@ def judge_variants(link: Link, whole: Exchange) -> Iterator[Finding]:
 
 
 def metadata_of(visit: WheelVisit) -> bytes:
-    """Give the METADATA in the wheel, read from all of it or from its end.
+    """Return the METADATA in the wheel, read from all of it or from its end.
 
     :raises Unopened: it is no wheel, or METADATA is not in what was fetched.
     """
@@ -191,7 +191,7 @@ def _size(visit: WheelVisit) -> int | None:
 
 
 def _span(part: Exchange) -> tuple[int, int, int] | None:
-    """Give start, end (exclusive) and the size of the whole."""
+    """Return start, end (exclusive) and the size of the whole."""
     match = _SPAN.fullmatch(part.headers.get("content-range", ""))
     return (int(match[1]), int(match[2]) + 1, int(match[3])) if match else None
 
@@ -206,7 +206,7 @@ def _lies(hashes: Mapping[str, object], data: bytes) -> bool:
 
 
 def _digest(algorithm: str, data: bytes) -> str | None:
-    """Give a digest in hexadecimal digits, or None where the algorithm is not one of those with a fixed length."""
+    """Return a digest in hexadecimal digits, or None where the algorithm is not one of those with a fixed length."""
     if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake"):
         return None
     return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()

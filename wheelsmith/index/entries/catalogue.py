@@ -110,7 +110,7 @@ class Catalogue(Record):
 
 
 def catalogue_of(state: ProjectState) -> Catalogue:
-    """Give what may be told of a project: nothing of cells that are kept back, no wheel of one in quarantine."""
+    """Return what may be told of a project: nothing of cells that are kept back, no wheel of one in quarantine."""
     # A variant wheel has the content of the plain one beside it, and installers choose it themselves or not at all.
     plain = (entry for entry in state.entries if entry.variant is None)
     offered = () if state.status is ProjectStatus.QUARANTINED else plain
@@ -129,7 +129,7 @@ def catalogue_of(state: ProjectState) -> Catalogue:
 
 
 def catalogue_key(project: str) -> str:
-    """Give where a project's catalogue lies under the index's own address."""
+    """Return where a project's catalogue lies under the index's own address."""
     return f"projects/{project}/catalogue.json"
 
 
@@ -214,7 +214,7 @@ def _unserved(answer: Answer) -> Unserved:
 
 
 def catalogue_cell(cell: Cell) -> CatalogueCell:
-    """Give a cell without what only its build needs."""
+    """Return a cell without what only its build needs."""
     return CatalogueCell(
         id=cell.id,
         torch=cell.torch,

@@ -14,7 +14,7 @@ SCHEMA_VERSION = 3
 
 
 def file_key(sha256: str, filename: str) -> str:
-    """Give where a file lies in an index: under the hash of its content, so that it never changes."""
+    """Return where a file lies in an index: under the hash of its content, so that it never changes."""
     return f"files/{sha256[:2]}/{sha256}/{filename}"
 
 
@@ -87,7 +87,7 @@ class IndexEntry(Record):
 
     @property
     def path(self) -> str:
-        """Give the wheel's path in the index."""
+        """Return the wheel's path in the index."""
         return file_key(self.sha256, self.filename)
 
 

@@ -39,7 +39,7 @@ class Listing(Record):
 
 
 def roots(entry: IndexEntry) -> tuple[str, ...]:
-    """Give the roots whose pages list a wheel: the one for all, and one for each compute platform it serves.
+    """Return the roots whose pages list a wheel: the one for all, and one for each compute platform it serves.
 
     A wheel whose every cell is kept back (``advertise: false``) is listed nowhere. A variant wheel is in the root for
     all alone: it is what lets an installer choose the platform, and in the others that is done.
@@ -58,7 +58,7 @@ def newest_about(entries: Iterable[IndexEntry]) -> About | None:
 
 
 def listing_of(state: ProjectState) -> Listing:
-    """Give what the lists say of a project."""
+    """Return what the lists say of a project."""
     listed = [entry for entry in state.entries if roots(entry)]
     standing = [version_of(entry) for entry in listed if entry.yanked is None]
     about = None if state.status is ProjectStatus.QUARANTINED else newest_about(listed)

@@ -21,7 +21,7 @@ _END = re.compile(rb"\r?\n\r?\n")
 
 
 def read_metadata(wheel: Path | IO[bytes], filename: str) -> bytes:
-    """Give METADATA as the wheel holds it.
+    """Return METADATA as the wheel holds it.
 
     :raises PackageIndexError: it holds none.
     """
@@ -50,7 +50,7 @@ def headers_of(metadata: bytes) -> RawMetadata:
 
 
 def requires_torch(metadata: bytes) -> str | None:
-    """Give the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none."""
+    """Return the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none."""
     for requirement in _requirements(metadata):
         if _is_torch(requirement):
             return str(requirement.specifier)
@@ -58,7 +58,7 @@ def requires_torch(metadata: bytes) -> str | None:
 
 
 def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
-    """Give what METADATA asks for beside torch, in its order; what only an extra asks for is left out."""
+    """Return what METADATA asks for beside torch, in its order; what only an extra asks for is left out."""
     return tuple(
         str(requirement)
         for requirement in _requirements(metadata)

@@ -26,7 +26,7 @@ API_VERSION = "1.4"
 
 
 def simple_pages(state: ProjectState) -> dict[str, bytes]:
-    """Give every page that installers read of one project: key → bytes."""
+    """Return every page that installers read of one project: key → bytes."""
     ordered = sorted(((version_of(entry), entry.filename, entry) for entry in state.entries), key=itemgetter(0, 1))
     offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
     for version, _, entry in ordered:
@@ -47,7 +47,7 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
 
 
 def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
-    """Give the list of projects of every root: key → bytes."""
+    """Return the list of projects of every root: key → bytes."""
     pages = {}
     for root in sorted({EVERYTHING, *(root for item in listing.values() for root in item.roots)}):
         names = sorted(name for name, item in listing.items() if root in item.roots)

@@ -21,7 +21,7 @@ _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def project_of(filename: str) -> str:
-    """Give the normalized project name of a wheel's file name.
+    """Return the normalized project name of a wheel's file name.
 
     :raises PackageIndexError: it is not the name of a wheel, or of a project that an index can hold.
     """
@@ -33,7 +33,7 @@ def project_of(filename: str) -> str:
 
 
 def check_project(name: str) -> str:
-    """Give the normalized form of a project's name.
+    """Return the normalized form of a project's name.
 
     :raises PackageIndexError: it could not stand in a path.
     """
@@ -44,7 +44,7 @@ def check_project(name: str) -> str:
 
 
 def version_of(entry: IndexEntry) -> Version:
-    """Give the version that an entry's file name has, with its local part."""
+    """Return the version that an entry's file name has, with its local part."""
     return _version_in(entry.filename)
 
 
@@ -54,7 +54,7 @@ def _version_in(filename: str) -> Version:
 
 
 def by_version(entries: Iterable[IndexEntry]) -> dict[Version, list[IndexEntry]]:
-    """Give the variant wheels among some wheels by their version, oldest first."""
+    """Return the variant wheels among some wheels by their version, oldest first."""
     variants = sorted((version_of(entry), entry.filename, entry) for entry in entries if entry.variant)
     found: dict[Version, list[IndexEntry]] = {}
     for version, _, entry in variants:
@@ -148,7 +148,7 @@ def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -
 
 
 def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
-    """Give the entry of a wheel that may be there already; it then serves its old cells and the new ones."""
+    """Return the entry of a wheel that may be there already; it then serves its old cells and the new ones."""
     if known is None:
         return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
     cells = {cell.id: cell for cell in (*known.cells, *new.cells)}

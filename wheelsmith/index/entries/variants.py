@@ -33,17 +33,17 @@ class VariantsFile:
 
     @property
     def sha256(self) -> str:
-        """Give the hash (hex) of its content."""
+        """Return the hash (hex) of its content."""
         return hashlib.sha256(self.data).hexdigest()
 
     @property
     def path(self) -> str:
-        """Give its path in the index."""
+        """Return its path in the index."""
         return file_key(self.sha256, self.filename)
 
 
 def variants_files(state: ProjectState) -> tuple[VariantsFile, ...]:
-    """Give the file of every version that has variant wheels on a page."""
+    """Return the file of every version that has variant wheels on a page."""
     found = []
     for version, entries in by_version(entry for entry in state.entries if entry.variant and roots(entry)).items():
         name, written, _ = entries[0].filename.split("-", 2)

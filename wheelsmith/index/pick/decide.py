@@ -63,7 +63,7 @@ class Decision:
     notes: tuple[str, ...] = ()
 
     def told(self, installer: Installer, base: str) -> Template:
-        """Give what the installer is told, with every slot filled in.
+        """Return what the installer is told, with every slot filled in.
 
         :raises NoWheelForThis: there is no wheel.
         """
@@ -184,7 +184,7 @@ def _wish(machine: Machine, asked: Asked, torch: str, compute: str) -> Wish:
 
 
 def _release(version: str) -> str:
-    """Give ``2.11`` of ``2.11.0+cu130``.
+    """Return ``2.11`` of ``2.11.0+cu130``.
 
     :raises MachineError: it is no version.
     """
@@ -196,7 +196,7 @@ def _release(version: str) -> str:
 
 
 def _compute(text: str) -> str:
-    """Give ``cu130`` of ``13.0``.
+    """Return ``cu130`` of ``13.0``.
 
     :raises MachineError: it is no compute platform.
     """

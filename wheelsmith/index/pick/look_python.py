@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def _torch() -> dict[str, str] | None:
-    """Give torch's version and what it was built with, without importing it: that takes seconds."""
+    """Return torch's version and what it was built with, without importing it: that takes seconds."""
     try:
         found = {"version": importlib.metadata.version("torch")}
     except importlib.metadata.PackageNotFoundError:
@@ -32,7 +32,7 @@ def _torch() -> dict[str, str] | None:
 
 
 def _glibc() -> str:
-    """Give ``2.36``; ``0.0`` where the C library is another."""
+    """Return ``2.36``; ``0.0`` where the C library is another."""
     try:
         name, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
     except (AttributeError, OSError, ValueError):

@@ -57,7 +57,7 @@ class Machine(Record):
 
     @property
     def installer(self) -> str:
-        """Give what can install into it: pip, or uv where the environment has no pip."""
+        """Return what can install into it: pip, or uv where the environment has no pip."""
         return "uv" if not self.pip and shutil.which("uv") else "pip"
 
 
@@ -102,7 +102,7 @@ def _interpreter(python: str | None) -> str:
 
 
 def _compute(torch: dict[str, str]) -> str | None:
-    """Give what torch was built for, from torch/version.py or else from the local part of its version."""
+    """Return what torch was built for, from torch/version.py or else from the local part of its version."""
     for name, word in (("hip", "rocm"), ("xpu", "xpu")):
         if torch.get(name, "none") != "none":
             return word

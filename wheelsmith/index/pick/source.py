@@ -103,12 +103,12 @@ def _checked(catalogue: Catalogue, project: str, place: str) -> Catalogue:
 
 
 def _without_address(error: Exception) -> str:
-    """Give what went wrong: httpx repeats the address, and may do so over several lines."""
+    """Return what went wrong: httpx repeats the address, and may do so over several lines."""
     return (str(error).split(" for url ", maxsplit=1)[0].splitlines() or [type(error).__name__])[0]
 
 
 def _listed(client: httpx.Client, shown: str) -> list[str]:
-    """Give the projects that an index lists, for a hint; nothing where it does not say."""
+    """Return the projects that an index lists, for a hint; nothing where it does not say."""
     import httpx
 
     for base in dict.fromkeys((shown, _ROOT.sub("", shown))):

@@ -70,7 +70,7 @@ class _Variant:
 
 
 def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, bytes]:
-    """Give the files that a wheel has in a Hub repo: ``build/<variant>/…`` → bytes.
+    """Return the files that a wheel has in a Hub repo: ``build/<variant>/…`` → bytes.
 
     The Python package of the wheel becomes the variant's folder, for the loader gives it a name of its own.
 
@@ -94,7 +94,7 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
 
 
 def kernel_version(entry: IndexEntry) -> int:
-    """Give the whole number that the ``kernels`` library knows a wheel's version by: the first of its release."""
+    """Return the whole number that the ``kernels`` library knows a wheel's version by: the first of its release."""
     return parse_wheel_filename(entry.filename)[1].major
 
 
@@ -115,7 +115,7 @@ def gives_way(known: bytes, new: bytes) -> bool:
 
 
 def _module(files: Mapping[str, bytes]) -> str:
-    """Give the one package that the wheel consists of."""
+    """Return the one package that the wheel consists of."""
     tops = {path.split("/")[0] for path in files}
     kernels = {top for top in tops if f"{top}/_ops.py" in files and f"{top}/__init__.py" in files}
     if len(kernels) != 1:
@@ -129,7 +129,7 @@ def _module(files: Mapping[str, bytes]) -> str:
 
 
 def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
-    """Give the package's files without bytecode, which the loader never fetches."""
+    """Return the package's files without bytecode, which the loader never fetches."""
     own = {path.removeprefix(f"{module}/"): data for path, data in files.items() if path.startswith(f"{module}/")}
     if METADATA in own:
         raise NoBuild(f"{module}/{METADATA} stands where the Hub's own must be")
@@ -144,7 +144,7 @@ def _check_imports(module: str, package: Mapping[str, bytes]) -> None:
 
 
 def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
-    """Give the folders that a wheel belongs in: named after what it was compiled for, not after all that it serves."""
+    """Return the folders that a wheel belongs in: named after what it was compiled for, not all that it serves."""
     _, version, _, tags = parse_wheel_filename(entry.filename)
     if not entry.cells:
         raise NoBuild("its file name does not say for which torch and CUDA it is")
@@ -174,7 +174,7 @@ def _backend(compute: str) -> str:
 
 
 def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:
-    """Give the name that the loader imports the kernel under, which is also that of its operators' namespace."""
+    """Return the name that the loader imports the kernel under, which is also that of its operators' namespace."""
     compiled = [path for path in package if "/" not in path and path.endswith(".abi3.so")]
     if compiled:
         names = [path.removesuffix(".abi3.so") for path in compiled]
@@ -206,7 +206,7 @@ def _metadata(module: str, unique: str, said: RawMetadata, entry: IndexEntry, va
 
 
 def _python_depends(said: RawMetadata, backend: str) -> list[str]:
-    """Give what the wheel requires beside torch, by the names that the loader knows."""
+    """Return what the wheel requires beside torch, by the names that the loader knows."""
     known = {canonicalize_name(item.requires): item.name for item in dependencies() if item.backend in {None, backend}}
     found = []
     for requirement in map(Requirement, said.get("requires_dist", [])):

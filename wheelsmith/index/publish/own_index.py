@@ -202,7 +202,7 @@ def _is_there(storage: Folder, folder: Path, entry: IndexEntry) -> bool:
 
 
 def _name(offers: Sequence[Offer], out: Path) -> None:
-    """Give the wheels of a run a second name in one folder; they take their room on the disk once."""
+    """Return the wheels of a run a second name in one folder; they take their room on the disk once."""
     for offer in offers:
         file, name = out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename
         named = name.is_file() and not name.is_symlink() and name.samefile(file)

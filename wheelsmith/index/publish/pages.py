@@ -11,10 +11,10 @@ from wheelsmith.index.site.human import human_pages, human_root
 
 
 def project_pages(state: ProjectState) -> dict[str, bytes]:
-    """Give the pages of one project: key → bytes."""
+    """Return the pages of one project: key → bytes."""
     return simple_pages(state) | human_pages(state)
 
 
 def root_pages(listing: Mapping[str, Listing]) -> dict[str, bytes]:
-    """Give the pages that list projects: key → bytes."""
+    """Return the pages that list projects: key → bytes."""
     return simple_roots(listing) | human_root(listing)

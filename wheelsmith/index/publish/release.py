@@ -45,7 +45,7 @@ class Release:
 
 
 def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[Offer, ...]:
-    """Give each wheel of a run once, with every cell that it serves."""
+    """Return each wheel of a run once, with every cell that it serves."""
     served: dict[str, list[Cell]] = {}
     for result in results:
         if result.wheel:
@@ -59,7 +59,7 @@ def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], sto
 
 
 def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[Offer, ...]:
-    """Give the variant wheel beside each plain one that is for a compute platform; the store keeps them, too.
+    """Return the variant wheel beside each plain one that is for a compute platform; the store keeps them, too.
 
     :param work: a folder for this.
     :raises WheelError: a plain wheel cannot be read.

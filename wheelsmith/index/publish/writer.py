@@ -40,21 +40,21 @@ class Index:
         self._storage = storage
 
     def entries(self, project: str) -> tuple[IndexEntry, ...]:
-        """Give the wheels of a project, which are none when there is no such project.
+        """Return the wheels of a project, which are none when there is no such project.
 
         :raises PackageIndexError: its state cannot be read.
         """
         return load_project(self._storage, project)[0].entries
 
     def known(self, project: str) -> ProjectState:
-        """Give the state of a project that must be there.
+        """Return the state of a project that must be there.
 
         :raises PackageIndexError: it is not, or its state cannot be read.
         """
         return existing_project(self._storage, check_project(project))
 
     def states(self) -> dict[str, ProjectState]:
-        """Give every project's state.
+        """Return every project's state.
 
         :raises PackageIndexError: one cannot be read.
         """
@@ -81,7 +81,7 @@ class Index:
         return self._storage.transaction(lambda storage: _add(storage, offers, named, revise or {}, upload_time))
 
     def change(self, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
-        """Give a project its next state, and render it.
+        """Return a project its next state, and render it.
 
         :raises PackageIndexError: there is no such project, or the transition refuses.
         """
@@ -96,11 +96,11 @@ class Index:
         return self._storage.transaction(work)
 
     def repair(self) -> tuple[str, ...]:
-        """Render whatever is not as the states say, as after a writer was killed; gives the keys that were mended."""
+        """Render whatever is not as the states say, as after a writer was killed; return the keys that were mended."""
         return self._storage.transaction(write_all_pages)
 
     def collect(self, *, older_than: float) -> tuple[str, ...]:
-        """Remove files that nothing refers to; gives their keys.
+        """Remove files that nothing refers to; return their keys.
 
         :param older_than: seconds of the epoch; younger ones may be about to be published.
         :raises PackageIndexError: something was published in the moment in which it was collected.
@@ -187,7 +187,7 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
 
 
 def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
-    """Give the files that nothing refers to, and what killed processes were writing."""
+    """Return the files that nothing refers to, and what killed processes were writing."""
     states = load_states(storage).values()
     used = {entry.path for state in states for entry in state.entries}
     used |= {file.path for state in states for file in variants_files(state)}

@@ -57,7 +57,7 @@ class Chooser:
         return f"{self.catalogue.project} is {status}" + (f": {reason}" if reason else "")
 
     def choose(self, wish: Wish) -> Choice | Refusal:
-        """Give the wheel for a wish, or why there is none."""
+        """Return the wheel for a wish, or why there is none."""
         known = self._decide(wish)
         if known is None:
             return self._refusal(wish)
@@ -87,12 +87,12 @@ class Chooser:
         return tag_ranks(wish.python, free_threaded=wish.free_threaded, platforms=platforms)
 
     def _of_cell(self, wish: Wish) -> list[KnownWheel]:
-        """Give every wheel that was made for the combination."""
+        """Return every wheel that was made for the combination."""
         found = self._by_cell.get((wish.torch, wish.compute, wish.arch), ())
         return [known for known, cell in found if cell.python in {None, wish.python_minor}]
 
     def _beyond_cells(self, wish: Wish) -> Iterator[KnownWheel]:
-        """Give the wheels whose own metadata takes a combination that the index says nothing of."""
+        """Yield the wheels whose own metadata takes a combination that the index says nothing of."""
         if self._answer(wish):
             return
         for known in self._wheels:

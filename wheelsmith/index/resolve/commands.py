@@ -43,7 +43,7 @@ class Installer(StrEnum):
 
     @property
     def label(self) -> str:
-        """Give what people call it."""
+        """Return what people call it."""
         return _LABELS[self]
 
 
@@ -74,7 +74,7 @@ class Template(Record):
     note: str | None = None
 
     def text(self, quote: Callable[[str], str] = shlex.quote) -> str:
-        """Give what is pasted."""
+        """Return what is pasted."""
         if not self.shell:
             return "\n".join(" ".join(words) for words in self.lines)
         return self.before + " && ".join(" ".join(map(quote, words)) for words in self.lines)
@@ -122,7 +122,7 @@ _ADDRESSED = ("--extra-index-url {torch_index}", "{torch}", "{name} @ {base}{pat
 
 
 def template_for(installer: Installer, torch: Torch, *, others: bool) -> Template:
-    """Give what an installer is told.
+    """Return what an installer is told.
 
     :param others: the wheel asks for more than torch, which the index of the wheel does not have.
     """
@@ -144,14 +144,14 @@ def template_for(installer: Installer, torch: Torch, *, others: bool) -> Templat
 
 
 def fill(template: Template, slots: Slots) -> Template:
-    """Give the template with its slots filled in."""
+    """Return the template with its slots filled in."""
     return replace(
         template, lines=tuple(tuple(w for word in line for w in _fill(word, slots)) for line in template.lines)
     )
 
 
 def slots_of(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[str, ...]]:
-    """Give what fills the slots but for ``base``, the index's own address with a slash at its end."""
+    """Return what fills the slots but for ``base``, the index's own address with a slash at its end."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
     compute = torch_compute(wish, KnownWheel(wheel))
@@ -190,7 +190,7 @@ def _pinned_torch(choice: Choice, wish: Wish, compute: str) -> str | None:
 
 
 def clean_base(address: str) -> str:
-    """Give an index's address with a slash at its end, and nothing in it that a shell, TOML or pip would read."""
+    """Return an index's address with a slash at its end, and nothing in it that a shell, TOML or pip would read."""
     safe = re.sub(
         r"[^A-Za-z0-9._~:/@%+=,\[\]-]", lambda match: "".join(f"%{b:02X}" for b in match[0].encode()), address
     )

@@ -18,7 +18,7 @@ _OLD_NAMES = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (
 
 
 def glibc_of(platform: str) -> tuple[int, int] | None:
-    """Give the oldest glibc that a platform tag allows; None where it names none, as ``linux_x86_64`` does."""
+    """Return the oldest glibc that a platform tag allows; None where it names none, as ``linux_x86_64`` does."""
     if match := _MANYLINUX.fullmatch(platform):
         return int(match["major"]), int(match["minor"])
     return _OLD_NAMES.get(platform.split("_", maxsplit=1)[0])
@@ -26,7 +26,7 @@ def glibc_of(platform: str) -> tuple[int, int] | None:
 
 @cache
 def platforms_for(platforms: tuple[str, ...], arch: str, glibc: tuple[int, int] | None) -> tuple[str, ...]:
-    """Give those platform tags that an architecture runs, in the order in which pip prefers them.
+    """Return those platform tags that an architecture runs, in the order in which pip prefers them.
 
     :param glibc: None for one that is not known, which is taken to be new enough.
     """
@@ -37,7 +37,7 @@ def platforms_for(platforms: tuple[str, ...], arch: str, glibc: tuple[int, int] 
 
 @cache
 def tag_ranks(python: str, *, free_threaded: bool, platforms: tuple[str, ...]) -> dict[Tag, int]:
-    """Give every tag that a CPython takes, with its place in pip's order, the best first.
+    """Return every tag that a CPython takes, with its place in pip's order, the best first.
 
     :param python: ``3.12`` or ``3.12.1``.
     :param platforms: the best first; ``any`` comes by itself.
@@ -92,5 +92,5 @@ def needs_compiling(code: str, capability: str) -> bool:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Give ``2.11`` as numbers, so that it comes after ``2.9``."""
+    """Return ``2.11`` as numbers, so that it comes after ``2.9``."""
     return tuple(int(part) for part in release.split("."))

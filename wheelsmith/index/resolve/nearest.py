@@ -24,7 +24,7 @@ class Axes:
 
 
 def nearest(wish: Wish, axes: Axes, has_wheel: Callable[[Wish], bool]) -> tuple[Nearest, ...]:
-    """Give on each axis the nearest value that has a wheel; where one change is not enough, the nearest two."""
+    """Return on each axis the nearest value that has a wheel; where one change is not enough, the nearest two."""
 
     def first(axis: Iterable[Nearest]) -> Nearest | None:
         return next((item for item in axis if has_wheel(item.wish)), None)

@@ -21,7 +21,7 @@ class Obstacle(NamedTuple):
 
 
 def obstacle(known: KnownWheel, wish: Wish, ranks: dict[Tag, int]) -> Obstacle | None:
-    """Give the first thing in the way of a wheel, or None.
+    """Return the first thing in the way of a wheel, or None.
 
     :param ranks: the tags that the machine takes.
     """

@@ -39,7 +39,7 @@ class Wish(Record):
 
     @property
     def python_minor(self) -> str:
-        """Give ``3.12`` of ``3.12.1``."""
+        """Return ``3.12`` of ``3.12.1``."""
         return ".".join(self.python.split(".")[:2])
 
 
@@ -108,10 +108,10 @@ class KnownWheel:
 
 
 def compute_name(compute: str) -> str:
-    """Give ``CUDA 13.0`` of ``cu130``, and ``CPU`` of ``cpu``."""
+    """Return ``CUDA 13.0`` of ``cu130``, and ``CPU`` of ``cpu``."""
     return "CPU" if compute == "cpu" else f"CUDA {compute[2:-1]}.{compute[-1]}" if compute[:2] == "cu" else compute
 
 
 def listed(names: list[str]) -> str:
-    """Give ``a, b and c``."""
+    """Return ``a, b and c``."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -35,7 +35,7 @@ class GridStatus(StrEnum):
 
     @property
     def sign(self) -> str:
-        """Give one character."""
+        """Return one character."""
         return _SIGNS[self]
 
     @property
@@ -45,7 +45,7 @@ class GridStatus(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """Give what the legend says."""
+        """Return what the legend says."""
         return _MEANINGS[self]
 
 
@@ -103,13 +103,13 @@ def grids(cells: Mapping[CatalogueCell, GridCell]) -> tuple[Grid, ...]:
 
 
 def used_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
-    """Give what a legend must explain; of those with one sign the first."""
+    """Return what a legend must explain; of those with one sign the first."""
     used = {GridStatus.BUILT if cell.status.ordinary else cell.status for cell in _cells(shown)}
     return tuple(status for status in GridStatus if status in used)
 
 
 def yanks(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
-    """Give the reasons for which cells go without a newer wheel, each with its versions."""
+    """Return the reasons for which cells go without a newer wheel, each with its versions."""
     found: dict[str, dict[str, None]] = {}
     for version, reason in dict.fromkeys(cell.yank for cell in _cells(shown) if cell.yank):
         found.setdefault(reason, {})[version] = None
@@ -205,7 +205,7 @@ def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCe
 
 
 def wish_query(cell: CatalogueCell | Wish) -> str:
-    """Give what a page's picker is asked for a cell."""
+    """Return what a page's picker is asked for a cell."""
     python = f"&python={cell.python}" if cell.python else ""
     return f"torch={cell.torch}&compute={cell.compute}&arch={cell.arch}{python}"
 

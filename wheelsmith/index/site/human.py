@@ -44,7 +44,7 @@ class Row:
 
 
 def human_pages(state: ProjectState) -> dict[str, bytes]:
-    """Give what people and choosing programs read of a project: key → bytes. One that is kept back has no page."""
+    """Return what people and choosing programs read of a project: key → bytes. One that is kept back has no page."""
     catalogue = catalogue_of(state)
     if not catalogue.unserved and not any(roots(entry) for entry in state.entries):
         return {}
@@ -53,7 +53,7 @@ def human_pages(state: ProjectState) -> dict[str, bytes]:
 
 
 def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
-    """Give the page for the whole index: key → bytes."""
+    """Return the page for the whole index: key → bytes."""
     shown = {name: item for name, item in sorted(listing.items()) if item.roots}
     computes = {name: _computes(item) for name, item in shown.items()}
     page = environment().get_template("index.html")
@@ -63,7 +63,7 @@ def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
 
 
 def assets(*scripts: str) -> dict[str, Any]:
-    """Give the style and the scripts of a page, and the policy that lets a browser run nothing else.
+    """Return the style and the scripts of a page, and the policy that lets a browser run nothing else.
 
     They stand in the page itself: it is whole wherever it is copied, and no half of it can be missing or old.
     """
@@ -75,7 +75,7 @@ def assets(*scripts: str) -> dict[str, Any]:
 
 @cache
 def environment() -> Environment:
-    """Give the templates. ``_grid.html`` holds the macro ``matrix``, for reports too."""
+    """Return the templates. ``_grid.html`` holds the macro ``matrix``, for reports too."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -116,7 +116,7 @@ def _project(catalogue: Catalogue) -> bytes:
 
 
 def _rows(picker: Picker) -> tuple[Row, ...]:
-    """Give the combinations that have a wheel, those that differ in nothing but the Python together."""
+    """Return the combinations that have a wheel, those that differ in nothing but the Python together."""
     served = [
         (wish, answer) for wish, answer in zip(picker.wishes, picker.answers, strict=True) if isinstance(answer, Choice)
     ]
@@ -147,7 +147,7 @@ def _quoted(word: str) -> str:
 
 
 def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
-    """Give the newest version that has a wheel in good standing, or the newest."""
+    """Return the newest version that has a wheel in good standing, or the newest."""
     standing = (
         version
         for version in versions
@@ -157,7 +157,7 @@ def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
 
 
 def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
-    """Give the cells that are left out, those together that differ in the machine alone."""
+    """Return the cells that are left out, those together that differ in the machine alone."""
 
     def place(item: Unserved) -> tuple[object, ...]:
         return numbers(item.cell.torch), compute_order(item.cell.compute), item.reason
@@ -171,7 +171,7 @@ def _computes(item: Listing) -> list[str]:
 
 
 def _compute_names(computes: Sequence[str]) -> str:
-    """Give ``CPU, CUDA 12.8, 13.0``."""
+    """Return ``CPU, CUDA 12.8, 13.0``."""
     names = [compute_name(compute) for compute in computes]
     cudas = [name.removeprefix("CUDA ") for name in names if name.startswith("CUDA ")]
     others = [name for name in names if not name.startswith("CUDA ")]

@@ -47,7 +47,7 @@ def picker_of(chooser: Chooser) -> Picker | None:
 
 
 def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
-    """Give what the script needs, each different answer once."""
+    """Return what the script needs, each different answer once."""
     places = {wheel.filename: place for place, wheel in enumerate(catalogue.wheels)}
     place = {wish: number for number, wish in enumerate(picker.wishes)}
     wheels: dict[str, int] = {}
@@ -92,7 +92,7 @@ def _first(wishes: Sequence[Wish], answers: Sequence[Choice | Refusal]) -> int:
 
 
 def _wheel(choice: Choice, wish: Wish) -> dict[str, Any]:
-    """Give what is the same of a wheel for every combination that it serves."""
+    """Return what is the same of a wheel for every combination that it serves."""
     wheel = choice.wheel
     filled = slots_of(choice, wish, Torch.PRESENT)
     return {
@@ -103,7 +103,7 @@ def _wheel(choice: Choice, wish: Wish) -> dict[str, Any]:
 
 
 def _same(answer: Choice | Refusal, wish: Wish) -> object:
-    """Give what two combinations have in common that get the same answer."""
+    """Return what two combinations have in common that get the same answer."""
     if isinstance(answer, Refusal):
         return answer
     return answer.wheel.filename, answer.root, answer.notes, wish.torch, wish.compute
@@ -133,7 +133,7 @@ def _query(wish: Wish) -> str:
 
 
 def _templates() -> dict[str, Any]:
-    """Give every template by installer, by torch, and by whether the wheel asks for more than torch."""
+    """Return every template by installer, by torch, and by whether the wheel asks for more than torch."""
     return {
         installer: {
             torch: [template_for(installer, torch, others=others).to_json() for others in (False, True)]

@@ -59,17 +59,17 @@ class VersionOfWheels:
 
     @property
     def count(self) -> int:
-        """Give how many wheels it has."""
+        """Return how many wheels it has."""
         return sum(len(group.wheels) for group in self.groups)
 
     @property
     def published(self) -> str:
-        """Give the day on which the last of them came: ``2026-11-21``."""
+        """Return the day on which the last of them came: ``2026-11-21``."""
         return max(shown.wheel.upload_time for group in self.groups for shown in group.wheels)[:10]
 
 
 def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheels, ...]:
-    """Give the wheels of each version, the newest first.
+    """Return the wheels of each version, the newest first.
 
     :param picker: which of them it answers with decides which are linked to it.
     """
@@ -86,7 +86,7 @@ def _groups(wheels: Iterable[Shown]) -> tuple[Group, ...]:
 
 
 def _chosen(picker: Picker) -> dict[str, str]:
-    """Give for each wheel that the picker answers with what it is asked then: by preference what it was made for."""
+    """Return for each wheel that the picker answers with what it is asked then: by preference what it was made for."""
     found: dict[str, Wish] = {}
     for wish, answer in zip(picker.wishes, picker.answers, strict=True):
         if isinstance(answer, Choice):
@@ -120,7 +120,7 @@ def _order(wheel: CatalogueWheel) -> tuple[object, ...]:
 
 
 def _compute(wheel: CatalogueWheel) -> str | None:
-    """Give the compute platform that a wheel is made for; empty where it is made for all, None where nobody knows."""
+    """Return the compute platform that a wheel is made for; empty where it is made for all, None where nobody knows."""
     if not wheel.cells:
         return None
     made_for = wheel.provenance.cell if wheel.provenance else None
@@ -156,7 +156,7 @@ def _machine(cells: Iterable[CatalogueCell]) -> str:
 
 
 def span(names: Sequence[str]) -> str:
-    """Give releases in short: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` where none between is missing.
+    """Return releases in short: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` where none between is missing.
 
     :param names: ascending.
     """  # noqa: RUF002  # a range

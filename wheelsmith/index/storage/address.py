@@ -27,12 +27,12 @@ class Address:
     prefix: str
 
     def __str__(self) -> str:
-        """Give it as a URL."""
+        """Return it as a URL."""
         return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
 
 
 def shown(target: str) -> str:
-    """Give a target as it may be printed: without anything that could be a password or a signature."""
+    """Return a target as it may be printed: without anything that could be a password or a signature."""
     scheme, separator, rest = target.partition("://")
     kept = re.split(r"[?#]", rest, maxsplit=1)[0] if "@" not in rest else "…"
     text = f"{scheme}{separator}{kept}" if separator else target

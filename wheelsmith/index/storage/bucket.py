@@ -60,11 +60,11 @@ class Bucket:
 
     @property
     def name(self) -> str:
-        """Give the bucket's address."""
+        """Return the bucket's address."""
         return str(self._address)
 
     def read(self, key: str) -> Stored | None:
-        """Give a file, or None when there is none."""
+        """Return a file, or None when there is none."""
         import obstore
 
         def get() -> Stored:
@@ -74,7 +74,7 @@ class Bucket:
         return self._found(get)
 
     def look(self, key: str) -> Listed | None:
-        """Give a file's size and age, or None when there is none."""
+        """Return a file's size and age, or None when there is none."""
         import obstore
 
         return self._found(lambda: _listed(obstore.head(self._store, key)))
@@ -122,7 +122,7 @@ class Bucket:
         self._found(lambda: obstore.delete(self._store, key))
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Give every file whose key begins with ``prefix``, in no order."""
+        """Yield every file whose key begins with ``prefix``, in no order."""
         import obstore
 
         # obstore's prefixes are whole folders.
@@ -200,13 +200,13 @@ def _in_pieces(path: Path, key: str) -> bytes | Iterator[bytes]:
 
 
 def _attributes(key: str) -> dict[str, str]:
-    """Give the headers to keep with a file: every write without them would take them away."""
+    """Return the headers to keep with a file: every write without them would take them away."""
     headers = headers_of(key)
     return {"Content-Type": headers.content_type, "Cache-Control": headers.cache_control}
 
 
 def _tag(meta: ObjectMeta) -> str:
-    """Give what names this version: S3 and Azure go by the ETag, Google by the generation."""
+    """Return what names this version: S3 and Azure go by the ETag, Google by the generation."""
     return json.dumps({name: meta[name] for name in ("e_tag", "version") if meta[name]})
 
 

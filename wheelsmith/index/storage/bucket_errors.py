@@ -57,7 +57,7 @@ def is_final(error: Exception) -> bool:
 
 
 def explain_settings(error: Exception, address: Address, variables: Iterable[str]) -> PackageIndexError:
-    """Give why a store cannot be made at all.
+    """Return why a store cannot be made at all.
 
     :param variables: the names of those that are set; what they hold may be a secret.
     """
@@ -72,7 +72,7 @@ def explain_settings(error: Exception, address: Address, variables: Iterable[str
 
 
 def explain(error: Exception, address: Address) -> PackageIndexError:
-    """Give what a failed request means.
+    """Return what a failed request means.
 
     :param error: an obstore exception, or one that obstore lets through.
     """
@@ -81,7 +81,7 @@ def explain(error: Exception, address: Address) -> PackageIndexError:
 
 
 def _setting(error: Exception, address: Address) -> tuple[str, str] | None:
-    """Give what is wrong on this side."""
+    """Return what is wrong on this side."""
     text = str(error)
     if "BadScheme" in text:
         variable = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}[address.scheme] + "_ALLOW_HTTP=true"
@@ -94,7 +94,7 @@ def _setting(error: Exception, address: Address) -> tuple[str, str] | None:
 
 
 def _refusal(error: Exception, address: Address) -> tuple[str, str] | None:
-    """Give what the host refuses."""
+    """Return what the host refuses."""
     kind, code, status = type(error).__name__, _code(error), _status(error)
     answer = " ".join(str(part) for part in (status, code) if part)
     if lacks_bucket(error):
@@ -109,7 +109,7 @@ def _refusal(error: Exception, address: Address) -> tuple[str, str] | None:
 
 
 def _silence(error: Exception) -> tuple[str, str]:
-    """Give what may pass."""
+    """Return what may pass."""
     status, code = _status(error), _code(error)
     if status:
         return f"the host answers {status}{f' {code}' if code else ''}", "try again later"

@@ -58,7 +58,7 @@ _RETRIES: Any = {
 
 
 def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Store | GCSStore | AzureStore:
-    """Give the obstore store of a bucket; nothing is asked of the network yet.
+    """Return the obstore store of a bucket; nothing is asked of the network yet.
 
     :raises PackageIndexError: obstore is not installed, or a setting is missing.
     """
@@ -85,7 +85,7 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
 
 
 def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Give what is set beyond that which obstore reads from the environment itself."""
+    """Return what is set beyond that which obstore reads from the environment itself."""
     config = {}
     if f"{_PREFIXES[scheme]}TIMEOUT" not in environ:
         config["timeout"] = _TIMEOUT
@@ -100,7 +100,7 @@ def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def endpoint_of(scheme: str, environ: Mapping[str, str]) -> str | None:
-    """Give the endpoint that the environment names in place of the cloud's own.
+    """Return the endpoint that the environment names in place of the cloud's own.
 
     :raises PackageIndexError: it is none.
     """
@@ -128,7 +128,7 @@ def _is_loopback(endpoint: str) -> bool:
 
 
 def _credentials(address: Address, environ: Mapping[str, str]) -> Any:
-    """Give what finds credentials where obstore does not look; None leaves it to obstore."""
+    """Return what finds credentials where obstore does not look; None leaves it to obstore."""
     if any(environ.get(name) for name in _GIVEN[address.scheme]):
         return None
     try:

@@ -38,7 +38,7 @@ class _Pages:
 
 
 def converge(storage: Storage, files: Executor, source: str, render: _Render) -> list[str]:
-    """Bring pages to what ``render`` makes of the file ``source``; gives the keys of those that were not so.
+    """Bring pages to what ``render`` makes of the file ``source``; return the keys of those that were not so.
 
     A page that it makes None of is removed. Who writes that page meanwhile has changed the source first; the source is
     read again afterwards, and the page comes back.
@@ -78,7 +78,7 @@ def converge(storage: Storage, files: Executor, source: str, render: _Render) ->
 
 
 def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes) -> bool:
-    """Give a file its next content, if that is another; says whether it is.
+    """Return a file its next content, if that is another; says whether it is.
 
     :param stored: what it was when the next content was made from it.
     :raises Conflict: it is something else by now.

@@ -26,11 +26,11 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """Give the folder."""
+        """Return the folder."""
         return str(self._root)
 
     def read(self, key: str) -> Stored | None:
-        """Give a file, or None when there is none."""
+        """Return a file, or None when there is none."""
         path = self._place(key)
         with self._explained("read"):
             try:
@@ -42,7 +42,7 @@ class Folder:
         return Stored(data, hashlib.sha256(data).hexdigest())
 
     def look(self, key: str) -> Listed | None:
-        """Give a file's size and age, or None when there is none."""
+        """Return a file's size and age, or None when there is none."""
         with self._explained("read"):
             try:
                 found = self._place(key).lstat()
@@ -81,7 +81,7 @@ class Folder:
                 return
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Give every file whose key begins with ``prefix``, with the hidden ones that killed processes left."""
+        """Yield every file whose key begins with ``prefix``, with the hidden ones that killed processes left."""
         for key, found in self._walk(prefix):
             if stat.S_ISREG(found.st_mode):
                 yield Listed(key, found.st_size, found.st_mtime)

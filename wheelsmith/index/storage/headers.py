@@ -30,7 +30,7 @@ class Headers:
 
 
 def headers_of(key: str) -> Headers:
-    """Give the headers of a file; installers judge a page by its type alone.
+    """Return the headers of a file; installers judge a page by its type alone.
 
     :param key: its path in the index, e.g. ``cpu/activation/index.json``.
     """

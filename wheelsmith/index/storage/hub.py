@@ -86,11 +86,11 @@ class HubRepo:
 
     @property
     def name(self) -> str:
-        """Give the repo as people write it."""
+        """Return the repo as people write it."""
         return self._place.name
 
     def read(self, key: str) -> Stored | None:
-        """Give a file, or None when there is none."""
+        """Return a file, or None when there is none."""
         if self._commit is None or key.startswith(_ONCE):
             return self._fetch(key)
         if key not in self._files:
@@ -98,7 +98,7 @@ class HubRepo:
         return self._files[key]
 
     def look(self, key: str) -> Listed | None:
-        """Give a file's size, or None when there is none.
+        """Return a file's size, or None when there is none.
 
         Its age is nobody's concern: were it removed meanwhile, the commit that relies on it would be refused.
         """
@@ -127,7 +127,7 @@ class HubRepo:
         self.transaction(lambda storage: storage.delete(key))
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Give every file whose key begins with ``prefix``; what may be collected has the time of its commit."""
+        """Yield every file whose key begins with ``prefix``; what may be collected has the time of its commit."""
         dated = _ONCE.startswith(prefix[: len(_ONCE)])
         found = self._tree(prefix.rpartition("/")[0], recursive=True, dated=dated)
         if dated and self._commit:
@@ -183,7 +183,7 @@ class HubRepo:
         raise no_branch(self._place)
 
     def _send(self, snapshot: HubRepo, writes: Sequence[Write], head: str) -> bool:
-        """Commit; gives False when many files went ahead, so that the work has to be done again."""
+        """Commit; return False when many files went ahead, so that the work has to be done again."""
         writes = [write for write in writes if write.content is not None or snapshot.look(write.key)]
         ahead = [write for write in writes if write.key.startswith(_ONCE) and write.content is not None]
         if ahead and len(writes) > _FILES_A_COMMIT:
@@ -318,7 +318,7 @@ def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperatio
 
 
 def _message(writes: Sequence[Write]) -> tuple[str, str]:
-    """Give the title and the body of a commit: the wheels in it, for whoever reads the history."""
+    """Return the title and the body of a commit: the wheels in it, for whoever reads the history."""
     wheels = sorted(write.key.rpartition("/")[2] for write in writes if write.key.endswith(".whl") and write.content)
     more = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""
     title = f"Add {wheels[0]}{more}" if wheels else "Update the index"

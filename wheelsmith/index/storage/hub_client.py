@@ -53,7 +53,7 @@ class HubPlace:
 
     @property
     def name(self) -> str:
-        """Give it as people write it."""
+        """Return it as people write it."""
         kind = "" if self.kind == "model" else f"{self.kind}s/"
         branch = "" if self.branch == "main" else f"@{quote(self.branch, safe='')}"
         return f"hf://{kind}{self.repo}{branch}/{self.folder}".rstrip("/")
@@ -100,7 +100,7 @@ def parse_target(target: str) -> HubPlace:
 
 
 def kernel_branch(target: str) -> str | None:
-    """Give the branch that the ``kernels`` library reads builds from, or None when it reads none there.
+    """Return the branch that the ``kernels`` library reads builds from, or None when it reads none there.
 
     It looks into kernel repos only, and there at the top, so an index in a folder of its own has none beside it.
 
@@ -150,12 +150,12 @@ def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
 
 
 def pause(number: int) -> float:
-    """Give the seconds to wait after an attempt, more each time and not in step with others."""
+    """Return the seconds to wait after an attempt, more each time and not in step with others."""
     return random.uniform(0, min(5.0, 0.1 * 2**number))  # noqa: S311  # not a secret
 
 
 def unreachable(place: HubPlace, passing: Passing) -> PackageIndexError:
-    """Give the error of a Hub that kept failing."""
+    """Return the error of a Hub that kept failing."""
     return PackageIndexError(
         f"{place.name} cannot be reached: {passing}", remedy="check the network and HF_ENDPOINT, then do it again"
     )
@@ -194,7 +194,7 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
 
 
 def no_branch(place: HubPlace) -> PackageIndexError:
-    """Give the error of a branch that is not there."""
+    """Return the error of a branch that is not there."""
     kind = "" if place.kind == "model" else f" --type {place.kind}"
     return PackageIndexError(
         f"{place.repo} has no branch {place.branch!r}",
@@ -203,7 +203,7 @@ def no_branch(place: HubPlace) -> PackageIndexError:
 
 
 def not_writable(place: HubPlace, said: str = "") -> PackageIndexError:
-    """Give the error of an account without rights."""
+    """Return the error of an account without rights."""
     return PackageIndexError(
         f"this account may not write to {place.name}{said}",
         remedy="hf auth login with a token that may write, or set HF_TOKEN",
@@ -224,7 +224,7 @@ def _judged_status(place: HubPlace, status: int, message: str | None) -> Excepti
 
 
 def _harmless(message: str | None) -> str:
-    """Give what the Hub said as one short line, without anything like a token in it."""
+    """Return what the Hub said as one short line, without anything like a token in it."""
     text = "".join(char if char.isprintable() else " " for char in message or "")
     text = re.sub(r"\b(hf|api)_\w{6,}", "…", " ".join(text.split()))[:200]
     return f": {text}" if text else ""

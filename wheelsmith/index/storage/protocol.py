@@ -78,13 +78,13 @@ class Storage(Protocol):
 
     @property
     def name(self) -> str:
-        """Give the place as people name it, without credentials."""
+        """Return the place as people name it, without credentials."""
 
     def read(self, key: str) -> Stored | None:
-        """Give a file, or None when there is none."""
+        """Return a file, or None when there is none."""
 
     def look(self, key: str) -> Listed | None:
-        """Give a file's size and age, or None when there is none."""
+        """Return a file's size and age, or None when there is none."""
 
     def put(self, key: str, content: Path | bytes) -> None:
         """Write a file that never changes: whoever writes under this key writes the same bytes.
@@ -102,7 +102,7 @@ class Storage(Protocol):
         """Remove a file; one that is gone already is no mistake."""
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Give every file whose key begins with ``prefix``, in no order."""
+        """Return every file whose key begins with ``prefix``, in no order."""
 
     def irregular(self, prefix: str = "") -> Iterator[str]:
         """Return the keys of what is neither a file nor a folder, such as links, which only a file system has.
@@ -127,7 +127,7 @@ class Write:
 
     @property
     def size(self) -> int:
-        """Give the bytes to be written."""
+        """Return the bytes to be written."""
         if isinstance(self.content, Path):
             return self.content.stat().st_size
         return len(self.content or b"")
@@ -142,16 +142,16 @@ class Staged:
 
     @property
     def name(self) -> str:
-        """Give the name of the storage beneath."""
+        """Return the name of the storage beneath."""
         return self._under.name
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """Give the changes in the order in which they were first made."""
+        """Return the changes in the order in which they were first made."""
         return tuple(self._writes.values())
 
     def read(self, key: str) -> Stored | None:
-        """Give a file as it would be."""
+        """Return a file as it would be."""
         if self._behind_removed(key):
             return None
         if key not in self._writes:
@@ -163,7 +163,7 @@ class Staged:
         return Stored(data, hashlib.sha256(data).hexdigest())
 
     def look(self, key: str) -> Listed | None:
-        """Give a file's size as it would be; what is staged is new."""
+        """Return a file's size as it would be; what is staged is new."""
         if self._behind_removed(key):
             return None
         if key not in self._writes:
@@ -185,7 +185,7 @@ class Staged:
         self._writes[key] = Write(key, None)
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Give the files as they would be."""
+        """Yield the files as they would be."""
         for item in self._under.listing(prefix):
             if item.key not in self._writes:
                 yield item

@@ -33,7 +33,7 @@ def make_server(root: Path, host: str, port: int) -> ThreadingHTTPServer:
 
 
 def negotiate(accept: str) -> str | None:
-    """Give the content type for an Accept header, or None when none of ours will do (RFC 9110 §12.5.1)."""
+    """Return the content type for an Accept header, or None when none of ours will do (RFC 9110 §12.5.1)."""
     if not accept.strip():
         return HTML
     weights: dict[str, float] = {}
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(HTTPStatus.NOT_FOUND)
 
     def _target(self, path: str) -> Path | None:
-        """Give what a path names; None for what is not there, outside of the index, or not for readers."""
+        """Return what a path names; None for what is not there, outside of the index, or not for readers."""
         try:
             target = (self.root / path.lstrip("/")).resolve(strict=True)
             place = target.relative_to(self.root)
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         return headers_of(path.relative_to(self.root).as_posix())
 
     def _span(self, size: int) -> tuple[int, int] | None:
-        """Give the part that was asked for, end exclusive and perhaps before the start; None for the whole."""
+        """Return the part that was asked for, end exclusive and perhaps before the start; None for the whole."""
         match = _RANGE.fullmatch(self.headers.get("Range", ""))
         if not match or not (match[1] or match[2]):
             return None

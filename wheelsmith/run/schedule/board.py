@@ -115,7 +115,7 @@ class Board:
         return self._close(group)
 
     def clear(self) -> tuple[str, ...]:
-        """Forget every build that was not admitted yet; give their names."""
+        """Forget every build that was not admitted yet; return their names."""
         names = tuple(name for name, _ in self._queue)
         self._queue.clear()
         return names

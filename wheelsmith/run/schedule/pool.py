@@ -43,7 +43,7 @@ def run_builds(
     cancel: threading.Event,
     on_load: Callable[[Demand], None] = lambda _: None,
 ) -> None:
-    """Run every build and give an answer for each.
+    """Run every build and return an answer for each.
 
     :param builds: in the order in which they begin.
     :param shared: tasks that several builds wait for.

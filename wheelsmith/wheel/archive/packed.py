@@ -157,7 +157,7 @@ class Unpacker:
         self._seen_by = (self._watch(name), Unpacker(name, self._watch, self._allowance, depth=self._depth + 1))
 
     def _unpack(self, data: bytes, at: int) -> int:
-        """Unpack as much as there is from a place on; give where its end is, or the place of what is broken."""
+        """Unpack as much as there is from a place on; return where its end is, or the place of what is broken."""
         stream = self._stream
         assert stream is not None  # noqa: S101  # the one caller has asked
         given = data[at : at + _FED]
@@ -183,7 +183,7 @@ class Unpacker:
                 return end
 
     def _next_packed(self, data: bytes, at: int, places: deque[int]) -> int:
-        """Begin with the next that is packed, from a place on; give where it begins, or the end of the data."""
+        """Begin with the next that is packed, from a place on; return where it begins, or the end of the data."""
         while places:
             place = places.popleft()
             if place < at:

@@ -83,7 +83,7 @@ def read_header(data: bytes) -> Header:
 
 
 def read_sections(cubin: Extent, header: Header) -> tuple[list[Section], int]:
-    """Read the section table; give the sections, and how many bytes the whole cubin has.
+    """Read the section table; return the sections, and how many bytes the whole cubin has.
 
     :raises WheelError: the tables point outside the cubin, or do not fit together.
     """

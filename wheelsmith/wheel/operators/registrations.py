@@ -201,7 +201,7 @@ def _each(argument: Argument) -> Argument:
 
 
 def _frames(evaluator: Evaluator, site: _Site) -> Iterator[Frame | None]:
-    """Give what the functions around a call were called with, one call after the other."""
+    """Yield what the functions around a call were called with, one call after the other."""
     scope, known = site.point.scope, False
     while scope.at is not None:
         callers = evaluator.callers.get(scope.node, []) if isinstance(scope.node, Function) else []
@@ -237,7 +237,7 @@ def _is_torchs(function: Value) -> bool:
 
 
 def _namespaces(name: str, arguments: Arguments, *, exact: bool) -> Iterator[tuple[str, str]]:
-    """Give each namespace that a call registers under, and how people are told it.
+    """Yield each namespace that a call registers under, and how people are told it.
 
     :param exact: who is called is known by name alone: an operator's name must look like one.
     """

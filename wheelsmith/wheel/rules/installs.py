@@ -185,7 +185,8 @@ RULE = Rule(
     "another case either; and nothing runs whenever Python, Jupyter or IPython starts (`.pth`, `sitecustomize`, "
     "`_virtualenv`, `etc/jupyter/jupyter_config.py`), but what `--declare` names, or `kernel.declare` in matrix.yaml",
     leaves_open="names of projects that `base/projects.json` does not have; a wheel may install an import name that "
-    "is not its own, as PyYAML installs `yaml`",
+    "is not its own, as PyYAML installs `yaml`; what another program runs once it is asked to (kernels of Jupyter, "
+    "`activate_this.py`); short names of Windows (`PROGRA~1`)",
     in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs whenever Python starts (it is meant, and is "
     "declared by `--declare distutils-precedence.pth`)",
     examine=_examine,

@@ -141,7 +141,8 @@ RULE = Rule(
     "no file needs the wheel's own copy of a library of CUDA's or torch's that another file needs from there",
     leaves_open="where Python code of the wheel loads libraries (ctypes, torch.ops.load_library) by names that it puts "
     "together while it runs, whether it loads what is on no search path; whether what it loads by a plain name is "
-    "there; whether a CUDA library that torch does not load itself is loaded before",
+    "there; whether a CUDA library that torch does not load itself is loaded before; whether a DT_SONAME shuts out "
+    "what a library needs that the file itself does not name",
     in_the_wild="torchvision 0.29.2: `image_stable.so` needs `libcudart.3eda8113.so.13`, a copy of its own, and "
     "`_C_stable.so` needs `libcudart.so.13`, which torch brings: two runtimes in one process",
     examine=_examine,

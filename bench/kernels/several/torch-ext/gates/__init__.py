@@ -8,22 +8,22 @@ __all__ = ["gelu", "relu_squared", "silu", "softplus"]
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
-    """Give ``x * Phi(x)``, Phi being the normal distribution."""
+    """Return ``x * Phi(x)``, Phi being the normal distribution."""
     return _mapped(ops.gelu, x)
 
 
 def relu_squared(x: torch.Tensor) -> torch.Tensor:
-    """Give ``max(x, 0) ** 2``."""
+    """Return ``max(x, 0) ** 2``."""
     return _mapped(ops.relu_squared, x)
 
 
 def silu(x: torch.Tensor) -> torch.Tensor:
-    """Give ``x * sigmoid(x)``."""
+    """Return ``x * sigmoid(x)``."""
     return _mapped(ops.silu, x)
 
 
 def softplus(x: torch.Tensor) -> torch.Tensor:
-    """Give ``log(1 + exp(x))``."""
+    """Return ``log(1 + exp(x))``."""
     return _mapped(ops.softplus, x)
 
 

@@ -8,7 +8,7 @@ __all__ = ["silu"]
 
 
 def silu(x: torch.Tensor) -> torch.Tensor:
-    """Give ``x * sigmoid(x)``.
+    """Return ``x * sigmoid(x)``.
 
     :param x: contiguous, float32 or float16.
     """
