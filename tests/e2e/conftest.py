@@ -8,6 +8,7 @@ from factory import Factory, example
 from once import made_once, run_folder
 
 from wheelsmith.engine import engines
+from wheelsmith.toolchain.pip_settings import pip_settings
 
 
 @pytest.fixture(scope="session")
@@ -86,8 +87,21 @@ def whole_torch(tmp_path_factory):
 
 def _install_torch(folder):
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, "torch==2.13.0", "numpy", "pytest", "setuptools"], check=True)
+    # By uv, which links what it installed before. It is told what pip would do, whose settings it does not read.
+    first, *others = pip_settings().indexes
+    indexes = ["--default-index", first, *(word for index in others for word in ("--index", index))]
+    install = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--system-certs",
+        "--python",
+        folder / "bin" / "python",
+    ]
+    subprocess.run([*install, *indexes, "torch==2.13.0", "numpy", "pytest", "setuptools"], check=True)
 
 
 @pytest.fixture

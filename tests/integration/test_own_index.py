@@ -186,7 +186,9 @@ def test_a_run_that_is_killed_between_leaves_nothing_that_passes_for_published(b
     for step in ("add", "_drop", "_make_whole", "_name"):
         edit(step)
         with monkeypatch.context() as patch:
-            place = "wheelsmith.index.Index.add" if step == "add" else f"wheelsmith.index.publish.own_index.{step}"
+            place = (
+                "wheelsmith.index.publish.Index.add" if step == "add" else f"wheelsmith.index.publish.own_index.{step}"
+            )
             patch.setattr(place, lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 build()

@@ -142,7 +142,7 @@ def test_nvidia_smi_is_asked_where_the_library_is_not_found(tmp_path, monkeypatc
 
 
 def _real(name):
-    return (Path(__file__).parents[2] / "wheelsmith" / "pick" / name).read_text()
+    return (Path(__file__).parents[2] / "wheelsmith" / "index" / "pick" / name).read_text()
 
 
 # --- what is chosen ------------------------------------------------------------------------------------------------

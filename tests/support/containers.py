@@ -124,7 +124,7 @@ def kept_images(name: str, folder: Path) -> Path:
 
     :param folder: where such storage is kept.
     """
-    made_of = [*sorted((ROOT / "docker").rglob("*")), ROOT / "wheelsmith" / "images.py"]
+    made_of = [*sorted((ROOT / "docker").rglob("*")), ROOT / "wheelsmith" / "engine" / "images.py"]
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in made_of if path.is_file())).hexdigest()
     graph = folder / f"{name}-{digest[:16]}"
 
