@@ -77,6 +77,59 @@ def test_the_abi_of_an_old_torch_is_that_torchs(tmp_path):
     assert old.cxx11_abi is torch_releases()["2.6"].cxx11_abi["x86_64"] is False
 
 
+LINUX = "sys_platform == 'linux'"
+# METADATA's lines, and the releases of torch that a wheel for CUDA 13.0 serves.
+LINES = {
+    "two lines": (("torch>=2.10", "torch<2.12"), {"2.10", "2.11"}),
+    "a marker": ((f"torch>=2.12; {LINUX}",), newer(CU130, (2, 12))),
+    "one beside a marker": (("torch>=2.10", f"torch<2.12; {LINUX}"), {"2.10", "2.11"}),
+    "for another system": (("torch>=2.12; sys_platform == 'win32'",), CU130),
+    "for an extra": (("torch>=2.12; extra == 'fast'",), CU130),
+    "by the Python": (
+        ("torch>=2.10; python_version < '3.10'", "torch>=2.12; python_version >= '3.10'"),
+        newer(CU130, (2, 12)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_every_line_for_torch_counts(name, tmp_path):
+    lines, torches = LINES[name]
+    entry = offer(make_wheel(tmp_path, "kernel", "2+cu130", requires=lines, tag=ABI3)).entry
+    assert {served.torch for served in entry.cells} == torches
+    assert entry.requires == ()
+
+
+REFUSED = {
+    "a pin that holds on one system": (f"torch>=2.12; {LINUX}", "the version says torch 2.11"),
+    "what nobody can follow": ("torch==2.11.*; python_version ~= 'x'", "no one can say when torch is required"),
+    "what nobody can read": ("torch>=$(id)", "Requires-Dist 'torch>=$(id)' cannot be read"),
+    "another package's": ("einops>=2.*", "Requires-Dist 'einops>=2.*' cannot be read"),
+}
+
+
+@pytest.mark.parametrize("way", ["index add", "publish"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wheel_that_requires_otherwise_is_refused(name, way, tmp_path, monkeypatch, capsys):
+    requires, why = REFUSED[name]
+    path = make_wheel(tmp_path / "from", "kernel", "2+cu130.torch2.11", requires=(requires,), tag=ABI3)
+    given = ("publish", "--from", str(path.parent)) if way == "publish" else ("index", "add")
+    more = (str(path),) if way == "index add" else ()
+    answer = run_command(monkeypatch, capsys, *given, str(tmp_path / "index"), *more)
+    assert answer.code == 2
+    assert why in answer.err
+    assert "Traceback" not in answer.err
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("options", [("--dry-run",), ()], ids=["dry run", "for good"])
+def test_what_is_not_done_is_not_told_as_done(options, tmp_path, monkeypatch, capsys):
+    path = make_wheel(tmp_path, "kernel", "2")
+    answer = run_command(monkeypatch, capsys, "index", "add", str(tmp_path / "index"), str(path), *options)
+    assert answer.err.splitlines()[-1].startswith("1 wheel would be added" if options else "1 wheel added")
+    assert (tmp_path / "index").exists() == (not options)
+
+
 @pytest.mark.parametrize("name", ["add_constant", "Add.Constant", "add-constant", "ADD__constant"])
 def test_answers_stay_whatever_a_distribution_is_called(name, tmp_path):
     """A project's state lies under its normalized name."""

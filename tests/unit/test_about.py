@@ -43,6 +43,19 @@ def test_what_cannot_be_read_is_not_required():
     assert requires_beside_torch(deep) == ("a",)
 
 
+def asked_of(*lines: str) -> str | None:
+    return requires_torch("".join(f"Requires-Dist: {line}\n" for line in lines).encode())
+
+
+def test_what_is_asked_of_torch_is_asked_on_linux():
+    assert asked_of("torch>=2.9", "Torch<2.12") == "<2.12,>=2.9"
+    assert asked_of("torch>=2.9; sys_platform == 'win32'", "torch; python_version < '3.9'") is None
+    assert asked_of("torch", "torch[opt]") == ""
+    # Of what cannot be followed, and of more than anybody has, each line counts.
+    assert asked_of("torch>=2.9; python_version ~= 'x'") == ">=2.9"
+    assert asked_of(*["torch"] * 20, "torch<2.12; sys_platform == 'win32'") == "<2.12"
+
+
 def state_of(about: About, **fields):
     return project(replace(of_torch("2.11", "13.0"), about=about), **fields)
 

@@ -41,8 +41,8 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
-    known = counted(len(published.known), "was", "were")
-    click.echo(f"{counted(len(published.new), 'wheel')} added, {known} there: {opened.name}", err=True)
+    new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
+    click.echo(f"{new} {'would be ' if dry_run else ''}added, {known} there: {opened.name}", err=True)
 
 
 @command.command("yank")

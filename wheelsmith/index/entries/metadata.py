@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.metadata import RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion
 
 from wheelsmith.base.errors import PackageIndexError
 
@@ -18,6 +21,26 @@ _LARGEST = 16 << 20  # bytes
 # Bytes of headers, without the text behind them: what parses them takes ever longer for the next one.
 _LONGEST = 512 << 10
 _END = re.compile(rb"\r?\n\r?\n")
+# Where torch's wheels are installed; of more lines than any project has, markers are not asked.
+_PLACES = tuple(
+    {
+        "extra": "",
+        "implementation_name": "cpython",
+        "implementation_version": f"{python}.0",
+        "os_name": "posix",
+        "platform_machine": arch,
+        "platform_python_implementation": "CPython",
+        "platform_release": "",
+        "platform_system": "Linux",
+        "platform_version": "",
+        "python_full_version": f"{python}.0",
+        "python_version": python,
+        "sys_platform": "linux",
+    }
+    for python in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+    for arch in ("x86_64", "aarch64")
+)
+_MOST = 20
 
 
 def read_metadata(wheel: Path | IO[bytes], filename: str) -> bytes:
@@ -50,11 +73,15 @@ def headers_of(metadata: bytes) -> RawMetadata:
 
 
 def requires_torch(metadata: bytes) -> str | None:
-    """Return the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none."""
-    for requirement in _requirements(metadata):
-        if _is_torch(requirement):
-            return str(requirement.specifier)
-    return None
+    """Return the versions of torch that METADATA asks for on Linux, e.g. ``==2.11.*``; None where it asks for none.
+
+    All lines count together, so what is returned may be narrower than what some Python is asked for, and never wider.
+    """
+    needs = [requirement for requirement in _requirements(metadata) if _is_torch(requirement)]
+    asked = [need for place, need in enumerate(needs) if place >= _MOST or _is_asked(need)]
+    if not asked:
+        return None
+    return str(SpecifierSet(",".join(str(need.specifier) for need in asked if need.specifier)))
 
 
 def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
@@ -66,13 +93,33 @@ def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
     )
 
 
+def unreadable_requirement(metadata: bytes) -> str | None:
+    """Return the first Requires-Dist of METADATA that is none; None where each can be read."""
+    return next((text for text in _texts(metadata) if _read(text) is None), None)
+
+
 def _is_torch(requirement: Requirement) -> bool:
-    return requirement.name.lower() == "torch" and requirement.marker is None
+    return requirement.name.lower() == "torch"
+
+
+def _is_asked(requirement: Requirement) -> bool:
+    """Say whether a requirement holds wherever torch's wheels may be installed; what cannot be said, may."""
+    try:
+        return requirement.marker is None or any(map(requirement.marker.evaluate, _PLACES))
+    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError, RecursionError):
+        return True
 
 
 def _requirements(metadata: bytes) -> Iterator[Requirement]:
-    for text in headers_of(metadata).get("requires_dist", []):
-        try:
-            yield Requirement(text)
-        except (InvalidRequirement, RecursionError):
-            continue
+    return filter(None, map(_read, _texts(metadata)))
+
+
+def _texts(metadata: bytes) -> list[str]:
+    return headers_of(metadata).get("requires_dist", [])
+
+
+def _read(text: str) -> Requirement | None:
+    try:
+        return Requirement(text)
+    except (InvalidRequirement, RecursionError):
+        return None

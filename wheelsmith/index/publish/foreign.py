@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.frameworks import LocalVersion, cuda_major, cuda_release, read_local_version, torch_releases
-from wheelsmith.index.entries.metadata import headers_of
+from wheelsmith.index.entries.metadata import headers_of, unreadable_requirement
 from wheelsmith.index.publish.release import offer_of
 from wheelsmith.index.publish.writer import Offer
 from wheelsmith.index.resolve.fits import accepts
@@ -19,17 +19,19 @@ from wheelsmith.wheel import wheel_file
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
 _ARCHS = ("x86_64", "aarch64")
+_SHOWN = 80  # characters of a requirement
 
 
 def foreign_wheel(path: Path) -> Offer:
     """Return a wheel that wheelsmith need not have made; which cells it serves is read from its version and METADATA.
 
-    :raises WheelError: it cannot be read as a wheel, or is not what its file name says.
+    :raises WheelError: it cannot be read as a wheel, is not what its file name says, or requires what is nothing.
     """
     from wheelsmith.wheel.check import torch_mistake
 
     offer = offer_of(path, wheel_file(path), (), None)
     check_names(offer)
+    _check_requirements(offer)
     cells = _cells_of(path.name, offer.entry.requires_torch)
     offer = replace(offer, entry=replace(offer.entry, cells=cells))
     if offer.entry.requires_torch is not None and (why := torch_mistake(offer.wheel)):
@@ -54,6 +56,17 @@ def check_names(offer: Offer) -> None:
             f"METADATA says {said.get('name')} {said.get('version')}",
             where=Place(file=filename),
             remedy="build it with that version: to rename the file is not enough",
+        )
+
+
+def _check_requirements(offer: Offer) -> None:
+    """Refuse a wheel that pip would not install: where one line is nothing, nobody knows what it requires of torch."""
+    text = unreadable_requirement(offer.metadata)
+    if text is not None:
+        raise WheelError(
+            f"Requires-Dist {text[:_SHOWN]!r} cannot be read",
+            where=Place(file=offer.entry.filename),
+            remedy="build it with requirements as PEP 508 has them",
         )
 
 
