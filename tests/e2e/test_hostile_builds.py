@@ -38,8 +38,9 @@ from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.pipeline import BuildContext, Prefetched
 from wheelsmith.pipeline.finishing import Finisher
-from wheelsmith.run.build import build, make_context, scratch
+from wheelsmith.run.build import build, make_context
 from wheelsmith.run.prepare import Request, prepare
+from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]

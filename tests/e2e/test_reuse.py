@@ -17,8 +17,9 @@ from one_build import build_one
 
 from wheelsmith.model.events import StepFinished
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
-from wheelsmith.run.build import make_context, scratch
+from wheelsmith.run.build import make_context
 from wheelsmith.run.prepare import Request, default_cache, prepare
+from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.proof import prove
 

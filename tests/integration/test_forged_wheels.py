@@ -55,9 +55,17 @@ _INNER = (
 _LONGEST = 2000  # characters of a finding's message
 
 
+OTHER = pytest.mark.release("the same of the other architecture")
+
+
 def _cases(register: dict[str, Forgery]) -> list[object]:
-    pairs = ((forgery, arch) for forgery in register.values() for arch in forgery.arches)
-    return [pytest.param(forgery, arch, id=ascii(f"{forgery.name} {arch}")) for forgery, arch in pairs]
+    """Every forgery for each of its architectures; in the quick tier for one, by turns the one and the other."""
+    return [
+        pytest.param(forgery, arch, id=ascii(f"{forgery.name} {arch}"), marks=() if arch == quick else OTHER)
+        for number, forgery in enumerate(register.values())
+        for quick in [forgery.arches[number % len(forgery.arches)]]
+        for arch in forgery.arches
+    ]
 
 
 def _wrong(path) -> dict[str, str]:

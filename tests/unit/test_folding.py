@@ -83,7 +83,7 @@ def build_host(image):
 
 
 def planned(text, kernel="plain"):
-    """Plan every cell of a matrix as prepare does: plans, exclusions, and why cells are apart."""
+    """Plan every cell of a matrix as prepare does: plans, exclusions, and why cells are not_folded."""
     matrix, spec = parse_matrix(f"kernel: {{path: k}}\n{text}"), parse_build_toml(KERNELS[kernel])
     answers = expand(matrix)
     oldest = matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR
@@ -93,15 +93,15 @@ def planned(text, kernel="plain"):
         where = build_host(cell.settings.image or matrix.engine.image)
         return plan_kernel(cell, spec=spec, source=SOURCE, distribution=None, version=None, build_host=where)
 
-    plans, excluded, apart = [], [], {}
+    plans, excluded, not_folded = [], [], {}
     for answer in answers:
         made, why = answer, None
         if isinstance(answer, Cell):
             made, why = plan_by_oldest_minor(answer, older.get(answer.id, ()), alone)
         (excluded if isinstance(made, Excluded) else plans).append(made)
         if why:
-            apart[answer.id] = why
-    return plans, excluded, apart
+            not_folded[answer.id] = why
+    return plans, excluded, not_folded
 
 
 # --- examples -----------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_six_torches_and_two_cudas(compatibility, versions):
 
 def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_stand():
     axes = "axes: {torch: [2.13], cuda: [13.2, cpu, 13.0, 13.1]}\ncuda-compatibility: oldest-minor\n"
-    plans, _, apart = planned(axes)
+    plans, _, not_folded = planned(axes)
     cuda, cpu = fold(plans)
     assert [plan.cell.cuda for plan in cuda.plans] == ["13.0", "13.2", "13.1"]
     assert [plan.cell.cuda for plan in cpu.plans] == [None]
@@ -132,7 +132,7 @@ def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_s
     assert {(f.cell, f.reason) for f in whose.values()} == {
         ("torch213-cxx11-cu130-x86_64-linux", "CUDA minor-version compatibility")
     }
-    assert apart == {}
+    assert not_folded == {}
 
 
 @pytest.mark.parametrize(
@@ -162,10 +162,10 @@ def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_s
 )
 def test_what_is_not_folded_and_why(kernel, rules, newer, why):
     text = f"axes: {{torch: [2.13], cuda: [13.0, {newer}]}}\ncuda-compatibility: oldest-minor\n"
-    plans, _, apart = planned(text + (f"rules:\n  - {rules}\n" if rules else ""), kernel)
+    plans, _, not_folded = planned(text + (f"rules:\n  - {rules}\n" if rules else ""), kernel)
     torch = "stable" if "stable-abi" in KERNELS[kernel] else "2.13"
     assert plans[-1].wheel.version == f"1+cu{newer.replace('.', '')}.torch{torch}"
-    assert apart[plans[-1].cell.id].startswith(why)
+    assert not_folded[plans[-1].cell.id].startswith(why)
     assert folded(fold(plans)) == {}
 
 
@@ -174,9 +174,10 @@ def test_a_default_list_that_the_older_toolkit_cannot_make():
     text = (
         "axes: {torch: [2.9], cuda: [12.6, 12.8, 12.9]}\ncuda-compatibility: oldest-minor\nengine: {image: cuda-12.8}\n"
     )
-    plans, excluded, apart = planned(text)
+    plans, excluded, not_folded = planned(text)
     assert [item.cell.cuda for item in excluded] == ["12.6", "12.9"]
-    assert apart["torch29-cxx11-cu128-x86_64-linux"].startswith("CUDA 12.6 has no wheel: image cuda-12.8 has CUDA 12.8")
+    why = not_folded["torch29-cxx11-cu128-x86_64-linux"]
+    assert why.startswith("CUDA 12.6 has no wheel: image cuda-12.8 has CUDA 12.8")
     assert [plan.wheel.version for plan in plans] == ["1+cu128.torch2.9"]
 
 
@@ -270,7 +271,7 @@ def matrices(draw):
 @settings(max_examples=300, deadline=None)
 @given(text=matrices(), kernel=st.sampled_from(sorted(KERNELS)))
 def test_every_cell_is_answered_once_and_its_wheel_serves_it(text, kernel):
-    plans, excluded, apart = planned(text, kernel)
+    plans, excluded, not_folded = planned(text, kernel)
     cells = [cell_of(answer).id for answer in expand(parse_matrix(f"kernel: {{path: k}}\n{text}"))]
     builds = fold(plans)
     whose = folded(builds)
@@ -287,7 +288,7 @@ def test_every_cell_is_answered_once_and_its_wheel_serves_it(text, kernel):
             assert (plan.cell.id in whose) == (plan is not build.plan)
     assert all(f.reason and f.cell not in whose for f in whose.values())
     for plan in plans:
-        if plan.cell.id in apart:
+        if plan.cell.id in not_folded:
             assert plan == alone[plan.cell.id]
             assert any(older_minor(other.cell, plan.cell) for other in (*plans, *excluded))
 
@@ -361,14 +362,13 @@ def test_the_plan_at_a_narrow_terminal():
     text = "axes: {torch: [2.12, 2.13, 2.8], cuda: [cpu, 13.0, 13.2]}\ncuda-compatibility: oldest-minor\nrules:\n"
     text += "  - set: {gpu-archs: [9.0]}\n    where: {torch: 2.13, cuda: 13.2}\n"
     text += "  - exclude: {torch: 2.8, cuda: 13.2}\n    reason: no\n"
-    plans, excluded, apart = planned(text, "stable on CUDA")
-    cached = frozenset({plans[1].build_digest})
+    plans, excluded, not_folded = planned(text, "stable on CUDA")
+    cached, shared = frozenset({plans[1].build_digest}), folded(fold(plans))
     written = io.StringIO()
-    Console(file=written, width=80).print(plan_table(plans, excluded[:1], cached, apart))
+    Console(file=written, width=80).print(plan_table(plans, excluded[:1], shared, cached=cached, not_folded=not_folded))
     assert "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n" == TABLE
-    builds = fold(plans)
-    assert totals(builds) == "7 cells → 5 builds"
-    assert reasons(folded(builds)) == [
+    assert totals(plans, shared) == "7 cells → 5 builds"
+    assert reasons(shared) == [
         "1 cell folded: torch's stable ABI from 2.11 on",
         "1 cell folded: CUDA minor-version compatibility",
     ]

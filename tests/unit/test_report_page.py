@@ -17,6 +17,8 @@ from wheelsmith.model import (
     WheelSpec,
 )
 from wheelsmith.model.events import RunFinished, RunStarted
+from wheelsmith.plan.fold import fold
+from wheelsmith.plan.fold import folded as shared_wheels
 from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 
@@ -44,7 +46,9 @@ def planned():
 
 
 def page(plans=(), results=(), excluded=(), **timeline):
-    started = RunStarted(kernel=f"k {NASTY}", engine="bwrap", plans=plans, excluded=excluded)
+    started = RunStarted(
+        kernel=f"k {NASTY}", engine="bwrap", plans=plans, excluded=excluded, folded=shared_wheels(fold(plans))
+    )
     finished = RunFinished(results=results, excluded=excluded, interrupted=False, seconds=61, compiled=3, reused=9)
     return report_page(started, finished, Timeline(**{"seconds": 61, "stages": (), "steps": (), **timeline})).decode()
 

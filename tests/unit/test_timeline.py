@@ -30,7 +30,7 @@ def test_stages_follow_each_other_and_end_with_their_cell():
     clock = Clock()
     watch = Stopwatch(clock)
     for now, event in [
-        (101, RunStarted(kernel="k", engine="bwrap", plans=(), excluded=())),
+        (101, RunStarted(kernel="k", engine="bwrap", plans=(), excluded=(), folded={})),
         (102, CellStage(cell_id=CELL.id, stage="fetch")),
         (104, CellStage(cell_id=CELL.id, stage="compile")),
         (109, CellFinished(result=BuildResult(cell=CELL, plan_digest="", status=Status.BUILT))),

@@ -177,7 +177,8 @@ class _Kept:
             prepared.plans,
             finished.results,
             prepared.excluded,
-            prepared.apart,
+            prepared.folded,
+            prepared.not_folded,
             interrupted=finished.interrupted,
         )
         return json.dumps(data, indent=1) + "\n"

@@ -9,9 +9,8 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
-from wheelsmith.plan.fold import fold, folded
-from wheelsmith.run.build import cached_digests
 from wheelsmith.run.prepare import Prepared, Request, prepare
+from wheelsmith.run.stored import stored_wheels
 
 
 @click.command("plan")
@@ -47,7 +46,7 @@ def command(
 
 def plan_json(prepared: Prepared) -> dict[str, object]:
     """Return the whole plan as data."""
-    shared = folded(fold(prepared.plans))
+    folded = prepared.folded
     return {
         "schema_version": 1,
         "kernel": prepared.kernel,
@@ -56,8 +55,8 @@ def plan_json(prepared: Prepared) -> dict[str, object]:
             {
                 **plan.to_json(),
                 "digest": plan.build_digest,
-                "folded": shared[plan.cell.id].to_json() if plan.cell.id in shared else None,
-                "not_folded": prepared.apart.get(plan.cell.id),
+                "folded": folded[plan.cell.id].to_json() if plan.cell.id in folded else None,
+                "not_folded": prepared.not_folded.get(plan.cell.id),
             }
             for plan in prepared.plans
         ],
@@ -69,11 +68,12 @@ def show_plan(prepared: Prepared, request: Request) -> None:
     """Print the plan as a table on stdout."""
     from wheelsmith.report import make_console, plan_table, reasons, totals
 
-    cached = cached_digests(prepared, request)
+    cached = frozenset(stored_wheels(prepared.plans, request.cache))
     console = make_console(stderr=False)
-    console.print(plan_table(prepared.plans, prepared.excluded, cached, prepared.apart))
-    builds = fold(prepared.plans)
-    made = sum(build.plan.build_digest in cached for build in builds)
-    console.print(f"{totals(builds)}, {made} of them made before")
-    for line in reasons(folded(builds)):
+    folded = prepared.folded
+    table = plan_table(prepared.plans, prepared.excluded, folded, cached=cached, not_folded=prepared.not_folded)
+    console.print(table)
+    made = sum(build.plan.build_digest in cached for build in prepared.builds)
+    console.print(f"{totals(prepared.plans, folded)}, {made} of them made before")
+    for line in reasons(folded):
         console.print(f"  {line}")

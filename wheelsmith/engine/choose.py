@@ -10,7 +10,7 @@ from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.podman import Podman
-from wheelsmith.engine.protocol import Engine, Readiness
+from wheelsmith.engine.protocol import Engine, Probe, Readiness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     """
     known = engines(cache)
     if name != "auto":
-        if refusal := _refusal(known[name], images):
+        if refusal := _refusal(known[name], known[name].probe(), images):
             raise refusal
         return Choice(engine=known[name])
     refusals: list[EngineError] = []
@@ -48,11 +48,12 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     for engine in known.values():
         if engine.name == Local.name and not trusted:
             continue
-        refusal = _refusal(engine, images)
+        probe = engine.probe()
+        refusal = _refusal(engine, probe, images)
         if refusal is None:
             return Choice(engine=engine, passed_over=tuple(passed_over))
         refusals.append(refusal)
-        if engine.probe().readiness is not Readiness.MISSING:
+        if probe.readiness is not Readiness.MISSING:
             passed_over.append(refusal)
     last = refusals[-1]
     raise EngineError(
@@ -72,9 +73,8 @@ def engine_for_own_programs(engine: Engine) -> Engine:
     return own if own.probe().readiness is Readiness.READY else Local()
 
 
-def _refusal(engine: Engine, images: frozenset[str | None]) -> EngineError | None:
+def _refusal(engine: Engine, probe: Probe, images: frozenset[str | None]) -> EngineError | None:
     """Return why the engine cannot be taken, or None when it can."""
-    probe = engine.probe()
     if probe.readiness is not Readiness.READY:
         return EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
     try:

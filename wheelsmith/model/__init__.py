@@ -23,6 +23,7 @@ from wheelsmith.model.pinned import PinnedFile
 from wheelsmith.model.plan import (
     SCHEMA_VERSION,
     BuildPlan,
+    Folded,
     LockedWheel,
     PrefixId,
     Project,
@@ -54,6 +55,7 @@ __all__ = [
     "Excluded",
     "Expectation",
     "Failure",
+    "Folded",
     "ImageId",
     "Listener",
     "Load",

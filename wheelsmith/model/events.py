@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wheelsmith.model.cell import Excluded
-from wheelsmith.model.plan import BuildPlan
+from wheelsmith.model.plan import BuildPlan, Folded
 from wheelsmith.model.result import BuildResult
 
 
@@ -15,12 +15,14 @@ class RunStarted:
     """The plans are made; nothing has run yet.
 
     :param kernel: the kernel as people name it, e.g. ``kernels-community/activation @3f2c1ab``.
+    :param folded: cell id → whose wheel it shares; every other plan is a build of its own.
     """
 
     kernel: str
     engine: str
     plans: tuple[BuildPlan, ...]
     excluded: tuple[Excluded, ...]
+    folded: dict[str, Folded]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

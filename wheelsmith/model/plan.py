@@ -190,3 +190,14 @@ class BuildPlan(Record):
         # A branch that moved without changing a file is no reason to build again.
         data["source"] = {"tree": self.source.tree}
         return canonical_digest(data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded(Record):
+    """Whose wheel a cell shares, and why that wheel serves it.
+
+    :param cell: the id of the cell that the wheel is built for.
+    """
+
+    cell: str
+    reason: str

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from wheelsmith.base.record import Record
-from wheelsmith.model import BuildPlan, BuildResult, Status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folded(Record):
-    """Whose wheel a cell shares, and why that wheel serves it.
-
-    :param cell: the id of the cell that the wheel is built for.
-    """
-
-    cell: str
-    reason: str
+from wheelsmith.model import BuildPlan, BuildResult, Folded, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

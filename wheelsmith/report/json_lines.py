@@ -33,4 +33,6 @@ def _plain(value: object) -> object:
         return value.to_json()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     return value

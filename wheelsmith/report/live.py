@@ -15,13 +15,13 @@ from wheelsmith.model import (
     CellStarted,
     Event,
     Expectation,
+    Folded,
     Load,
     Notice,
     RunFinished,
     RunStarted,
     Transfer,
 )
-from wheelsmith.plan.fold import Folded
 from wheelsmith.report.board import Running, Whole, rows, whole_lines
 from wheelsmith.report.style import ID_WIDTH, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
@@ -38,7 +38,7 @@ class LiveReporter:
 
         self._console = console
         self._out = out
-        self._shared: dict[str, Folded] = {}
+        self._folded: dict[str, Folded] = {}
         self._running: dict[str, Running] = {}
         self._whole = Whole(start=time.monotonic())
         self._transfer = ""
@@ -58,7 +58,8 @@ class LiveReporter:
         match event:
             case RunStarted():
                 self._whole = Whole(start=time.monotonic(), cells=len(event.plans))
-                self._shared = show_start(event, self._console)
+                self._folded = event.folded
+                show_start(event, self._console)
             case Expectation():
                 self._whole.expected = dict(event.seconds)
             case Load():
@@ -70,7 +71,7 @@ class LiveReporter:
             case CellFinished(result=result):
                 self._whole.finish(result.cell.id, self._running.pop(result.cell.id, None))
                 mark, style = sign(result.status, self._console)
-                words = outcome(result, self._shared.get(result.cell.id))
+                words = outcome(result, self._folded.get(result.cell.id))
                 self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
             case Transfer():
                 done = event.total and event.done >= event.total

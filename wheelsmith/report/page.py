@@ -14,8 +14,7 @@ from wheelsmith.base.units import show_size
 from wheelsmith.index.entries.catalogue import CatalogueCell, catalogue_cell
 from wheelsmith.index.site.grid import GridCell, GridStatus, grids, used_statuses
 from wheelsmith.index.site.human import assets, environment
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, RunFinished, RunStarted, Status
-from wheelsmith.plan.fold import Folded, fold, folded
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, Folded, RunFinished, RunStarted, Status
 from wheelsmith.report.figure import draw
 from wheelsmith.report.score import score
 from wheelsmith.report.style import duration, wall_time
@@ -47,9 +46,8 @@ def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) 
 
     :param timeline: of the same run.
     """
-    shared = folded(fold(started.plans))
     answered = {result.cell.id: result for result in finished.results}
-    shown = grids(_cells(started.plans, answered, started.excluded, shared))
+    shown = grids(_cells(started.plans, answered, started.excluded, started.folded))
     return (
         _environment()
         .get_template("report.html")
@@ -65,7 +63,7 @@ def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) 
             legend=used_statuses(shown),
             failed=[result for result in finished.results if result.status is Status.FAILED],
             excluded=started.excluded,
-            rows=[(plan, answered.get(plan.cell.id), shared.get(plan.cell.id)) for plan in started.plans],
+            rows=[(plan, answered.get(plan.cell.id), started.folded.get(plan.cell.id)) for plan in started.plans],
             figure=draw(timeline),
             **assets(),
         )
@@ -106,12 +104,12 @@ def _cells(
     plans: Sequence[BuildPlan],
     answered: Mapping[str, BuildResult],
     excluded: Sequence[Excluded],
-    shared: Mapping[str, Folded],
+    folded: Mapping[str, Folded],
 ) -> dict[CatalogueCell, GridCell]:
     found = {catalogue_cell(item.cell): _without(item.cell, GridStatus.EXCLUDED) for item in excluded}
     for plan in plans:
         result = answered.get(plan.cell.id)
-        found[catalogue_cell(plan.cell)] = _planned(plan.cell, result, shared.get(plan.cell.id))
+        found[catalogue_cell(plan.cell)] = _planned(plan.cell, result, folded.get(plan.cell.id))
     return found
 
 

@@ -15,6 +15,7 @@ from wheelsmith.model import (
     CellStarted,
     Event,
     Expectation,
+    Folded,
     Load,
     Notice,
     RunFinished,
@@ -23,7 +24,6 @@ from wheelsmith.model import (
     StepFinished,
     Transfer,
 )
-from wheelsmith.plan.fold import Folded
 from wheelsmith.report.style import ID_WIDTH, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
 
@@ -37,18 +37,19 @@ class PlainReporter:
     def __init__(self, console: Console, out: Path) -> None:
         self._console = console
         self._out = out
-        self._shared: dict[str, Folded] = {}
+        self._folded: dict[str, Folded] = {}
 
     def __call__(self, event: Event) -> None:
         """Write what the event is worth."""
         match event:
             case RunStarted():
-                self._shared = show_start(event, self._console)
+                self._folded = event.folded
+                show_start(event, self._console)
             case CellStarted():
                 self._say(f"  {event.cell_id}  started")
             case CellFinished(result=result):
                 mark, style = sign(result.status, self._console)
-                words = outcome(result, self._shared.get(result.cell.id))
+                words = outcome(result, self._folded.get(result.cell.id))
                 self._say(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
                 failure = result.failure
                 if failure and result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):

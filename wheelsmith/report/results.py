@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wheelsmith import __version__
-from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded
-from wheelsmith.plan.fold import fold, folded
+from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded, Folded
 
 
 def results_json(
@@ -15,23 +14,24 @@ def results_json(
     plans: Sequence[BuildPlan],
     results: Sequence[BuildResult],
     excluded: Sequence[Excluded],
-    apart: Mapping[str, str],
+    folded: Mapping[str, Folded],
+    not_folded: Mapping[str, str],
     *,
     interrupted: bool,
 ) -> dict[str, Any]:
     """Return the run's outcome as data; every selected cell is in it, by its id.
 
-    :param apart: cell id → why no older minor of its CUDA answers for it.
+    :param folded: cell id → whose wheel it shares.
+    :param not_folded: cell id → why no older minor of its CUDA answers for it.
     """
-    shared = folded(fold(plans))
     answered = {result.cell.id: result for result in results}
     cells: dict[str, dict[str, Any]] = {}
     for plan in plans:
         result = answered.get(plan.cell.id)
         cells[plan.cell.id] = {
             **(result.to_json() if result else {"cell": plan.cell.to_json(), "status": "cancelled"}),
-            "folded": shared[plan.cell.id].to_json() if plan.cell.id in shared else None,
-            "not_folded": apart.get(plan.cell.id),
+            "folded": folded[plan.cell.id].to_json() if plan.cell.id in folded else None,
+            "not_folded": not_folded.get(plan.cell.id),
             "version": plan.wheel.version,
             "requires_torch": plan.wheel.stable_abi or plan.wheel.torch,
             "gpu_archs": list(plan.wheel.gpu_archs),

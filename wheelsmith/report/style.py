@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import show_size
-from wheelsmith.model import BuildResult, Status, Timing
-from wheelsmith.plan.fold import Folded
+from wheelsmith.model import BuildResult, Folded, Status, Timing
 
 if TYPE_CHECKING:
     from rich.console import Console

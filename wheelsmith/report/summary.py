@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import counted
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
-from wheelsmith.plan.fold import Folded, fold, folded
 from wheelsmith.report.grid import reasons, totals
 from wheelsmith.report.style import duration
 
@@ -19,16 +18,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def show_start(started: RunStarted, console: Console) -> dict[str, Folded]:
-    """Write what a run will do; return whose wheels its cells share."""
-    builds = fold(started.plans)
-    shared = folded(builds)
-    console.print(
-        f"{started.kernel} · {totals(builds)} · {len(started.excluded)} excluded · {started.engine}", soft_wrap=True
-    )
-    for line in reasons(shared):
+def show_start(started: RunStarted, console: Console) -> None:
+    """Write what a run will do."""
+    words = totals(started.plans, started.folded)
+    console.print(f"{started.kernel} · {words} · {len(started.excluded)} excluded · {started.engine}", soft_wrap=True)
+    for line in reasons(started.folded):
         console.print(f"  {line}", soft_wrap=True)
-    return shared
 
 
 def show_summary(finished: RunFinished, out: Path, console: Console) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
@@ -15,7 +13,7 @@ from threading import Event as Flag
 from packaging.version import Version
 
 from wheelsmith.base.beneath import remove_tree
-from wheelsmith.base.errors import CacheInUse, EngineError, Place, StoreError
+from wheelsmith.base.errors import CacheInUse, StoreError
 from wheelsmith.engine import Limits, engine_for_own_programs, granted_cores, granted_memory
 from wheelsmith.index.publish import RUNS, Answered, publish_run
 from wheelsmith.model import (
@@ -36,10 +34,12 @@ from wheelsmith.model import (
 )
 from wheelsmith.pipeline import BuildContext, CellBuild, Prefetched
 from wheelsmith.pipeline.tasks import Demand, Task
-from wheelsmith.plan.fold import Build, fold
+from wheelsmith.plan.fold import Build
 from wheelsmith.plan.recipe import PhaseKind
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.schedule import BuildCosts, Machine, run_builds
+from wheelsmith.run.scratch import scratch
+from wheelsmith.run.stored import stored_wheels
 from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel import check_edition
@@ -68,6 +68,7 @@ def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) 
             engine=prepared.engine.name,
             plans=prepared.plans,
             excluded=prepared.excluded,
+            folded=prepared.folded,
         )
     )
     results: list[BuildResult] = []
@@ -126,7 +127,7 @@ class _Tally:
 def make_context(prepared: Prepared, request: Request, folder: Path, listen: Listener) -> BuildContext:
     """Return what cells of this run are built with."""
     choice = prepared.matrix.engine
-    builds = len({plan.build_digest for plan in prepared.plans})
+    builds = len(prepared.builds)
     cores = request.cores_per_cell or max(1, _cores(request) // max(1, builds))
     # No engine gives more cores than there are, and docker refuses to be asked.
     cpus = float(min(cores, granted_cores()))
@@ -243,9 +244,9 @@ class _Work:
 
 
 def _work_to_do(prepared: Prepared, request: Request) -> _Work:
-    stored = {} if request.force else _stored(prepared.plans, Store(request.cache / "store"))
+    stored = {} if request.force else stored_wheels(prepared.plans, request.cache)
     proven = {digest for digest, wheel in stored.items() if wheel.checked == check_edition() and not request.test}
-    builds = fold([plan for plan in prepared.plans if plan.build_digest not in proven])
+    builds = tuple(build for build in prepared.builds if build.plan.build_digest not in proven)
     kept = tuple(build for build in builds if build.plan.build_digest in stored and not request.test)
     results = (_cached(plan, stored[plan.build_digest]) for plan in prepared.plans if plan.build_digest in proven)
     known = {build.plan.cell.id for build in kept}
@@ -289,12 +290,6 @@ def _fetches(builds: tuple[Build, ...], context: BuildContext) -> tuple[Task, ..
     return tuple(fetch(prefix) for prefix in prefixes)
 
 
-def _stored(plans: tuple[BuildPlan, ...], store: Store) -> dict[str, StoredWheel]:
-    """Return by its digest what each plan made before; each wheel is looked up once."""
-    found = {digest: store.find(digest) for digest in dict.fromkeys(plan.build_digest for plan in plans)}
-    return {digest: stored for digest, stored in found.items() if stored}
-
-
 def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
     return BuildResult(
         cell=plan.cell,
@@ -303,11 +298,6 @@ def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
         wheel=stored.wheel,
         built_in=stored.timings,
     )
-
-
-def cached_digests(prepared: Prepared, request: Request) -> frozenset[str]:
-    """Return the build digests of the plans whose wheel is in the store."""
-    return frozenset(_stored(prepared.plans, Store(request.cache / "store")))
 
 
 def _keep_small(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:
@@ -321,35 +311,3 @@ def _keep_small(request: Request, results: list[BuildResult], listen: Listener, 
         return
     except StoreError as error:
         listen(Notice(level="warning", text=str(error)))
-
-
-@contextmanager
-def scratch(parent: Path) -> Iterator[Path]:
-    """Yield a folder that goes away at the end; folders that dead runs left go away now."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for left in parent.iterdir():
-            _remove_if_dead(left)
-        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise EngineError(
-            f"no work folder can be made: {error.strerror}",
-            where=Place(file=str(parent)),
-            remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield folder
-        finally:
-            remove_tree(folder)
-
-
-def _remove_if_dead(folder: Path) -> None:
-    try:
-        with (folder / "lock").open("r+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_tree(folder)
-    except OSError:
-        return  # alive, or being made at this moment

@@ -10,8 +10,9 @@ from wheelsmith.base.errors import MatrixError, Place, SettingError
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import CudaCompatibility, Matrix, cell_of, expand, idle_rules, load_matrix, select
-from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice
+from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice
 from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
+from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.recipe import (
     CARD,
     PROJECT_FILES,
@@ -67,7 +68,9 @@ class Prepared:
     :param distribution: the project's name; None where neither the matrix nor its source says it.
     :param version: without a local part; None where nobody says it.
     :param cells: id of every cell that the matrix has, selected or not.
-    :param apart: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
+    :param builds: the plans, those that make the same wheel together.
+    :param folded: cell id → whose wheel it shares.
+    :param not_folded: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
     """
 
     matrix: Matrix
@@ -79,7 +82,9 @@ class Prepared:
     engine: Engine
     plans: tuple[BuildPlan, ...]
     excluded: tuple[Excluded, ...]
-    apart: dict[str, str]
+    builds: tuple[Build, ...]
+    folded: dict[str, Folded]
+    not_folded: dict[str, str]
     out: Path
 
 
@@ -133,6 +138,8 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         older=_older(matrix, everything),
     )
     planned = tuple(planner.plan(answer) for answer in answers)
+    plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
+    builds = fold(plans)
     return Prepared(
         matrix=matrix,
         kernel=_label(spec, source, matrix.kernel.distribution),
@@ -141,9 +148,11 @@ def prepare(request: Request, listen: Listener) -> Prepared:
         cells=frozenset(cell_of(answer).id for answer in everything),
         source=source,
         engine=engine,
-        plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
+        plans=plans,
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
-        apart=planner.apart,
+        builds=builds,
+        folded=folded(builds),
+        not_folded=planner.not_folded,
         out=out,
     )
 
@@ -175,7 +184,7 @@ class _Planner:
     """Plans cells of one kernel; asks the engine for each image's compilers once.
 
     :param older: cell id → the cells that may answer for it.
-    :param apart: is filled while planning, see ``Prepared``.
+    :param not_folded: is filled while planning, see ``Prepared``.
     """
 
     matrix: Matrix
@@ -184,16 +193,16 @@ class _Planner:
     engine: Engine
     toolchains: Toolchains
     older: dict[str, tuple[Cell, ...]]
-    apart: dict[str, str] = field(default_factory=dict)
+    not_folded: dict[str, str] = field(default_factory=dict)
     build_hosts: dict[str | None, BuildHost] = field(default_factory=dict)
     planned: dict[str, BuildPlan | Excluded] = field(default_factory=dict)
 
     def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
         if isinstance(answer, Excluded):
             return answer
-        made, apart = plan_by_oldest_minor(answer, self.older.get(answer.id, ()), self._by_itself)
-        if apart:
-            self.apart[answer.id] = apart
+        made, why_not = plan_by_oldest_minor(answer, self.older.get(answer.id, ()), self._by_itself)
+        if why_not:
+            self.not_folded[answer.id] = why_not
         return made
 
     def _by_itself(self, cell: Cell) -> BuildPlan | Excluded:
