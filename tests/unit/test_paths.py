@@ -120,6 +120,7 @@ FAR = {
     "cli/doctor.py": MACHINE,
     "cli/serve.py": USER,
     "base/facts.py": PACKAGE,
+    "base/templates.py": PACKAGE,
     "engine/images.py": "of wheelsmith's own package, or temporary files that an image's build is told of",
     "index/storage/bucket.py": WHEEL,
     "index/storage/hub.py": WHEEL,

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from packaging.version import Version
 
 from wheelsmith.base.record import by_lines
+from wheelsmith.base.templates import template_environment
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.entries.state import version_of
@@ -106,9 +107,4 @@ def _url(path: str) -> str:
 
 @cache
 def _template(name: str) -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("wheelsmith.index.entries"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template(name)
+    return template_environment("wheelsmith.index.entries").get_template(name)

@@ -12,6 +12,7 @@ from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from wheelsmith.base.templates import template_environment
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, Unserved, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import NoWheel, ProjectState
@@ -76,15 +77,7 @@ def assets(*scripts: str) -> dict[str, Any]:
 @cache
 def environment() -> Environment:
     """Return the templates. ``_grid.html`` holds the macro ``matrix``, for reports too."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    made = Environment(
-        loader=PackageLoader("wheelsmith.index.site"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = template_environment("wheelsmith.index.site", lstrip_blocks=True)
     made.filters |= {"size": show_size, "compute_name": compute_name, "span": span, "computes": _compute_names}
     made.filters["counted"] = counted
     return made

@@ -1,0 +1,41 @@
+"""Pages' templates, compiled once a machine: that takes longer than to fill them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def template_environment(package: str, **options: Any) -> Environment:
+    """Return what fills the templates of a package: in the folder ``templates`` beside its code.
+
+    :param options: jinja2's own, beside those that all pages have.
+    """
+    from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+
+    kept = _bytecode_folder(package)
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        bytecode_cache=FileSystemBytecodeCache(kept, "%s.jinja2") if kept else None,
+        **options,
+    )
+
+
+def _bytecode_folder(package: str) -> str | None:
+    """Return where Python keeps the bytecode of the package's modules, which whoever may write may change those, too.
+
+    A cache of ours would not do: what is read from there is run.
+    """
+    folder = Path(str(files(package))) / "__pycache__"
+    if sys.dont_write_bytecode or not folder.is_dir() or not os.access(folder, os.W_OK):
+        return None
+    return str(folder)
