@@ -66,7 +66,7 @@ def second_try_of(factory, env: dict[str, str], engine: str) -> dict:
 
 
 def answer_of(factory, engine: str, *argv: str, **env: str) -> dict:
-    answer = factory.run("build-matrix", "--engine", engine, *argv, **env)
+    answer = factory.run_in_process("build-matrix", "--engine", engine, *argv, **env)
     (cell,) = factory.results().values()
     assert answer.returncode == (0 if cell.get("wheel") else 1), answer.stderr
     return cell

@@ -238,7 +238,7 @@ def test_what_it_leaves_is_no_wheel(releasing, tmp_path, name):
     # Its environment has a torch, as every project's has; these attacks have no use for a whole one.
     make_wheel(tmp_path / "packages", "torch", "2.13.0")
     packages = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "packages")}
-    answer = factory.run("build-matrix", "--engine", engine, **packages)
+    answer = factory.run_in_process("build-matrix", "--engine", engine, **packages)
     cell = next(iter(factory.results().values()))
     if words is None:  # an honest wheel, made among traps
         assert answer.returncode == 0, answer.stderr
@@ -266,7 +266,7 @@ def test_its_compiler_cannot_read_the_host(releasing, tmp_path, line):
     source = line.format(token=token) + "\nint tiny_answer() { return 42; }\n"
     tiny_kernel(factory.folder / "k", **{"tiny.cpp": source})
     matrix(factory.folder, "k", more="engine: {image: debian}\n")
-    answer = factory.run("build-matrix", "--engine", engine)
+    answer = factory.run_in_process("build-matrix", "--engine", engine)
     assert answer.returncode == 1
     assert next(iter(factory.results().values()))["failure"]["stage"] == "compile"
     logs = "".join(path.read_text() for path in (factory.folder / "dist" / "logs").iterdir())

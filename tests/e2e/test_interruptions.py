@@ -49,7 +49,7 @@ def test_killed_at_random_it_still_finishes(kills, factory):
             assert [w for w in verify(Folder(dist / "index")) if w.fault not in {Fault.PAGE, Fault.UNASKED}] == []
         if (dist / "results.json").exists():
             json.loads((dist / "results.json").read_text())
-    answer = factory.run("build-matrix")
+    answer = factory.run_in_process("build-matrix")
     assert answer.returncode == 0, answer.stderr
     assert verify(Folder(factory.folder / "dist" / "index")) == ()
     assert list((factory.cache / "work").iterdir()) == []
@@ -58,8 +58,8 @@ def test_killed_at_random_it_still_finishes(kills, factory):
 
 
 def test_only_missing_cells_are_built_again(factory):
-    assert factory.run("build-matrix", "--only", "*torch211*").returncode == 0
-    assert factory.run("build-matrix").returncode == 0
+    assert factory.run_in_process("build-matrix", "--only", "*torch211*").returncode == 0
+    assert factory.run_in_process("build-matrix").returncode == 0
     assert sorted(cell["status"] for cell in factory.results().values()) == ["built", "cached"]
 
 
@@ -87,7 +87,7 @@ def test_one_broken_cell_does_not_stop_the_others(factory):
     honest = (factory.folder / "k" / "tiny.cpp").read_text()
     source = "#if __cplusplus > 201703L\n#error no C++20 today\n#endif\n" + honest
     (factory.folder / "k" / "tiny.cpp").write_text(source)
-    answer = factory.run("build-matrix")
+    answer = factory.run_in_process("build-matrix")
     assert answer.returncode == 1
     assert {name[:8]: cell["status"] for name, cell in factory.results().items()} == {
         "torch211": "built",
@@ -104,7 +104,7 @@ def test_the_memory_limit_is_named_with_its_remedy(factory):
     (factory.folder / "matrix.yaml").write_text(
         (factory.folder / "matrix.yaml").read_text() + "engine: {memory: 40MiB}\n"
     )
-    answer = factory.run("build-matrix", "--only", "*torch213*")
+    answer = factory.run_in_process("build-matrix", "--only", "*torch213*")
     assert answer.returncode == 1
     failure = next(iter(factory.results().values()))["failure"]
     assert "out of memory" in failure["message"] or "memory" in " ".join(failure["tail"])
@@ -114,7 +114,7 @@ def test_a_kernel_with_nothing_compiled_is_one_wheel_for_all(tmp_path):
     factory = Factory.at(tmp_path)
     pure_kernel(tmp_path / "k")
     matrix(tmp_path, "k", torch="2.8, 2.13", cuda="cpu, 13.0")
-    assert factory.run("build-matrix").returncode == 0
+    assert factory.run_in_process("build-matrix").returncode == 0
     cells = factory.results()
     assert sorted(cell["status"] for cell in cells.values()) == ["built", "excluded", "folded", "folded"]
     assert {cell["wheel"]["filename"] for cell in cells.values() if "wheel" in cell} == {"pure-1-py3-none-any.whl"}
@@ -124,7 +124,7 @@ def test_an_unadvertised_cell_is_built_but_not_listed(factory):
     rule = "rules: [{set: {advertise: false}, where: {torch: 2.13}}]\n"
     path = factory.folder / "matrix.yaml"
     path.write_text(path.read_text() + rule)
-    assert factory.run("build-matrix").returncode == 0
+    assert factory.run_in_process("build-matrix").returncode == 0
     page = (factory.folder / "dist/index/simple/tiny/index.html").read_text()
     assert "torch2.11" in page
     assert "torch2.13" not in page

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -9,7 +11,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
+from wheelsmith.cli.app import main
 from wheelsmith.run.prepare import default_cache
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,6 +50,23 @@ class Factory:
         )
         assert "Traceback" not in answer.stderr, answer.stderr
         return answer
+
+    def run_in_process(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a command as ``run`` does, but in this Python: where a test is of what is built, not of the command."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environment(**env)),
+            mock.patch.object(sys, "argv", ["wheelsmith", *argv]),
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                main()
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        assert "Traceback" not in err.getvalue(), err.getvalue()
+        return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
     def results(self, out: str = "dist") -> dict[str, dict]:
         return json.loads((self.folder / out / "results.json").read_text())["cells"]
