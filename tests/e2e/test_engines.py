@@ -19,7 +19,7 @@ MIB = 2**20
 ODD = f"61.{os.getpid()}"  # seconds that nobody else sleeps
 
 
-@pytest.fixture(params=containers.params("bwrap", "local", "podman", "docker", quick=("bwrap", "local", "podman")))
+@pytest.fixture(params=containers.params("bwrap", "local", "podman", "docker", quick=("bwrap", "podman")))
 def engine(request, tmp_path):
     if request.param in {"podman", "docker"}:
         request.getfixturevalue(f"{request.param}_image")

@@ -85,7 +85,7 @@ def test_a_terminal_that_lacks_characters_shows_others(start, encoding, options,
     (out + err).decode(encoding)
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
+@pytest.mark.parametrize("closed", sampled([">&-", "2>&-", ">&- 2>&-", "<&-"], ">&- 2>&-", "<&-"))
 def test_closed_streams_do_no_harm(start, closed, tmp_path):
     pure = f"cd {tmp_path} && exec {sys.executable} -m wheelsmith build-matrix --engine local {closed}"
     env = {**os.environ, "WHEELSMITH_CACHE": str(tmp_path / "cache")}
