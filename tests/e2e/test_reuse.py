@@ -318,6 +318,44 @@ def test_what_is_not_preprocessed_is_not_seen(factory, tmp_path):
     assert any("/work/src/data" in line for line in cell["failure"]["tail"])
 
 
+# A text that is the same with every toolkit, and an object that is not.
+OF_TOOLKITS = {
+    "in a step that is run whole": (
+        (
+            "#include <cuda.h>\n#define NAME2(x) #x\n#define NAME(x) NAME2(x)\n#include <cstdio>\n"
+            "int tiny_answer() { return std::puts(NAME(CUDA_VERSION)); }\n"
+        ),
+        'cxx-flags = ["-include", "/work/src/own.h"]\n',
+    ),
+    "in what an assembler includes": (
+        (
+            '#include <cstdio>\nasm(".section .rodata\\n.incbin \\"/opt/cuda/include/cuda.h\\"\\n.text");\n'
+            "int tiny_answer() { return std::puts(__func__); }\n"
+        ),
+        "",
+    ),
+}
+
+
+@pytest.mark.release("takes a second toolkit")
+@pytest.mark.parametrize("where", OF_TOOLKITS)
+def test_no_cell_gets_what_is_of_another_ones_toolkit(factory, tmp_path, where):
+    source, flags = OF_TOOLKITS[where]
+    toml = BUILD_TOML.replace('backend = "cpu"', 'backend = "cuda"') + flags
+    tiny_kernel(tmp_path / "k", **{"build.toml": toml, "tiny.cpp": source, "own.h": ""})
+    for cuda in ("13.0", "13.1"):
+        matrix(tmp_path, "k", cuda=cuda, more=ONE_ARCH + "cuda-compatibility: minor\n")
+        found = steps(factory, "--out", cuda, code=0 if flags else 1)
+        assert not any(reused for source, _, reused in found if source == "tiny.cpp")
+        if not flags:  # what is not in its key it does not see
+            assert any("/opt/cuda/include/cuda.h" in line for line in only_failure(factory, cuda)["tail"])
+
+
+def only_failure(factory, out):
+    (cell,) = factory.results(out).values()
+    return cell["failure"]
+
+
 # --- a store that is shared, damaged or cannot be written -----------------------------------------------------
 
 

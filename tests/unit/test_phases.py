@@ -100,6 +100,14 @@ def test_what_is_not_known_is_not_taken_apart(line):
         device_phases(nvcc(), f"{line}\n{printed('one-capability')}")
 
 
+def test_a_capability_that_is_a_path_is_not_taken():
+    """Names of files are made from it."""
+    text = printed("one-capability").replace("-arch compute_80", "-arch compute_../../../../tmp/x")
+    assert text != printed("one-capability")
+    with pytest.raises(Unsplittable, match="a capability is called"):
+        device_phases(nvcc(), text)
+
+
 @given(data=st.data())
 def test_a_dry_run_without_one_of_its_lines_is_not_taken(data):
     lines = [line for line in printed("one-capability").splitlines() if not re.match(r"#\$ (rm |[A-Z_]+=)", line)]
@@ -199,6 +207,29 @@ def test_options_in_options_are_looked_at_too(words):
         check_tame(nvcc(*words))
 
 
+@pytest.mark.parametrize("make", [gxx, nvcc])
+@pytest.mark.parametrize("option", ["-D", "-U", "-I", "-isystem", "-gencode", "-Xptxas", "-Xcudafe", "--diag_suppress"])
+@pytest.mark.parametrize("value", ["@src/options", "X=1\n#$ sh evil.sh", None])
+def test_the_value_of_an_option_is_looked_at_too(make, option, value):
+    """g++ puts a file's words in the place of @file wherever that stands; nvcc would print a new line as it is."""
+    with pytest.raises(Unsplittable):
+        check_tame(make(option) if value is None else make(option, value))
+
+
+@pytest.mark.parametrize("words", [("-ccbin",), ("-ccbin", "g++"), ("-ccbin", "-fplugin=x")])
+def test_another_host_compiler_makes_a_step_whole(words):
+    with pytest.raises(Unsplittable):
+        check_tame(gxx(*words))
+    with pytest.raises(Unsplittable):
+        check_tame(nvcc(*words))
+
+
+def test_usual_values_are_tame():
+    for words in (("-D", "X=a b"), ("-D", "NDEBUG"), ("-U", "X"), ("-I", "/work/src"), ("-isystem", "/opt/torch")):
+        check_tame(gxx(*words))
+        check_tame(nvcc(*words))
+
+
 def test_code_for_this_very_machine_is_not_kept():
     assert depends_on_machine(gxx("-march=native"))
     assert depends_on_machine(nvcc("-Xcompiler", "-fPIC,-mtune=native"))
@@ -206,6 +237,16 @@ def test_code_for_this_very_machine_is_not_kept():
     assert depends_on_machine(nvcc("--compiler-options=-mcpu=native,-fopenmp"))
     assert depends_on_machine(gxx("-mcpu=native+crypto"))
     assert not depends_on_machine(gxx("-march=x86-64-v3"))
+    assert not depends_on_machine(gxx("-DMAIL=me@example", "-I/work/src"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("@src/options",), ("-Xcompiler", "-fPIC,@src/options"), ("--options-file=src/options",), ("-optf", "src/o")],
+)
+def test_what_a_file_of_options_may_ask_for_is_not_kept(words):
+    """-march=native may stand in it."""
+    assert depends_on_machine(nvcc(*words))
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,9 @@ class CompileStep:
         return exit_
 
     def _command(self, job: Job, argv: tuple[str, ...], folder: Path, memory: int) -> Command:
-        mounts = toolchain_mounts(self.plan, self.context, headers=job.sees_source)
+        # What is not in a job's key is not seen: an assembler's .incbin reads what no text tells of.
+        is_seen = job.sees_source or self.step.kind is StepKind.NVCC
+        mounts = toolchain_mounts(self.plan, self.context, headers=job.sees_source) if is_seen else ()
         mounts = (Mount(source=folder / "build", target=layout.BUILD, writable=True), *mounts)
         if job.sees_source:
             mounts = (*mounts, Mount(source=self.work / "src", target=layout.SOURCE))

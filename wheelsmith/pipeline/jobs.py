@@ -120,6 +120,7 @@ def whole_inputs(plan: BuildPlan) -> dict[str, str]:
         "source": plan.source.tree,
         "generated": canonical_digest(plan.recipe.generated),
         "torch": plan.torch.digest if plan.torch else "",
+        "cuda": plan.cuda.digest if plan.cuda else "",
     }
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ARCHES = ("x86_64", "aarch64")
-_PROGRAMS = ("cc1plus", "collect2", "as", "ld")
+_PROGRAMS = ("cc1plus", "cc1", "collect2", "as", "ld")
 _LIBRARIES = ("libstdc++.so.6", "libc.so.6", "libm.so.6", "libgcc.a", "crtbeginS.o", "crti.o")
 _CUDA_PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "nvvm/bin/cicc")
 _NVCC_VERSION = re.compile(r"release (\d+\.\d+), V(\S+)")

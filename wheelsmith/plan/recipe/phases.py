@@ -66,13 +66,18 @@ _TAME = re.compile(
     r"|-maxrregcount=\d+|--maxrregcount=\d+|-diag-suppress=[\d,]+|--diag-suppress=[\d,]+"
     r"|-default-stream=[a-z-]+|--default-stream=[a-z-]+|-objtemp|-xc|-ftemplate-backtrace-limit=\d+"
 )
-_WITH_VALUE = {"-Xptxas", "-Xcudafe", "--diag_suppress", "-I", "-isystem", "-D", "-U", "-gencode"}
+# Options whose value is a word of its own. g++ puts a file's words in the place of @file before it looks at any option.
+_FOLDER, _MACRO = re.compile(r"[^@-].*"), re.compile(r"[A-Za-z_]\w*(=.*)?")
 _TAME_VALUE = {
+    **dict.fromkeys(("-I", "-isystem"), _FOLDER),
+    **dict.fromkeys(("-D", "-U"), _MACRO),
+    "--diag_suppress": re.compile(r"[\w,]+"),
     "-Xptxas": re.compile(r"(-v|-O[0-4]|-dlcm=\w+|-dscm=\w+|--warn-on-\w[\w-]*|-warn-[\w-]+)(,-[\w=-]+)*"),
     "-Xcudafe": re.compile(r"--(diag_suppress|display_error_number)(=\w+)?"),
     "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
 }
-_NATIVE = re.compile(r"=native(?![\w.-])")  # -march=native, also with more behind a comma or a plus
+# -march=native, also with more behind a comma or a plus; and a file of options, which may hold it.
+_OF_MACHINE = re.compile(r".*=native(?![\w.-]).*|@.+|(--options-file|-optf)(=.*)?|.*,@.*", re.DOTALL)
 # Options for g++ among nvcc's; nvcc takes them apart at commas.
 _FOR_HOST, _FOR_HOST_WITH_VALUE = "--compiler-options=", "-Xcompiler"
 _OF_HOST = re.compile(r"-([fmOWwDU]|pthread)")
@@ -83,26 +88,24 @@ def check_tame(step: Step) -> None:
 
     :raises Unsplittable: with the option.
     """
-    words = iter(step.argv[1:-4])  # … -c source -o output
+    # nvcc -ccbin g++ … -c source -o output
+    words = iter(step.argv[3 if step.kind is StepKind.NVCC else 1 : -4])
     for word in words:
-        if word == "-ccbin":
-            next(words)
-        elif word == _FOR_HOST_WITH_VALUE or word.startswith(_FOR_HOST):
+        if word == _FOR_HOST_WITH_VALUE or word.startswith(_FOR_HOST):
             value = next(words, "") if word == _FOR_HOST_WITH_VALUE else word.removeprefix(_FOR_HOST)
             if not all(_OF_HOST.match(part) and _TAME.fullmatch(part) for part in value.split(",")):
                 raise Unsplittable(f"{word} {value}")
-        elif word in _WITH_VALUE:
+        elif shape := _TAME_VALUE.get(word):
             value = next(words, "")
-            shape = _TAME_VALUE.get(word)
-            if shape and not shape.fullmatch(value):
+            if not shape.fullmatch(value):
                 raise Unsplittable(f"{word} {value}")
         elif not _TAME.fullmatch(word):
             raise Unsplittable(word)
 
 
 def depends_on_machine(step: Step) -> bool:
-    """Say whether a step asks for code for the very machine that it is run on, which no hash of inputs tells."""
-    return any(_NATIVE.search(word) for word in step.argv)
+    """Say whether a step may ask for code for the very machine that it is run on, which no hash of inputs tells."""
+    return any(_OF_MACHINE.fullmatch(word) for word in step.argv)
 
 
 def whole(step: Step) -> tuple[Phase, ...]:
@@ -267,6 +270,8 @@ class _DryRun:
     def _add(
         self, kind: PhaseKind, target: str, argv: list[str], writes: dict[str, str], reads: tuple[str, ...]
     ) -> None:
+        if not re.fullmatch(r"\w*", target):  # it becomes part of names
+            raise Unsplittable(f"a capability is called {target}")
         for old, suffix in writes.items():
             self._rename(old, suffix)
         made = (self._names.get(name, name) for name in reads)
