@@ -1,8 +1,10 @@
 """The house keeps its own rules."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,32 @@ def test_a_room_imports_only_from_lower_floors():
     command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout
+
+
+def floors(container: str) -> list[list[str]]:
+    """Return the rooms of a package, floor by floor from the top."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (each["layers"] for each in contracts if each.get("containers") == [container])
+    return [sorted(layer.split(" | ")) for layer in layers]
+
+
+def test_the_picture_of_the_rooms_is_right():
+    """What architecture.md draws, and its tables, are the floors that the contract keeps."""
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    whole, index = re.findall(r"^(?:index:  )?(\w+(?: (?:→|\|) \w+)+)$", text, re.MULTILINE)
+    drawn = [[sorted(floor.split(" | ")) for floor in line.split(" → ")] for line in (whole, index)]
+    assert drawn == [floors("wheelsmith")[1:], floors("wheelsmith.index")]  # __main__ is no room
+    tables = [
+        [re.findall(r"`(\w+)`", row.split("|")[2]) for row in table.splitlines() if row.startswith("|") and "`" in row]
+        for table in text.split("| floor | room |")[1:]
+    ]
+    for lines, table in zip(drawn, tables, strict=True):
+        assert sorted(room for floor in lines for room in floor) == sorted(room for row in table for room in row)
+
+
+def test_there_are_few_doors():
+    doors = [path for path in (ROOT / "wheelsmith").iterdir() if not path.name.startswith(("_", "py.typed"))]
+    assert len(doors) <= 16
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
