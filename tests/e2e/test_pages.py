@@ -29,8 +29,8 @@ from wheelsmith.index.resolve import (
     Choice,
     Chooser,
     Installer,
+    Target,
     Torch,
-    Wish,
     fill,
     slots_of,
     template_for,
@@ -149,23 +149,23 @@ def test_every_path_gives_the_command_or_the_reason_that_the_rules_give(visit, b
     forms = list(product(Installer, Torch))
     expected, seen = {}, set()
     for number, values in enumerate(product(axes.torches, axes.computes, axes.archs, axes.pythons)):
-        wish = Wish(**dict(zip(AXES, values, strict=True)))
-        answer = chooser.choose(wish)
-        new = (answer, wish.torch, wish.compute) not in seen
-        seen.add((answer, wish.torch, wish.compute))
+        target = Target(**dict(zip(AXES, values, strict=True)))
+        answer = chooser.choose(target)
+        new = (answer, target.torch, target.compute) not in seen
+        seen.add((answer, target.torch, target.compute))
         for installer, torch in forms if new else [forms[number % len(forms)]]:
             query = "&".join(f"{axis}={value}" for axis, value in zip(AXES, values, strict=True))
-            expected[f"{query}&with={torch}&installer={installer}"] = said(answer, wish, installer, torch, base)
+            expected[f"{query}&with={torch}&installer={installer}"] = said(answer, target, installer, torch, base)
     paths = list(expected)
     assert dict(zip(paths, page.evaluate(ALL_ANSWERS, paths), strict=True)) == expected
     assert any(isinstance(each, list) for each in expected.values())
 
 
-def said(answer, wish, installer, torch, base):
+def said(answer, target, installer, torch, base):
     if not isinstance(answer, Choice):
         return f"No wheel: {answer.reason}."
     told = template_for(installer, torch, others=bool(answer.wheel.requires))
-    return [fill(told, {**slots_of(answer, wish, torch), "base": base}).text()]
+    return [fill(told, {**slots_of(answer, target, torch), "base": base}).text()]
 
 
 # --- the commands, run ---------------------------------------------------------------------------------------------

@@ -651,7 +651,7 @@ def test_the_limit_of_the_environment_holds_for_prune_too(wheelsmith, cache):
         (["--older-than", "1y"], 2, "30d"),
     ],
 )
-def test_a_wrong_wish_is_told(argv, code, says, wheelsmith):
+def test_a_wrong_option_is_told(argv, code, says, wheelsmith):
     answer = wheelsmith("cache", "prune", *argv)
     assert (answer.code, says in answer.err) == (code, True)
 

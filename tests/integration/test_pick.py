@@ -230,7 +230,7 @@ def test_another_machine_can_be_chosen_for(pick, url):
     assert "aarch64.whl: for torch 2.13, CUDA 13.0, aarch64, Python 3.14" in answer.err
     told = json.loads(pick("activation", "--index", url, *options, "--installer", "uv-project", "--json").out)
     assert told["wheel"]["version"] == "1.1+cu130.torch2.13"
-    assert (told["argv"], told["wish"]["glibc"]) == (None, None)
+    assert (told["argv"], told["target"]["glibc"]) == (None, None)
     assert 'activation = { index = "activation-cu130" }' in told["command"]
 
 

@@ -12,7 +12,7 @@ from wheels import make_wheel, offer
 from wheelsmith.frameworks.local_version import local_version_of, outranked
 from wheelsmith.index.entries import catalogue_of
 from wheelsmith.index.publish import Index, advise
-from wheelsmith.index.resolve import Chooser, Wish
+from wheelsmith.index.resolve import Chooser, Target
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 
@@ -145,5 +145,5 @@ def test_what_sorts_above_the_old_name(versions, found):
 def test_the_picker_says_the_same(project, newer, index):
     chooser = Chooser(catalogue_of(index[0].states()[project]))
     for torch, version in (("2.9", "2+cu130.torch2.9"), ("2.11", newer), ("2.12", newer), ("2.13", newer)):
-        choice = chooser.choose(Wish(torch=torch, compute="cu130", arch=HERE, python="3.12"))
+        choice = chooser.choose(Target(torch=torch, compute="cu130", arch=HERE, python="3.12"))
         assert choice.wheel.version == version

@@ -23,8 +23,8 @@ from wheelsmith.index.resolve import (
     Chooser,
     Installer,
     Refusal,
+    Target,
     Torch,
-    Wish,
     fill,
     slots_of,
     template_for,
@@ -39,17 +39,17 @@ from wheelsmith.platforms.cuda import cuda_of
 BASE = "https://wheels.example/index/"
 
 
-def wish(torch="2.11", compute="cu130", arch="x86_64", python="3.12", **known):
-    return Wish(torch=torch, compute=compute, arch=arch, python=python, **known)
+def target(torch="2.11", compute="cu130", arch="x86_64", python="3.12", **known):
+    return Target(torch=torch, compute=compute, arch=arch, python=python, **known)
 
 
-def choose(state, **wished):
-    return Chooser(catalogue_of(state)).choose(wish(**wished))
+def choose(state, **wanted):
+    return Chooser(catalogue_of(state)).choose(target(**wanted))
 
 
-def command(choice, wished, installer=Installer.PIP, torch=Torch.PRESENT):
+def command(choice, wanted, installer=Installer.PIP, torch=Torch.PRESENT):
     told = template_for(installer, torch, others=bool(choice.wheel.requires))
-    return fill(told, {**slots_of(choice, wished, torch), "base": BASE})
+    return fill(told, {**slots_of(choice, wanted, torch), "base": BASE})
 
 
 TWO = project(of_torch("2.11", "13.0"), of_torch("2.13", "13.0"), of_torch("2.11", None))
@@ -160,15 +160,15 @@ REASONS = [
 ]
 
 
-@pytest.mark.parametrize(("wished", "code", "reason", "nearest"), REASONS)
-def test_reasons(wished, code, reason, nearest):
-    refused = choose(TWO, **wished)
+@pytest.mark.parametrize(("wanted", "code", "reason", "nearest"), REASONS)
+def test_reasons(wanted, code, reason, nearest):
+    refused = choose(TWO, **wanted)
     assert isinstance(refused, Refusal)
     assert refused.code == code
     assert reason in refused.reason
     assert (refused.nearest[0].change if refused.nearest else None) == nearest
     for near in refused.nearest:
-        assert isinstance(Chooser(catalogue_of(TWO)).choose(near.wish), Choice)
+        assert isinstance(Chooser(catalogue_of(TWO)).choose(near.target), Choice)
 
 
 def test_two_changes_where_one_is_not_enough():
@@ -204,7 +204,7 @@ def test_a_project_in_quarantine_offers_nothing_and_others_warn():
     for status in (ProjectStatus.ARCHIVED, ProjectStatus.DEPRECATED):
         warned = Chooser(catalogue_of(replace(TWO, status=status, status_reason="use j")))
         assert warned.warning == f"k is {status}: use j"
-        assert isinstance(warned.choose(wish()), Choice)
+        assert isinstance(warned.choose(target()), Choice)
 
 
 def test_hidden_cells_are_not_there():
@@ -332,8 +332,8 @@ def test_every_cell_that_is_served_is_chosen_and_its_command_means_that_wheel(st
     for served in {each for item in state.entries if item.yanked is None for each in item.cells}:
         if not served.settings.advertise:
             continue
-        wished = wish(torch=served.torch, compute=served.compute, arch=served.arch)
-        choice = chooser.choose(wished)
+        wanted = target(torch=served.torch, compute=served.compute, arch=served.arch)
+        choice = chooser.choose(wanted)
         known = torch_releases().get(served.torch)
         if known and served.cuda and not known.newer_cuda(served.cuda) and not isinstance(choice, Choice):
             assert choice.code == "torch"
@@ -348,11 +348,11 @@ def test_every_cell_that_is_served_is_chosen_and_its_command_means_that_wheel(st
         assert choice.root == served.compute
         for installer in (Installer.PIP, Installer.UV, Installer.DOCKERFILE):
             for torch in Torch:
-                check_pins(state, choice, made, wished, installer, torch)
+                check_pins(state, choice, made, wanted, installer, torch)
 
 
-def check_pins(state, choice, made, wished, installer, torch):
-    told = command(choice, wished, installer, torch)
+def check_pins(state, choice, made, wanted, installer, torch):
+    told = command(choice, wanted, installer, torch)
     words = [word for line in told.lines for word in line]
     assert [word for line in shlex.split(told.text().removeprefix("RUN ")) for word in [line] if word != "&&"] == words
     pins = {}
@@ -367,7 +367,7 @@ def check_pins(state, choice, made, wished, installer, torch):
         assert mine.url == f"{BASE}{made.path.replace('+', '%2B')}#sha256={made.sha256}"
     else:
         assert mine.specifier.contains(version, prereleases=True)
-        assert as_pip_sees(state, choice.root, mine, wished.arch) == made.filename
+        assert as_pip_sees(state, choice.root, mine, wanted.arch) == made.filename
     asked = SpecifierSet(made.requires_torch or "")
     exact = str(torches.specifier).removeprefix("==")
     if exact.endswith(".*"):
@@ -375,7 +375,7 @@ def check_pins(state, choice, made, wished, installer, torch):
     else:
         assert torch is Torch.ABSENT
         assert asked.contains(Version(exact))
-        assert_no_older_cuda(wished, made, Version(exact).local)
+        assert_no_older_cuda(wanted, made, Version(exact).local)
     # Where torch is there already, the wheel comes from a root that has no torch, and from no other index.
     last = told.lines[-1]
     indexes = [word for word in last if "://" in word and "@" not in word]
@@ -385,14 +385,14 @@ def check_pins(state, choice, made, wished, installer, torch):
         assert not {"--extra-index-url", "--index"} & set(last)
 
 
-def assert_no_older_cuda(wished, made, build):
+def assert_no_older_cuda(wanted, made, build):
     """The torch that a command names is one that was published, and its CUDA is not older than the kernel's."""
     toolkit = cuda_of((parse_wheel_filename(made.filename)[1].local or "").partition(".")[0])
-    if wished.compute == "cpu" or wished.torch not in torch_releases():
-        assert build == wished.compute
+    if wanted.compute == "cpu" or wanted.torch not in torch_releases():
+        assert build == wanted.compute
         return
-    toolkit = toolkit or f"{cuda_of(wished.compute).partition('.')[0]}.0"
-    assert cuda_of(build) in torch_releases()[wished.torch].cuda
+    toolkit = toolkit or f"{cuda_of(wanted.compute).partition('.')[0]}.0"
+    assert cuda_of(build) in torch_releases()[wanted.torch].cuda
     assert cuda_of(build).split(".")[0] == toolkit.split(".")[0]
     assert numbers(cuda_of(build)) >= numbers(toolkit)
 
@@ -404,21 +404,21 @@ def assert_no_older_cuda(wished, made, build):
     st.sampled_from(["3.8", "3.10", "3.12"]),
 )
 @settings(max_examples=30, deadline=None)
-def test_every_wish_has_an_answer_and_what_is_nearest_works(state, torch, compute, python):
+def test_every_target_has_an_answer_and_what_is_nearest_works(state, torch, compute, python):
     chooser = Chooser(catalogue_of(state))
-    answer = chooser.choose(wish(torch=torch, compute=compute, python=python))
+    answer = chooser.choose(target(torch=torch, compute=compute, python=python))
     if isinstance(answer, Choice):
         assert answer.wheel.filename in {file["filename"] for file in listed_files(state, answer.root)}
         return
     assert answer.reason
-    assert all(isinstance(chooser.choose(near.wish), Choice) for near in answer.nearest)
+    assert all(isinstance(chooser.choose(near.target), Choice) for near in answer.nearest)
 
 
 def test_the_exact_version_where_equals_would_take_another():
     pure, local = entry("1.0", cell("2.11", None), tag="py3-none-any"), of_torch("2.11", "13.0")
     choice = choose(project(pure, local), compute="cpu")
-    assert command(choice, wish(compute="cpu")).lines[0][2] == "k===1.0"
-    assert command(choose(project(pure), compute="cpu"), wish(compute="cpu")).lines[0][2] == "k==1.0"
+    assert command(choice, target(compute="cpu")).lines[0][2] == "k===1.0"
+    assert command(choose(project(pure), compute="cpu"), target(compute="cpu")).lines[0][2] == "k==1.0"
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_the_exact_version_where_equals_would_take_another():
     ],
 )
 def test_torch_comes_from_its_own_build_for_that_cuda(torch, compute, own):
-    assert torch_compute(wish(torch=torch, compute=compute)) == own
+    assert torch_compute(target(torch=torch, compute=compute)) == own
 
 
 def test_a_wheel_is_never_offered_with_a_torch_of_an_older_cuda():
@@ -453,7 +453,7 @@ def test_a_wheel_is_never_offered_with_a_torch_of_an_older_cuda():
     pure = entry("1.0", cell("2.11", "13.1"), tag="py3-none-any")
     for served in (older, pure):
         choice = choose(project(served), compute="cu131")
-        assert "torch==2.11.0+cu130" in command(choice, wish(compute="cu131"), torch=Torch.ABSENT).lines[-1]
+        assert "torch==2.11.0+cu130" in command(choice, target(compute="cu131"), torch=Torch.ABSENT).lines[-1]
     assert choose(project(pure), torch="2.15", compute="cu128").code == "torch"
 
 
@@ -478,7 +478,7 @@ def test_settings_of_a_build_are_not_told():
 def test_a_yanks_reason_is_told_wherever_the_yanked_wheel_would_have_been_chosen():
     """By the choice, and so by pick and the picker; by the matrix; and where nothing else is left."""
     old, new = of_torch("2.12", None, version="1.0"), of_torch("2.12", None, version="2.0", yanked="wrong <sums>")
-    wanted = wish(torch="2.12", compute="cpu")
+    wanted = target(torch="2.12", compute="cpu")
     catalogue = catalogue_of(project(old, new))
     choice = Chooser(catalogue).choose(wanted)
     assert choice.wheel.version == "1.0+cpu.torch2.12"
@@ -499,7 +499,7 @@ def test_a_yanks_reason_is_told_wherever_the_yanked_wheel_would_have_been_chosen
 
 
 def test_numbers_that_no_program_reads_end_in_no_traceback():
-    wanted = wish(torch="2.12", compute="cpu")
+    wanted = target(torch="2.12", compute="cpu")
     odd = of_torch("2.12", None, requires_python=f">={'9' * 5000}")
     assert isinstance(Chooser(catalogue_of(project(odd))).choose(wanted), Refusal)
     assert human_pages(project(odd))

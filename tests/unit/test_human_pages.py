@@ -14,7 +14,7 @@ from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_
 from wheelsmith.index.entries.catalogue import dump_catalogue
 from wheelsmith.index.entries.listing import listing_of
 from wheelsmith.index.publish.pages import project_pages, root_pages
-from wheelsmith.index.resolve import Choice, Chooser, Wish
+from wheelsmith.index.resolve import Choice, Chooser, Target
 from wheelsmith.index.resolve.commands import clean_base
 from wheelsmith.index.site.grid import Grid, GridCell, GridRow, GridStatus, catalogue_cells, grids, used_statuses
 from wheelsmith.index.site.human import environment, human_pages, human_root
@@ -288,8 +288,8 @@ def test_an_address_holds_nothing_that_a_shell_reads(address, base):
 def test_the_matrix_says_what_the_picker_says(entries, status):
     catalogue = catalogue_of(project(*entries))
     ((place, shown),) = catalogue_cells(catalogue).items()
-    wish = Wish(torch=place.torch, compute=place.compute, arch=place.arch, python="3.12")
-    chosen = Chooser(catalogue).choose(wish)
+    target = Target(torch=place.torch, compute=place.compute, arch=place.arch, python="3.12")
+    chosen = Chooser(catalogue).choose(target)
     if status is not GridStatus.FOLDED:
         assert shown.status is status
     usable = shown.status in {GridStatus.BUILT, GridStatus.FOLDED, GridStatus.OLDER}

@@ -45,7 +45,7 @@ def test_wheels_for_all_and_for_nobody_knows_what_have_groups_too():
         ("CPU and every CUDA", ["torch 2.11"]),
         ("Compute platform not named", ["torch not named"]),
     ]
-    assert [shown.wish is None for group in version.groups for shown in group.wheels] == [False, True]
+    assert [shown.target is None for group in version.groups for shown in group.wheels] == [False, True]
 
 
 @pytest.mark.parametrize("fields", [{"version": "0.9"}, {"yanked": "wrong"}])
@@ -56,7 +56,7 @@ def test_what_the_picker_does_not_answer_with_is_not_linked_to_it(fields):
         for group in version.groups
         for shown in group.wheels
     ]
-    assert {item.wheel.version: item.wish for item in shown} == {
+    assert {item.wheel.version: item.target for item in shown} == {
         "1.0+cu130.torch2.11": "torch=2.11&compute=cu130&arch=x86_64",
         f"{fields.get('version', '1.1')}+cu130.torch2.11": None,
     }
@@ -66,7 +66,7 @@ def test_a_wheel_for_one_python_is_linked_with_it():
     made = cell("2.11", "13.0", python="3.13")
     (version,) = versions(entry("1.0+cu130.torch2.11", made, tag="cp313-cp313-manylinux_2_34_x86_64"))
     (shown,) = version.groups[0].wheels
-    assert (shown.machine, shown.wish) == (
+    assert (shown.machine, shown.target) == (
         "x86_64, Python 3.13",
         "torch=2.11&compute=cu130&arch=x86_64&python=3.13",
     )

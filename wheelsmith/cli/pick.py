@@ -116,9 +116,9 @@ def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warn
     if warning:
         yield f"warning: {warning}"
     if isinstance(decision.answer, Choice):
-        wish = decision.wish
-        what = f"torch {wish.torch}, {compute_name(wish.compute)}, {wish.arch}, Python {wish.python_minor}"
-        what += " free-threaded" if wish.free_threaded else ""
+        target = decision.target
+        what = f"torch {target.torch}, {compute_name(target.compute)}, {target.arch}, Python {target.python_minor}"
+        what += " free-threaded" if target.free_threaded else ""
         yield f"{decision.answer.wheel.filename}: for {what}"
         yield from (f"  {note}" for note in (*decision.notes, *decision.answer.notes))
         if found.credentials:
@@ -139,14 +139,14 @@ def _data(machine: Machine, decision: Decision, told: Template | None) -> dict[s
     data: dict[str, Any] = {
         "schema_version": 1,
         "machine": machine.to_json(),
-        "wish": decision.wish.to_json(),
+        "target": decision.target.to_json(),
         "torch": decision.torch,
         "notes": list(decision.notes),
         "command": told.text() if told else None,
         "argv": [list(line) for line in told.lines] if told and told.shell else None,
     }
     if isinstance(answer, Refusal):
-        nearest = [{"change": near.change, **near.wish.to_json()} for near in answer.nearest]
+        nearest = [{"change": near.change, **near.target.to_json()} for near in answer.nearest]
         return {**data, "wheel": None, "refused": answer.code, "reason": answer.reason, "nearest": nearest}
     notes = [*decision.notes, *answer.notes]
     return {**data, "notes": notes, "wheel": answer.wheel.to_json(), "refused": None, "reason": None, "nearest": []}

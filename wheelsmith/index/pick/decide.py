@@ -16,9 +16,9 @@ from wheelsmith.index.resolve import (
     Installer,
     Nearest,
     Refusal,
+    Target,
     Template,
     Torch,
-    Wish,
     compute_name,
     fill,
     slots_of,
@@ -57,7 +57,7 @@ class Decision:
     :param notes: what else is worth knowing, a sentence each without its full stop.
     """
 
-    wish: Wish
+    target: Target
     torch: Torch
     answer: Choice | Refusal
     notes: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Decision:
         if isinstance(self.answer, Refusal):
             raise NoWheelForThis(self.answer.reason)
         told = template_for(installer, self.torch, others=bool(self.answer.wheel.requires))
-        return fill(told, {**slots_of(self.answer, self.wish, self.torch), "base": base})
+        return fill(told, {**slots_of(self.answer, self.target, self.torch), "base": base})
 
 
 def decide(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
@@ -79,31 +79,31 @@ def decide(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
     wanted = asked.torch or machine.torch
     release = _release(wanted) if wanted else None
     if refusal := _unusable(machine, asked):
-        return Decision(wish=_wish(machine, asked, release or "0", "cpu"), torch=Torch.PRESENT, answer=refusal)
+        return Decision(target=_target(machine, asked, release or "0", "cpu"), torch=Torch.PRESENT, answer=refusal)
     if release is None or compute is None:
         return _with_any_torch(chooser, machine, asked, release, compute)
     torch, notes = _torch(machine, asked, release, compute)
     if wanted and Version(wanted).is_prerelease:
         said = f"torch {wanted} is a pre-release; wheels are made for the release {release}, and may not load with it"
         notes = (*notes, said)
-    wish = _wish(machine, asked, release, compute)
+    target = _target(machine, asked, release, compute)
     if torch is Torch.PRESENT and _here(machine, asked) and machine.torch and release == _release(machine.torch):
-        wish = replace(wish, torch_version=machine.torch)
-    return _decided(chooser, wish, torch, notes)
+        target = replace(target, torch_version=machine.torch)
+    return _decided(chooser, target, torch, notes)
 
 
-def _decided(chooser: Chooser, wish: Wish, torch: Torch, notes: tuple[str, ...]) -> Decision:
-    answer = chooser.choose(wish)
+def _decided(chooser: Chooser, target: Target, torch: Torch, notes: tuple[str, ...]) -> Decision:
+    answer = chooser.choose(target)
     if isinstance(answer, Refusal) and (near := next((n for n in answer.nearest if n.fits), None)):
-        taken = chooser.choose(near.wish)
+        taken = chooser.choose(near.target)
         if isinstance(taken, Choice):
-            return Decision(wish=near.wish, torch=torch, answer=taken, notes=(*notes, _instead(wish, near)))
-    return Decision(wish=wish, torch=torch, answer=answer, notes=notes)
+            return Decision(target=near.target, torch=torch, answer=taken, notes=(*notes, _instead(target, near)))
+    return Decision(target=target, torch=torch, answer=answer, notes=notes)
 
 
-def _instead(wish: Wish, near: Nearest) -> str:
+def _instead(target: Target, near: Nearest) -> str:
     return (
-        f"there is no wheel for {compute_name(wish.compute)}; the one for {near.change} runs on this torch, "
+        f"there is no wheel for {compute_name(target.compute)}; the one for {near.change} runs on this torch, "
         "which has the same CUDA major and no older minor"
     )
 
@@ -130,17 +130,17 @@ def _with_any_torch(
     driver = asked.driver or (machine.driver if _here(machine, asked) else None)
     computes = [compute] if compute else [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
     torches = [release] if release else list(chooser.axes.torches[::-1])
-    wishes = [_wish(machine, asked, each, name) for each in torches for name in computes]
+    targets = [_target(machine, asked, each, name) for each in torches for name in computes]
     note = f"torch is not installed in {machine.python}; the command installs it with the wheel"
-    for wish in wishes:
-        if isinstance(choice := chooser.choose(wish), Choice):
+    for target in targets:
+        if isinstance(choice := chooser.choose(target), Choice):
             notes = (note,) if torch is Torch.ABSENT else ()
-            return Decision(wish=wish, torch=torch, answer=choice, notes=notes)
-    if wishes:
-        return Decision(wish=wishes[0], torch=torch, answer=chooser.choose(wishes[0]))
+            return Decision(target=target, torch=torch, answer=choice, notes=notes)
+    if targets:
+        return Decision(target=targets[0], torch=torch, answer=chooser.choose(targets[0]))
     said = "there is no NVIDIA driver here and no wheel for a CPU alone; for another machine, say its --cuda"
     refusal = Refusal(code="compute", reason=said)
-    return Decision(wish=_wish(machine, asked, release or "0", "cpu"), torch=torch, answer=refusal)
+    return Decision(target=_target(machine, asked, release or "0", "cpu"), torch=torch, answer=refusal)
 
 
 def _unusable(machine: Machine, asked: Asked) -> Refusal | None:
@@ -166,11 +166,11 @@ def _here(machine: Machine, asked: Asked) -> bool:
     return asked.arch in {None, machine.arch} and asked.python is None
 
 
-def _wish(machine: Machine, asked: Asked, torch: str, compute: str) -> Wish:
+def _target(machine: Machine, asked: Asked, torch: str, compute: str) -> Target:
     here = _here(machine, asked)
     gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if here else ()
     on_gpu = compute != "cpu"
-    return Wish(
+    return Target(
         torch=torch,
         compute=compute,
         arch=asked.arch or machine.arch,

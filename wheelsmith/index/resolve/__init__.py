@@ -2,7 +2,7 @@
 
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import Installer, Template, Torch, clean_base, fill, slots_of, template_for
-from wheelsmith.index.resolve.target import Choice, Nearest, Refusal, Wish, compute_name
+from wheelsmith.index.resolve.target import Choice, Nearest, Refusal, Target, compute_name
 
 __all__ = [
     "Choice",
@@ -10,9 +10,9 @@ __all__ = [
     "Installer",
     "Nearest",
     "Refusal",
+    "Target",
     "Template",
     "Torch",
-    "Wish",
     "clean_base",
     "compute_name",
     "fill",

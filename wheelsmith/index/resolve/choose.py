@@ -17,7 +17,7 @@ from wheelsmith.index.entries.listing import EVERYTHING
 from wheelsmith.index.resolve.fits import accepts, numbers, platforms_for, tag_ranks
 from wheelsmith.index.resolve.nearest import Axes, compute_order, nearest
 from wheelsmith.index.resolve.obstacles import gpu_note, obstacle
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Wish, compute_name, listed
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target, compute_name, listed
 
 NO_REASON = "no reason is given"
 # Those that were released, by November 2026, and are not older than what torch 2.6 runs on.
@@ -25,7 +25,7 @@ PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 
 
 class Chooser:
-    """Answers every wish from one catalogue."""
+    """Answers every target from one catalogue."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -39,7 +39,7 @@ class Chooser:
                 self._by_cell.setdefault((cell.torch, cell.compute, cell.arch), []).append((known, cell))
         self._unserved = {_key(item.cell): item for item in catalogue.unserved}
         self._platforms = tuple(sorted({name for known in self._wheels for name in known.platforms}))
-        self._decided: dict[Wish, KnownWheel | None] = {}
+        self._decided: dict[Target, KnownWheel | None] = {}
         cells = [*(cell for k in standing for cell in k.wheel.cells), *(item.cell for item in catalogue.unserved)]
         self.axes = Axes(
             torches=tuple(sorted({cell.torch for cell in cells}, key=numbers)),
@@ -56,61 +56,62 @@ class Chooser:
             return None
         return f"{self.catalogue.project} is {status}" + (f": {reason}" if reason else "")
 
-    def choose(self, wish: Wish) -> Choice | Refusal:
-        """Return the wheel for a wish, or why there is none."""
-        known = self._decide(wish)
+    def choose(self, target: Target) -> Choice | Refusal:
+        """Return the wheel for a target, or why there is none."""
+        known = self._decide(target)
         if known is None:
-            return self._refusal(wish)
+            return self._refusal(target)
         return Choice(
             wheel=known.wheel,
-            root=wish.compute if wish.compute in known.wheel.roots else EVERYTHING,
+            root=target.compute if target.compute in known.wheel.roots else EVERYTHING,
             exact=self.named_by_equals(known.version),
-            notes=tuple(self._notes(known, wish)),
+            notes=tuple(self._notes(known, target)),
         )
 
-    def _decide(self, wish: Wish) -> KnownWheel | None:
-        if wish not in self._decided:
-            self._decided[wish] = self._best(wish)
-        return self._decided[wish]
+    def _decide(self, target: Target) -> KnownWheel | None:
+        if target not in self._decided:
+            self._decided[target] = self._best(target)
+        return self._decided[target]
 
-    def _best(self, wish: Wish) -> KnownWheel | None:
-        ranks = self._ranks(wish)
-        for candidates in (self._of_cell(wish), self._beyond_cells(wish)):
-            fitting = [k for k in candidates if k.wheel.yanked is None and not obstacle(k, wish, ranks)]
+    def _best(self, target: Target) -> KnownWheel | None:
+        ranks = self._ranks(target)
+        for candidates in (self._of_cell(target), self._beyond_cells(target)):
+            fitting = [k for k in candidates if k.wheel.yanked is None and not obstacle(k, target, ranks)]
             if fitting:
                 return max(fitting, key=lambda known: _preference(known, ranks))
         return None
 
-    def _ranks(self, wish: Wish) -> dict[Tag, int]:
-        glibc = numbers(wish.glibc) if wish.glibc else None
-        platforms = platforms_for(self._platforms, wish.arch, (glibc[0], glibc[1]) if glibc else None)
-        return tag_ranks(wish.python, free_threaded=wish.free_threaded, platforms=platforms)
+    def _ranks(self, target: Target) -> dict[Tag, int]:
+        glibc = numbers(target.glibc) if target.glibc else None
+        platforms = platforms_for(self._platforms, target.arch, (glibc[0], glibc[1]) if glibc else None)
+        return tag_ranks(target.python, free_threaded=target.free_threaded, platforms=platforms)
 
-    def _of_cell(self, wish: Wish) -> list[KnownWheel]:
+    def _of_cell(self, target: Target) -> list[KnownWheel]:
         """Return every wheel that was made for the combination."""
-        found = self._by_cell.get((wish.torch, wish.compute, wish.arch), ())
-        return [known for known, cell in found if cell.python in {None, wish.python_minor}]
+        found = self._by_cell.get((target.torch, target.compute, target.arch), ())
+        return [known for known, cell in found if cell.python in {None, target.python_minor}]
 
-    def _beyond_cells(self, wish: Wish) -> Iterator[KnownWheel]:
+    def _beyond_cells(self, target: Target) -> Iterator[KnownWheel]:
         """Yield the wheels whose own metadata takes a combination that the index says nothing of."""
-        if self._answer(wish):
+        if self._answer(target):
             return
         for known in self._wheels:
-            if not accepts(known.wheel.requires_torch, wish.torch_version or wish.torch):
+            if not accepts(known.wheel.requires_torch, target.torch_version or target.torch):
                 continue
             if not known.wheel.cells:
                 # A local version would say what it was made for, in words that we do not know.
                 if known.version.local is None:
                     yield known
             elif known.pure or any(
-                (cell.compute, cell.arch) == (wish.compute, wish.arch) and cell.python in {None, wish.python_minor}
+                (cell.compute, cell.arch) == (target.compute, target.arch)
+                and cell.python in {None, target.python_minor}
                 for cell in known.wheel.cells
             ):
                 yield known
 
-    def _answer(self, wish: Wish) -> Unserved | None:
-        place = (wish.torch, wish.compute, wish.arch)
-        return self._unserved.get((*place, None)) or self._unserved.get((*place, wish.python_minor))
+    def _answer(self, target: Target) -> Unserved | None:
+        place = (target.torch, target.compute, target.arch)
+        return self._unserved.get((*place, None)) or self._unserved.get((*place, target.python_minor))
 
     def named_by_equals(self, version: Version) -> bool:
         """Say whether ``==`` takes this version alone: 1.0 takes 1.0+cu130 too, and pip prefers that."""
@@ -118,62 +119,62 @@ class Chooser:
             other.version.local and other.version.public == version.public for other in self._wheels
         )
 
-    def _notes(self, known: KnownWheel, wish: Wish) -> Iterator[str]:
+    def _notes(self, known: KnownWheel, target: Target) -> Iterator[str]:
         if self._newest and Version(known.version.public) < self._newest:
-            answer = self._answer(wish)
+            answer = self._answer(target)
             why = f" ({answer.status}: {answer.reason})" if answer else ""
             yield f"{self._newest} has no wheel for this{why}; {known.version.public} is the newest that has one"
-        yield from self._yanks(known, wish)
-        if known.wheel.cells and known not in self._of_cell(wish):
+        yield from self._yanks(known, target)
+        if known.wheel.cells and known not in self._of_cell(target):
             wants = known.wheel.requires_torch or "of any version"
             yield f"nobody built it for just this combination; it says of itself that it takes torch {wants}"
-        if note := gpu_note(known, wish):
+        if note := gpu_note(known, target):
             yield note
 
-    def _yanks(self, known: KnownWheel, wish: Wish) -> Iterator[str]:
+    def _yanks(self, known: KnownWheel, target: Target) -> Iterator[str]:
         """Say which wheels would have been chosen before this one, and why they are not."""
-        ranks = self._ranks(wish)
-        for other in sorted(self._of_cell(wish), key=lambda each: each.version, reverse=True):
-            better = other.wheel.yanked is not None and not obstacle(other, wish, ranks)
+        ranks = self._ranks(target)
+        for other in sorted(self._of_cell(target), key=lambda each: each.version, reverse=True):
+            better = other.wheel.yanked is not None and not obstacle(other, target, ranks)
             if better and _preference(other, ranks) > _preference(known, ranks):
                 yield f"{self.catalogue.project} {other.version} was yanked: {other.wheel.yanked or NO_REASON}"
 
     # --- why not ---------------------------------------------------------------------------------------------------
 
-    def _refusal(self, wish: Wish) -> Refusal:
-        code, reason, tail = self._reason(wish)
-        near = nearest(wish, self.axes, lambda other: self._decide(other) is not None)
+    def _refusal(self, target: Target) -> Refusal:
+        code, reason, tail = self._reason(target)
+        near = nearest(target, self.axes, lambda other: self._decide(other) is not None)
         return Refusal(code=code, reason=reason, tail=tail, nearest=near)
 
-    def _reason(self, wish: Wish) -> tuple[str, str, tuple[str, ...]]:
-        project, of_cell = self.catalogue.project, self._of_cell(wish)
+    def _reason(self, target: Target) -> tuple[str, str, tuple[str, ...]]:
+        project, of_cell = self.catalogue.project, self._of_cell(target)
         if self.catalogue.status is ProjectStatus.QUARANTINED:
             return "quarantined", f"{self.warning}; nothing of it may be installed", ()
-        if obstructed := self._obstructed(of_cell, wish):
+        if obstructed := self._obstructed(of_cell, target):
             return obstructed
-        if answer := self._answer(wish):
+        if answer := self._answer(target):
             what = "the build of" if answer.status is NoWheel.FAILED else "there is no wheel of"
             how = "failed" if answer.status is NoWheel.FAILED else "for this"
             return str(answer.status), f"{what} {project} {answer.version} {how}: {answer.reason}", answer.tail
-        if obstructed := self._obstructed(self._beyond_cells(wish), wish):
+        if obstructed := self._obstructed(self._beyond_cells(target), target):
             return obstructed
         if of_cell:
             last = max(of_cell, key=lambda known: known.version)
             return "yanked", f"{project} {last.version} was yanked: {last.wheel.yanked or NO_REASON}", ()
-        return (*self._not_served(wish), ())
+        return (*self._not_served(target), ())
 
-    def _obstructed(self, candidates: Iterable[KnownWheel], wish: Wish) -> tuple[str, str, tuple[str, ...]] | None:
+    def _obstructed(self, candidates: Iterable[KnownWheel], target: Target) -> tuple[str, str, tuple[str, ...]] | None:
         """Say what keeps the newest of some wheels, none of which fits, from fitting."""
         standing = [known for known in candidates if known.wheel.yanked is None]
         if not standing:
             return None
         best = max(standing, key=lambda known: known.version)
-        found = obstacle(best, wish, self._ranks(wish))
+        found = obstacle(best, target, self._ranks(target))
         return (
             (found.code, f"{self.catalogue.project} {best.version} does not fit: {found.reason}", ()) if found else None
         )
 
-    def _not_served(self, wish: Wish) -> tuple[str, str]:
+    def _not_served(self, target: Target) -> tuple[str, str]:
         """Say which of the axes has no wheel at all; else it is their combination."""
         project = self.catalogue.project
         cells = [cell for known in self._wheels if known.wheel.yanked is None for cell in known.wheel.cells]
@@ -183,16 +184,16 @@ class Chooser:
         computes = sorted({cell.compute for cell in cells}, key=compute_order)
         archs = sorted({cell.arch for cell in cells})
         pythons = sorted({cell.python for cell in cells if cell.python}, key=numbers)
-        if wish.torch not in torches:
-            return "torch", f"torch {wish.torch} is not served; there are wheels for torch {listed(torches)}"
-        if wish.compute not in computes:
+        if target.torch not in torches:
+            return "torch", f"torch {target.torch} is not served; there are wheels for torch {listed(torches)}"
+        if target.compute not in computes:
             there = listed([compute_name(name) for name in computes])
-            return "compute", f"{compute_name(wish.compute)} is not served; there are wheels for {there}"
-        if wish.arch not in archs:
-            return "arch", f"{wish.arch} is not served; there are wheels for {listed(archs)}"
-        if pythons and wish.python_minor not in pythons:
-            return "python", f"Python {wish.python_minor} is not served; there are wheels for {listed(pythons)}"
-        what = f"torch {wish.torch} with {compute_name(wish.compute)} on {wish.arch}"
+            return "compute", f"{compute_name(target.compute)} is not served; there are wheels for {there}"
+        if target.arch not in archs:
+            return "arch", f"{target.arch} is not served; there are wheels for {listed(archs)}"
+        if pythons and target.python_minor not in pythons:
+            return "python", f"Python {target.python_minor} is not served; there are wheels for {listed(pythons)}"
+        what = f"torch {target.torch} with {compute_name(target.compute)} on {target.arch}"
         return "combination", f"{what} is not in the matrix that {project} is built from"
 
 

@@ -23,7 +23,7 @@ from wheelsmith.base.record import Record
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.resolve.fits import accepts
 from wheelsmith.index.resolve.pairing import torch_build
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Wish
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")
@@ -150,13 +150,13 @@ def fill(template: Template, slots: Slots) -> Template:
     )
 
 
-def slots_of(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[str, ...]]:
+def slots_of(choice: Choice, target: Target, torch: Torch) -> dict[str, str | tuple[str, ...]]:
     """Return what fills the slots but for ``base``, the index's own address with a slash at its end."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
-    compute = torch_compute(wish, KnownWheel(wheel))
-    release = f"torch=={wish.torch}.*"
-    whole = f"torch=={wish.torch_version}" if wish.torch_version else release
+    compute = torch_compute(target, KnownWheel(wheel))
+    release = f"torch=={target.torch}.*"
+    whole = f"torch=={target.torch_version}" if target.torch_version else release
     return {
         "name": name,
         "requirement": pin(name, wheel.version, equals=choice.exact),
@@ -165,7 +165,7 @@ def slots_of(choice: Choice, wish: Wish, torch: Torch) -> dict[str, str | tuple[
         "sha256": wheel.sha256,
         "requires": wheel.requires,
         "torch_release": release,
-        "torch": whole if torch is Torch.PRESENT else _pinned_torch(choice, wish, compute) or release,
+        "torch": whole if torch is Torch.PRESENT else _pinned_torch(choice, target, compute) or release,
         "torch_compute": compute,
         "torch_index": f"{TORCH_INDEX}{compute}",
     }
@@ -176,14 +176,14 @@ def pin(name: str, version: str, *, equals: bool) -> str:
     return f"{name}{'==' if equals else '==='}{version}"
 
 
-def torch_compute(wish: Wish, known: KnownWheel | None = None) -> str:
-    """Return which of torch's own builds goes with a wish, or the wish's own compute platform where none does."""
-    return torch_build(wish, known) or wish.compute
+def torch_compute(target: Target, known: KnownWheel | None = None) -> str:
+    """Return which of torch's own builds goes with a target, or the target's own compute platform where none does."""
+    return torch_build(target, known) or target.compute
 
 
-def _pinned_torch(choice: Choice, wish: Wish, compute: str) -> str | None:
+def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
     """Pin torch to one build: ``==2.11.*`` would leave another CUDA's build of it where it is."""
-    release = torch_releases().get(wish.torch)
+    release = torch_releases().get(target.torch)
     if release is None or not accepts(choice.wheel.requires_torch, release.version):
         return None
     return f"torch=={release.version}+{compute}"

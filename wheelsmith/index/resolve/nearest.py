@@ -1,4 +1,4 @@
-"""Where there is no wheel: which change of the wish is the smallest that has one."""
+"""Where there is no wheel: which change of the target is the smallest that has one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.resolve.fits import numbers
-from wheelsmith.index.resolve.target import Nearest, Wish, compute_name
+from wheelsmith.index.resolve.target import Nearest, Target, compute_name
 from wheelsmith.platforms import cuda_of
 
 _MOST = 3
@@ -15,7 +15,7 @@ _MOST = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """Every value that may be wished for, in the order in which people read them."""
+    """Every value that may be asked for, in the order in which people read them."""
 
     torches: tuple[str, ...]
     computes: tuple[str, ...]
@@ -23,20 +23,20 @@ class Axes:
     pythons: tuple[str, ...]
 
 
-def nearest(wish: Wish, axes: Axes, has_wheel: Callable[[Wish], bool]) -> tuple[Nearest, ...]:
+def nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> tuple[Nearest, ...]:
     """Return on each axis the nearest value that has a wheel; where one change is not enough, the nearest two."""
 
     def first(axis: Iterable[Nearest]) -> Nearest | None:
-        return next((item for item in axis if has_wheel(item.wish)), None)
+        return next((item for item in axis if has_wheel(item.target)), None)
 
-    found = [item for axis in _each(wish, axes) if (item := first(axis))]
+    found = [item for axis in _each(target, axes) if (item := first(axis))]
     if found:
         return tuple(sorted(found, key=lambda item: not item.fits)[:_MOST])
-    for one in (item for axis in _each(wish, axes) for item in axis):
-        for axis in _each(one.wish, axes):
-            two = first(item for item in axis if not _undoes(item, one, wish))
+    for one in (item for axis in _each(target, axes) for item in axis):
+        for axis in _each(one.target, axes):
+            two = first(item for item in axis if not _undoes(item, one, target))
             if two:
-                return (Nearest(wish=two.wish, change=f"{one.change} and {two.change}"),)
+                return (Nearest(target=two.target, change=f"{one.change} and {two.change}"),)
     return ()
 
 
@@ -54,57 +54,57 @@ def runs_on(made_with: str, torch_has: str) -> bool:
     return numbers(made)[0] == numbers(has)[0] and numbers(made) < numbers(has)
 
 
-def _same_abi(one: Wish, other: Wish) -> bool:
+def _same_abi(one: Target, other: Target) -> bool:
     """Say whether two builds of one torch have the same C++ ABI."""
     release = torch_releases().get(one.torch)
     return release is None or len({release.has_cxx11_abi(w.arch, cuda_of(w.compute)) for w in (one, other)}) == 1
 
 
-def _undoes(item: Nearest, one: Nearest, wish: Wish) -> bool:
+def _undoes(item: Nearest, one: Nearest, target: Target) -> bool:
     changed = ("torch", "compute", "arch", "python")
-    first = next(name for name in changed if getattr(one.wish, name) != getattr(wish, name))
-    return bool(getattr(item.wish, first) != getattr(one.wish, first))
+    first = next(name for name in changed if getattr(one.target, name) != getattr(target, name))
+    return bool(getattr(item.target, first) != getattr(one.target, first))
 
 
-def _each(wish: Wish, axes: Axes) -> tuple[Iterator[Nearest], ...]:
-    return _torches(wish, axes), _computes(wish, axes), _pythons(wish, axes), _archs(wish, axes)
+def _each(target: Target, axes: Axes) -> tuple[Iterator[Nearest], ...]:
+    return _torches(target, axes), _computes(target, axes), _pythons(target, axes), _archs(target, axes)
 
 
-def _torches(wish: Wish, axes: Axes) -> Iterator[Nearest]:
-    order = sorted({*axes.torches, wish.torch}, key=numbers)
-    place = order.index(wish.torch)
+def _torches(target: Target, axes: Axes) -> Iterator[Nearest]:
+    order = sorted({*axes.torches, target.torch}, key=numbers)
+    place = order.index(target.torch)
     for torch in sorted(axes.torches, key=lambda torch: (abs(order.index(torch) - place), numbers(torch))):
-        if torch != wish.torch:
-            yield Nearest(wish=replace(wish, torch=torch, torch_version=None), change=f"torch {torch}")
+        if torch != target.torch:
+            yield Nearest(target=replace(target, torch=torch, torch_version=None), change=f"torch {torch}")
 
 
-def _computes(wish: Wish, axes: Axes) -> Iterator[Nearest]:
-    for compute in sorted(axes.computes, key=lambda compute: _far(compute, wish.compute)):
-        if compute != wish.compute:
-            changed = replace(wish, compute=compute)
-            fits = runs_on(compute, wish.compute) and _same_abi(changed, wish)
-            yield Nearest(wish=changed, change=compute_name(compute), fits=fits)
+def _computes(target: Target, axes: Axes) -> Iterator[Nearest]:
+    for compute in sorted(axes.computes, key=lambda compute: _far(compute, target.compute)):
+        if compute != target.compute:
+            changed = replace(target, compute=compute)
+            fits = runs_on(compute, target.compute) and _same_abi(changed, target)
+            yield Nearest(target=changed, change=compute_name(compute), fits=fits)
 
 
-def _pythons(wish: Wish, axes: Axes) -> Iterator[Nearest]:
-    here = numbers(wish.python_minor)[1]
+def _pythons(target: Target, axes: Axes) -> Iterator[Nearest]:
+    here = numbers(target.python_minor)[1]
     for python in sorted(axes.pythons, key=lambda python: (abs(numbers(python)[1] - here), numbers(python))):
-        if python != wish.python_minor:
-            yield Nearest(wish=replace(wish, python=python), change=f"Python {python}")
+        if python != target.python_minor:
+            yield Nearest(target=replace(target, python=python), change=f"Python {python}")
 
 
-def _archs(wish: Wish, axes: Axes) -> Iterator[Nearest]:
+def _archs(target: Target, axes: Axes) -> Iterator[Nearest]:
     for arch in axes.archs:
-        if arch != wish.arch:
-            yield Nearest(wish=replace(wish, arch=arch), change=arch)
+        if arch != target.arch:
+            yield Nearest(target=replace(target, arch=arch), change=arch)
 
 
-def _far(compute: str, wished: str) -> tuple[int, ...]:
+def _far(compute: str, asked: str) -> tuple[int, ...]:
     """Order compute platforms by what else must change: nothing, CUDA's minor, its major, or doing without a GPU."""
-    cuda, wanted = cuda_of(compute), cuda_of(wished)
+    cuda, wanted = cuda_of(compute), cuda_of(asked)
     if cuda is None or wanted is None:
         return (3, *compute_order(compute))
-    if runs_on(compute, wished):
+    if runs_on(compute, asked):
         return 0, -numbers(cuda)[1]
     major = abs(numbers(cuda)[0] - numbers(wanted)[0])
     return 1 + bool(major), major, abs(numbers(cuda)[1] - numbers(wanted)[1])

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.index.resolve.target import KnownWheel, Wish, listed
+from wheelsmith.index.resolve.target import KnownWheel, Target, listed
 from wheelsmith.platforms import cuda_of
 
 
-def torch_build(wish: Wish, known: KnownWheel | None = None) -> str | None:
-    """Return the compute platform of the build of torch that goes with a wish: its own, or the nearest newer minor's.
+def torch_build(target: Target, known: KnownWheel | None = None) -> str | None:
+    """Return the compute platform of the build of torch that goes with a target: its own, or the nearest newer minor's.
 
     Where torch has neither, one will do that is no older than the wheel's own toolkit; None where there is no such
-    build. A wish for a torch that is not known is taken at its word.
+    build. A target for a torch that is not known is taken at its word.
     """
-    cuda, release = cuda_of(wish.compute), torch_releases().get(wish.torch)
+    cuda, release = cuda_of(target.compute), torch_releases().get(target.torch)
     if cuda is None or release is None:
-        return wish.compute
+        return target.compute
     if newer := release.newer_cuda(cuda):
         return _compute(newer[0])
     older = release.newer_cuda(_oldest(cuda, known))
     return _compute(older[-1]) if older else None
 
 
-def why_no_torch_build(wish: Wish, known: KnownWheel) -> str | None:
+def why_no_torch_build(target: Target, known: KnownWheel) -> str | None:
     """Say why no build of torch goes with a wheel, in a sentence that begins with *it*; None where one does."""
-    if torch_build(wish, known):
+    if torch_build(target, known):
         return None
-    needed = _oldest(cuda_of(wish.compute) or "", known)
-    built = listed(list(torch_releases()[wish.torch].cuda))
-    return f"it needs torch {wish.torch} for CUDA {needed} or a newer minor, which was built for CUDA {built} only"
+    needed = _oldest(cuda_of(target.compute) or "", known)
+    built = listed(list(torch_releases()[target.torch].cuda))
+    return f"it needs torch {target.torch} for CUDA {needed} or a newer minor, which was built for CUDA {built} only"
 
 
 def _oldest(cuda: str, known: KnownWheel | None) -> str:

@@ -14,7 +14,7 @@ from wheelsmith.index.entries.catalogue import CatalogueWheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish(Record):
+class Target(Record):
     """A combination, and what is known of the machine.
 
     :param torch: the release, e.g. ``2.11``.
@@ -60,13 +60,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """A wish that has a wheel, and what is other in it.
+    """A target that has a wheel, and what is other in it.
 
     :param change: ``torch 2.11``.
-    :param fits: its wheel also runs on what was wished for.
+    :param fits: its wheel also runs on what was asked for.
     """
 
-    wish: Wish
+    target: Target
     change: str
     fits: bool = False
 

@@ -17,7 +17,7 @@ from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.resolve.nearest import compute_order
 from wheelsmith.index.resolve.pairing import torch_build
-from wheelsmith.index.resolve.target import KnownWheel, Wish, compute_name
+from wheelsmith.index.resolve.target import KnownWheel, Target, compute_name
 
 
 class GridStatus(StrEnum):
@@ -70,13 +70,13 @@ class GridCell:
     :param detail: a few words more: the size of its wheel, or whose wheel it shares.
     :param yank: the version that nobody should choose here any more, and why.
     :param link: where the page says the rest.
-    :param wish: the query that a picker on the page answers, e.g. ``torch=2.11&compute=cu130&arch=x86_64``.
+    :param target: the query that a picker on the page answers, e.g. ``torch=2.11&compute=cu130&arch=x86_64``.
     """
 
     status: GridStatus
     detail: str = ""
     link: str | None = None
-    wish: str | None = None
+    target: str | None = None
     yank: tuple[str, str] | None = None
 
 
@@ -173,18 +173,18 @@ def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bo
         status, detail = GridStatus.FOLDED, _difference(cell, made_for, wheel.cells)
     else:
         status, detail = GridStatus.BUILT, show_size(wheel.size)
-    return GridCell(status=status, detail=detail, link=f"#wheel-{place}", wish=wish_query(cell), yank=yank)
+    return GridCell(status=status, detail=detail, link=f"#wheel-{place}", target=target_query(cell), yank=yank)
 
 
 def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
     """Say whether one of torch's own builds goes with a wheel."""
-    wish = Wish(torch=cell.torch, compute=cell.compute, arch=cell.arch, python=cell.python or "3.12")
-    return torch_build(wish, KnownWheel(wheel)) is not None
+    target = Target(torch=cell.torch, compute=cell.compute, arch=cell.arch, python=cell.python or "3.12")
+    return torch_build(target, KnownWheel(wheel)) is not None
 
 
 def _unserved(answer: Unserved) -> GridCell:
     status = GridStatus.FAILED if answer.status is NoWheel.FAILED else GridStatus.EXCLUDED
-    return GridCell(status=status, link=f"#cell-{answer.cell.id}", wish=wish_query(answer.cell))
+    return GridCell(status=status, link=f"#cell-{answer.cell.id}", target=target_query(answer.cell))
 
 
 def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCell]) -> str:
@@ -204,7 +204,7 @@ def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCe
     return "of " + ", ".join(differing)
 
 
-def wish_query(cell: CatalogueCell | Wish) -> str:
+def target_query(cell: CatalogueCell | Target) -> str:
     """Return what a page's picker is asked for a cell."""
     python = f"&python={cell.python}" if cell.python else ""
     return f"torch={cell.torch}&compute={cell.compute}&arch={cell.arch}{python}"

@@ -21,7 +21,7 @@ from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import Installer, Torch, fill, slots_of, template_for
 from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.resolve.nearest import compute_order
-from wheelsmith.index.resolve.target import Choice, Wish, compute_name
+from wheelsmith.index.resolve.target import Choice, Target, compute_name
 from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
 from wheelsmith.index.site.picker import Picker, picker_data, picker_of
 from wheelsmith.index.site.wheel_groups import BASE, VersionOfWheels, span, versions_of
@@ -39,7 +39,7 @@ class Row:
     :param commands: by the installer's label and what torch is.
     """
 
-    wish: Wish
+    target: Target
     pythons: str
     commands: tuple[tuple[str, str], ...]
 
@@ -111,23 +111,25 @@ def _project(catalogue: Catalogue) -> bytes:
 def _rows(picker: Picker) -> tuple[Row, ...]:
     """Return the combinations that have a wheel, those that differ in nothing but the Python together."""
     served = [
-        (wish, answer) for wish, answer in zip(picker.wishes, picker.answers, strict=True) if isinstance(answer, Choice)
+        (target, answer)
+        for target, answer in zip(picker.targets, picker.answers, strict=True)
+        if isinstance(answer, Choice)
     ]
     rows = []
     for _, group in groupby(served, lambda pair: (pair[0].torch, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
-        wishes = list(group)
-        wish, choice = wishes[0]
-        pythons = span([wish.python for wish, _ in wishes])
-        rows.append(Row(wish=wish, pythons=pythons, commands=_commands(choice, wish)))
+        targets = list(group)
+        target, choice = targets[0]
+        pythons = span([target.python for target, _ in targets])
+        rows.append(Row(target=target, pythons=pythons, commands=_commands(choice, target)))
     return tuple(rows)
 
 
-def _commands(choice: Choice, wish: Wish) -> tuple[tuple[str, str], ...]:
+def _commands(choice: Choice, target: Target) -> tuple[tuple[str, str], ...]:
     others = bool(choice.wheel.requires)
     commands = []
     for installer in _SHOWN_WITHOUT_SCRIPT:
         for torch in Torch:
-            slots = {**slots_of(choice, wish, torch), "base": BASE}
+            slots = {**slots_of(choice, target, torch), "base": BASE}
             text = fill(template_for(installer, torch, others=others), slots).text(_quoted)
             commands.append((f"{installer.label}, torch {torch.label}", text))
     return tuple(commands)

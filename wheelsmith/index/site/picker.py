@@ -12,7 +12,7 @@ from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import Installer, Torch, slots_of, template_for
 from wheelsmith.index.resolve.nearest import Axes
-from wheelsmith.index.resolve.target import Choice, Refusal, Wish
+from wheelsmith.index.resolve.target import Choice, Refusal, Target
 
 # What a page opens with, where it has a wheel: neither the newest nor the oldest.
 USUAL = {"arch": "x86_64", "python": "3.12"}
@@ -22,13 +22,13 @@ USUAL = {"arch": "x86_64", "python": "3.12"}
 class Picker:
     """Answers to every combination, for a template to show and a script to look up.
 
-    :param wishes: every combination, the last axis running fastest.
+    :param targets: every combination, the last axis running fastest.
     :param answers: what each of them gets.
     :param first: the place of the one that the page opens with.
     """
 
     axes: Axes
-    wishes: tuple[Wish, ...]
+    targets: tuple[Target, ...]
     answers: tuple[Choice | Refusal, ...]
     first: int
 
@@ -38,31 +38,31 @@ def picker_of(chooser: Chooser) -> Picker | None:
     axes = chooser.axes
     if not axes.torches or not axes.computes or not axes.archs:
         return None
-    wishes = tuple(
-        Wish(torch=torch, compute=compute, arch=arch, python=python)
+    targets = tuple(
+        Target(torch=torch, compute=compute, arch=arch, python=python)
         for torch, compute, arch, python in product(axes.torches, axes.computes, axes.archs, axes.pythons)
     )
-    answers = tuple(map(chooser.choose, wishes))
-    return Picker(axes=axes, wishes=wishes, answers=answers, first=_first(wishes, answers))
+    answers = tuple(map(chooser.choose, targets))
+    return Picker(axes=axes, targets=targets, answers=answers, first=_first(targets, answers))
 
 
 def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
     """Return what the script needs, each different answer once."""
     places = {wheel.filename: place for place, wheel in enumerate(catalogue.wheels)}
-    place = {wish: number for number, wish in enumerate(picker.wishes)}
+    place = {target: number for number, target in enumerate(picker.targets)}
     wheels: dict[str, int] = {}
     distinct: dict[object, int] = {}
     lookup: list[int] = []
     answers: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
-    for wish, answer in zip(picker.wishes, picker.answers, strict=True):
+    for target, answer in zip(picker.targets, picker.answers, strict=True):
         if isinstance(answer, Choice) and answer.wheel.filename not in wheels:
             wheels[answer.wheel.filename] = len(wheels)
-            shown.append({"place": places[answer.wheel.filename], **_wheel(answer, wish)})
-        key = _same(answer, wish)
+            shown.append({"place": places[answer.wheel.filename], **_wheel(answer, target)})
+        key = _same(answer, target)
         if key not in distinct:
             distinct[key] = len(answers)
-            of = _refusal(answer, place) if isinstance(answer, Refusal) else _choice(answer, wish, wheels)
+            of = _refusal(answer, place) if isinstance(answer, Refusal) else _choice(answer, target, wheels)
             answers.append(of)
         lookup.append(distinct[key])
     axes = picker.axes
@@ -76,25 +76,25 @@ def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
         "wheels": shown,
         "answers": answers,
         "lookup": lookup,
-        "first": _query(picker.wishes[picker.first]),
+        "first": _query(picker.targets[picker.first]),
         "templates": _templates(),
     }
 
 
-def _first(wishes: Sequence[Wish], answers: Sequence[Choice | Refusal]) -> int:
+def _first(targets: Sequence[Target], answers: Sequence[Choice | Refusal]) -> int:
     """Open with the newest torch and CUDA that have a wheel, on what most people have."""
     served = [number for number, answer in enumerate(answers) if isinstance(answer, Choice)]
 
     def usual(number: int) -> tuple[int, int]:
-        return sum(getattr(wishes[number], axis) == value for axis, value in USUAL.items()), number
+        return sum(getattr(targets[number], axis) == value for axis, value in USUAL.items()), number
 
     return max(served, key=usual, default=0)
 
 
-def _wheel(choice: Choice, wish: Wish) -> dict[str, Any]:
+def _wheel(choice: Choice, target: Target) -> dict[str, Any]:
     """Return what is the same of a wheel for every combination that it serves."""
     wheel = choice.wheel
-    filled = slots_of(choice, wish, Torch.PRESENT)
+    filled = slots_of(choice, target, Torch.PRESENT)
     return {
         "filename": wheel.filename,
         "size": show_size(wheel.size),
@@ -102,15 +102,15 @@ def _wheel(choice: Choice, wish: Wish) -> dict[str, Any]:
     }
 
 
-def _same(answer: Choice | Refusal, wish: Wish) -> object:
+def _same(answer: Choice | Refusal, target: Target) -> object:
     """Return what two combinations have in common that get the same answer."""
     if isinstance(answer, Refusal):
         return answer
-    return answer.wheel.filename, answer.root, answer.notes, wish.torch, wish.compute
+    return answer.wheel.filename, answer.root, answer.notes, target.torch, target.compute
 
 
-def _choice(choice: Choice, wish: Wish, wheels: Mapping[str, int]) -> dict[str, Any]:
-    filled = {torch: slots_of(choice, wish, torch) for torch in Torch}
+def _choice(choice: Choice, target: Target, wheels: Mapping[str, int]) -> dict[str, Any]:
+    filled = {torch: slots_of(choice, target, torch) for torch in Torch}
     present = filled[Torch.PRESENT]
     return {
         "wheel": wheels[choice.wheel.filename],
@@ -120,16 +120,16 @@ def _choice(choice: Choice, wish: Wish, wheels: Mapping[str, int]) -> dict[str, 
     }
 
 
-def _refusal(refusal: Refusal, place: Mapping[Wish, int]) -> dict[str, Any]:
+def _refusal(refusal: Refusal, place: Mapping[Target, int]) -> dict[str, Any]:
     return {
         "reason": refusal.reason,
         "tail": refusal.tail,
-        "nearest": [[near.change, _query(near.wish), near.fits] for near in refusal.nearest if near.wish in place],
+        "nearest": [[near.change, _query(near.target), near.fits] for near in refusal.nearest if near.target in place],
     }
 
 
-def _query(wish: Wish) -> str:
-    return f"torch={wish.torch}&compute={wish.compute}&arch={wish.arch}&python={wish.python}"
+def _query(target: Target) -> str:
+    return f"torch={target.torch}&compute={target.compute}&arch={target.arch}&python={target.python}"
 
 
 def _templates() -> dict[str, Any]:

@@ -14,8 +14,8 @@ from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import pin
 from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.resolve.nearest import compute_order
-from wheelsmith.index.resolve.target import Choice, Wish, compute_name
-from wheelsmith.index.site.grid import wish_query
+from wheelsmith.index.resolve.target import Choice, Target, compute_name
+from wheelsmith.index.site.grid import target_query
 from wheelsmith.index.site.picker import USUAL, Picker
 
 # A page does not know where it will be served. Its script does; without one, people set a variable.
@@ -31,7 +31,7 @@ class Shown:
     :param title: what it is for within its group: ``torch 2.11``.
     :param machine: the architectures, and the Python where it is for one.
     :param pin: the command that names it alone.
-    :param wish: what the picker is asked that answers with it; None where it answers with others.
+    :param target: what the picker is asked that answers with it; None where it answers with others.
     """
 
     wheel: CatalogueWheel
@@ -39,7 +39,7 @@ class Shown:
     title: str
     machine: str
     pin: str
-    wish: str | None
+    target: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,30 +87,30 @@ def _groups(wheels: Iterable[Shown]) -> tuple[Group, ...]:
 
 def _chosen(picker: Picker) -> dict[str, str]:
     """Return for each wheel that the picker answers with what it is asked then: by preference what it was made for."""
-    found: dict[str, Wish] = {}
-    for wish, answer in zip(picker.wishes, picker.answers, strict=True):
+    found: dict[str, Target] = {}
+    for target, answer in zip(picker.targets, picker.answers, strict=True):
         if isinstance(answer, Choice):
             known = found.get(answer.wheel.filename)
-            if known is None or _likelihood(wish, answer.wheel) > _likelihood(known, answer.wheel):
-                found[answer.wheel.filename] = wish
+            if known is None or _likelihood(target, answer.wheel) > _likelihood(known, answer.wheel):
+                found[answer.wheel.filename] = target
     wheels = {answer.wheel.filename: answer.wheel for answer in picker.answers if isinstance(answer, Choice)}
-    return {name: _query(wish, wheels[name]) for name, wish in found.items()}
+    return {name: _query(target, wheels[name]) for name, target in found.items()}
 
 
-def _query(wish: Wish, wheel: CatalogueWheel) -> str:
+def _query(target: Target, wheel: CatalogueWheel) -> str:
     """Ask for no other Python than is chosen where the wheel takes the usual one, and so most others."""
-    usual = wish.python == USUAL["python"] and not any(cell.python for cell in wheel.cells)
-    query = wish_query(wish)
+    usual = target.python == USUAL["python"] and not any(cell.python for cell in wheel.cells)
+    query = target_query(target)
     return query.rpartition("&python=")[0] if usual else query
 
 
-def _likelihood(wish: Wish, wheel: CatalogueWheel) -> tuple[object, ...]:
+def _likelihood(target: Target, wheel: CatalogueWheel) -> tuple[object, ...]:
     made_for = wheel.provenance.cell if wheel.provenance else None
     own = any(
-        (cell.torch, cell.compute, cell.arch) == (wish.torch, wish.compute, wish.arch) and cell.id == made_for
+        (cell.torch, cell.compute, cell.arch) == (target.torch, target.compute, target.arch) and cell.id == made_for
         for cell in wheel.cells
     )
-    return own, wish.python == USUAL["python"], numbers(wish.torch), compute_order(wish.compute)
+    return own, target.python == USUAL["python"], numbers(target.torch), compute_order(target.compute)
 
 
 def _order(wheel: CatalogueWheel) -> tuple[object, ...]:
@@ -145,7 +145,7 @@ def _shown(chooser: Chooser, place: int, wheel: CatalogueWheel, chosen: Mapping[
         machine=_machine(wheel.cells),
         # In the root that has them all; torch stays as it is, because that root has none.
         pin=f'pip install {requirement} --index-url "{BASE}{EVERYTHING}/"',
-        wish=chosen.get(wheel.filename),
+        target=chosen.get(wheel.filename),
     )
 
 

@@ -32,7 +32,7 @@
   const radios = Object.fromEntries(names.map((name) => [name, Array.from(picker.querySelectorAll(`[name="${name}"]`))]));
   const values = Object.fromEntries(names.map((name) => [name, radios[name].map((radio) => radio.value)]));
   const asked = new Set(data.axes.map(([name]) => name));
-  let wish = first;
+  let target = first;
 
   const answerTo = (wanted) => {
     const place = data.axes.reduce((sum, [name, all]) => sum * all.length + all.indexOf(wanted[name]), 0);
@@ -67,7 +67,7 @@
     details.querySelector("summary").focus({ preventScroll: true });
   };
   const showCommand = (answer) => {
-    const [command, note] = commandFor(wish, answer);
+    const [command, note] = commandFor(target, answer);
     const wheel = data.wheels[answer.wheel];
     // A line may end between words, not at the hyphens of an option.
     const words = command.split(/([ \n])/).map((word) => (word.trim() ? make("span", {}, word) : word));
@@ -86,19 +86,19 @@
     }
     if (answer.nearest.length) {
       const links = answer.nearest.flatMap(([change, to, fits]) =>
-        [make("a", { href: `#${query(read(to, wish))}` }, change), ...(fits ? ["(this torch runs it, too)"] : [])]);
+        [make("a", { href: `#${query(read(to, target))}` }, change), ...(fits ? ["(this torch runs it, too)"] : [])]);
       parts.push(make("p", { className: "nearest" }, "Nearest that has one: ", ...links));
     }
     return parts;
   };
-  const isServed = (name, value) => !("reason" in answerTo({ ...wish, [name]: value }));
+  const isServed = (name, value) => !("reason" in answerTo({ ...target, [name]: value }));
   const show = () => {
     let dashed = false;
     for (const name of names) {
       // Where no choice of an axis would help, it is not this axis that is wrong.
       const helps = asked.has(name) && values[name].some((value) => isServed(name, value));
       for (const radio of radios[name]) {
-        radio.checked = radio.value === wish[name];
+        radio.checked = radio.value === target[name];
         const none = helps && !isServed(name, radio.value);
         dashed ||= none;
         radio.parentElement.classList.toggle("none", none);
@@ -106,31 +106,31 @@
       }
     }
     $("dashed").hidden = !dashed;
-    const answer = answerTo(wish);
+    const answer = answerTo(target);
     const refused = "reason" in answer;
     $("said").replaceChildren(...(refused ? showReason(answer) : showCommand(answer)));
     $("answer").classList.toggle("refused", refused);
   };
 
   picker.addEventListener("change", (event) => {
-    wish = { ...wish, [event.target.name]: event.target.value };
-    history.pushState(null, "", `#${query(wish)}`);
+    target = { ...target, [event.target.name]: event.target.value };
+    history.pushState(null, "", `#${query(target)}`);
     show();
   });
   const follow = () => {
     const hash = location.hash.slice(1);
-    const target = hash && !hash.includes("=") ? document.getElementById(hash) : null;
-    if (target) target.open = true;
-    else wish = read(hash, hash ? wish : first);
+    const opened = hash && !hash.includes("=") ? document.getElementById(hash) : null;
+    if (opened) opened.open = true;
+    else target = read(hash, hash ? target : first);
     show();
   };
   window.addEventListener("hashchange", follow);
   window.addEventListener("popstate", follow);
   // A cell of the matrix is a question to the picker; what it links to is in the address no question.
-  for (const link of document.querySelectorAll("[data-wish]")) {
+  for (const link of document.querySelectorAll("[data-target]")) {
     link.addEventListener("click", (event) => {
       event.preventDefault();
-      location.hash = query(read(link.dataset.wish, wish));
+      location.hash = query(read(link.dataset.target, target));
       $("answer").scrollIntoView({ block: "center" });
     });
   }
