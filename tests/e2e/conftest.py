@@ -88,8 +88,10 @@ def whole_torch(tmp_path_factory):
 def _install_torch(folder):
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     # By uv, which links what it installed before. It is told what pip would do, whose settings it does not read.
-    first, *others = pip_settings().indexes
+    settings = pip_settings()
+    first, *others = settings.indexes
     indexes = ["--default-index", first, *(word for index in others for word in ("--index", index))]
+    indexes += [word for place in settings.find_links for word in ("--find-links", place)]
     install = [
         sys.executable,
         "-m",
