@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+import zlib
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,22 +15,52 @@ from wheelsmith.toolchain.environment import install_environment, lock_environme
 from wheelsmith.toolchain.pip import run_pip
 
 
+@pytest.fixture
+def offered(tmp_path, monkeypatch):
+    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(tmp_path / "wheels"), "CONFIG_FILE": "/dev/null"}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    return tmp_path / "wheels"
+
+
 def test_it_is_declared():
     """So it is there after ``uv tool install``, whose environments have nothing that nobody asks for."""
     needs = [Requirement(text) for text in importlib.metadata.requires("wheelsmith") or ()]
     assert [need.name for need in needs if need.name == "pip" and not need.marker] == ["pip"]
 
 
-def test_an_environment_is_made_for_a_python_that_is_not_there(tmp_path, monkeypatch):
-    make_wheel(tmp_path / "wheels", "dep", "1", requires=("sub>=2",))
-    make_wheel(tmp_path / "wheels", "sub", "2", tag="cp399-cp399-manylinux_2_17_x86_64")
-    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(tmp_path / "wheels"), "CONFIG_FILE": "/dev/null"}.items():
-        monkeypatch.setenv(f"PIP_{name}", value)
+def test_an_environment_is_made_for_a_python_that_is_not_there(tmp_path, offered):
+    make_wheel(offered, "dep", "1", requires=("sub>=2",))
+    make_wheel(offered, "sub", "2", tag="cp399-cp399-manylinux_2_17_x86_64")
     locked = lock_environment(("dep",), "3.99", "x86_64", tmp_path / "locks")
     assert [(wheel.name, wheel.version) for wheel in locked] == [("dep", "1"), ("sub", "2")]
     install_environment(locked, "3.99", "x86_64", tmp_path / "made")
     assert sorted(path.name for path in (tmp_path / "made").glob("*.py")) == ["dep.py", "sub.py"]
     assert json.loads(next((tmp_path / "locks").glob("*.json")).read_text())
+
+
+def test_a_wheel_that_would_fill_the_disk_is_not_unpacked(tmp_path, offered):
+    make_wheel(offered, "honest", "1", requires=("bomb",))
+    bomb = make_wheel(offered, "bomb", "1", files={"bomb.bin": bytes(300 << 20)})
+    assert bomb.stat().st_size < 1 << 20
+    locked = lock_environment(("honest",), "3.11", "x86_64", tmp_path / "locks")
+    with pytest.raises(ToolchainError, match=r"bomb-1-py3-none-any.whl \(.* kB\) would unpack to 314.6 MB") as caught:
+        install_environment(locked, "3.11", "x86_64", tmp_path / "made")
+    assert "pin a version" in caught.value.remedy
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["locks", "wheels"]
+
+
+@pytest.mark.release("runs pip three times, and is about pip alone")
+def test_of_a_wheel_that_says_less_than_it_holds_no_more_is_written(tmp_path, offered):
+    """What its list of files says is all that need be summed."""
+    wheel = make_wheel(offered, "liar", "1", files={"liar.bin": bytes(8 << 20)})
+    data = bytearray(wheel.read_bytes())
+    entry = data.rindex(b"PK\x01\x02", 0, data.rindex(b"liar.bin"))
+    data[entry + 16 : entry + 20] = zlib.crc32(bytes(1000)).to_bytes(4, "little")
+    data[entry + 24 : entry + 28] = (1000).to_bytes(4, "little")
+    wheel.write_bytes(data)
+    locked = lock_environment(("liar",), "3.11", "x86_64", tmp_path / "locks")
+    install_environment(locked, "3.11", "x86_64", tmp_path / "made")
+    assert (tmp_path / "made/liar.bin").stat().st_size == 1000
 
 
 def test_where_somebody_took_it_away_it_is_said_how_to_get_it(tmp_path, monkeypatch):

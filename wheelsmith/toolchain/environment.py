@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import tempfile
+import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.units import show_size
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
 
 _PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
+# What wheels may come to, unpacked: torch without CUDA, which grows most of the usual ones, is four times its wheel.
+_GROWTH, _SPARE = 8, 256 << 20  # times, and bytes more
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
 
@@ -54,20 +59,50 @@ def lock_environment(
 def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path) -> None:
     """Install exactly these wheels under ``folder``; nothing of them is run.
 
-    :raises ToolchainError: pip could not.
+    :raises ToolchainError: pip could not, or they would unpack to more than wheels do.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        lock = Path(scratch) / "requirements.txt"
+    # Beside the folder, for they may be gigabytes, and /tmp may be memory.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
+        lock, fetched = Path(scratch) / "requirements.txt", Path(scratch) / "wheels"
         lines = (f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in wheels)
         lock.write_text("".join(lines), encoding="utf-8")
-        answer = run_pip(
-            *("install", "--quiet", "--no-compile", "--no-deps", "--require-hashes", "--target", str(folder)),
-            *(*_platform(python, arch), "--requirement", str(lock)),
-            seconds=_PATIENCE,
-        )
+        exactly = ("--quiet", "--no-deps", "--require-hashes", *_platform(python, arch), "--requirement", str(lock))
+        fetched.mkdir()
+        _run("download", "--dest", str(fetched), *exactly)
+        _check_sizes(fetched.iterdir())
+        from_there = ("--no-index", "--find-links", str(fetched))
+        _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly)
+
+
+def _run(*argv: str) -> None:
+    answer = run_pip(*argv, seconds=_PATIENCE)
     if answer.returncode:
         errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         raise ToolchainError(f"the build environment cannot be made: {errors[0] if errors else 'pip failed'}")
+
+
+def _check_sizes(wheels: Iterable[Path]) -> None:
+    """Refuse wheels that would fill the disk: pip writes no more of a member than the archive's list says it has.
+
+    :raises ToolchainError: with the one that grows most.
+    """
+    sizes = {wheel: (wheel.stat().st_size, _unpacked(wheel)) for wheel in wheels}
+    packed, unpacked = (sum(size) for size in zip(*sizes.values(), strict=True)) if sizes else (0, 0)
+    if unpacked > _SPARE + _GROWTH * packed:
+        worst = max(sizes, key=lambda wheel: sizes[wheel][1] - _GROWTH * sizes[wheel][0])
+        small, large = (show_size(size) for size in sizes[worst])
+        raise ToolchainError(
+            f"the build environment cannot be made: {worst.name} ({small}) would unpack to {large}",
+            remedy="look at what the project's build system requires, and pin a version that does not",
+        )
+
+
+def _unpacked(wheel: Path) -> int:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
+        raise ToolchainError(f"the build environment cannot be made: {wheel.name} is not readable: {error}") from error
 
 
 def _platform(python: str, arch: str) -> tuple[str, ...]:
