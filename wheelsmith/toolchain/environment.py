@@ -16,7 +16,7 @@ from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
 
 _PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
-# What wheels may come to, unpacked: torch without CUDA, which grows most of the usual ones, is four times its wheel.
+# What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
 _GROWTH, _SPARE = 8, 256 << 20  # times, and bytes more
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
