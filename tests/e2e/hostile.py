@@ -405,7 +405,7 @@ ISOLATION = (
 # Stands in for ``python3 -m build``: makes the honest wheel with wheelsmith's own backend, then spoils it.
 BUILD = '''
 import base64, csv, hashlib, io, json, os, pathlib, shutil, stat, struct, sys, zipfile
-from wheelsmith.backend import hooks
+from wheelsmith.engine.backend import hooks
 
 paths = hooks.Paths(json.loads(os.environ.get("WHEELSMITH_PATHS", "{}")))
 work = pathlib.Path(paths.here("/work"))

@@ -538,8 +538,9 @@ def bench(engine, tmp_path):
     prepared = prepare(request, lambda event: None)
     hijack = tmp_path / "tools"
     site = hijack / "site" / "wheelsmith"
-    shutil.copytree(ROOT / "wheelsmith" / "engine" / "backend", site / "backend")
-    (site / "__init__.py").touch()
+    shutil.copytree(ROOT / "wheelsmith" / "engine" / "backend", site / "engine" / "backend")
+    for package in (site, site / "engine"):
+        (package / "__init__.py").touch()
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:
         assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach

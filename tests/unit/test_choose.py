@@ -14,6 +14,7 @@ from packaging.version import Version
 from states import cell, entry, of_torch, project, unserved
 
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
 from wheelsmith.index.entries.catalogue import dump_catalogue
@@ -30,7 +31,6 @@ from wheelsmith.index.resolve import (
     template_for,
 )
 from wheelsmith.index.resolve.commands import torch_compute
-from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells
 from wheelsmith.index.site.human import human_pages
 from wheelsmith.model import CellSettings

@@ -159,7 +159,6 @@ FAR = {
     "wheel/edition.py": PACKAGE,
     "wheel/facts.py": WHEEL,
     "wheel/inspection.py": WHEEL,
-    "wheel/manylinux.py": PACKAGE,
     "wheel/operators/code.py": "of Python code that is walked, not of a path",
     "wheel/operators/values.py": "of texts, not of a path",
     "wheel/packed_gpu_code.py": "in a temporary folder of the check",

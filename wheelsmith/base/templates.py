@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 
 
-def template_environment(package: str, **options: Any) -> Environment:
-    """Return what fills the templates of a package: in the folder ``templates`` beside its code.
+class _BytecodeCache(FileSystemBytecodeCache):
+    """Keeps templates' bytecode where it can: a page is written from a full disk, too."""
 
-    :param options: jinja2's own, beside those that all pages have.
-    """
-    from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
 
+
+def template_environment(package: str) -> Environment:
+    """Return what fills the templates of a package: in the folder ``templates`` beside its code."""
     kept = _bytecode_folder(package)
     return Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        bytecode_cache=FileSystemBytecodeCache(kept, "%s.jinja2") if kept else None,
-        **options,
+        lstrip_blocks=True,
+        bytecode_cache=_BytecodeCache(kept, "%s.jinja2") if kept else None,
     )
 
 

@@ -1,8 +1,9 @@
-"""Sizes, durations and counts as people write them."""
+"""Sizes, durations, counts, lists and releases as people write them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
 _UNITS = {
@@ -38,6 +39,16 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     :param plural: where an s does not make it.
     """
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return ``a, b and c``."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """Return ``2.11`` as numbers, so that it comes after ``2.9``."""
+    return tuple(int(part) for part in release.split("."))
 
 
 def parse_seconds(text: str) -> float:

@@ -7,6 +7,7 @@ from functools import cache
 
 from wheelsmith.base.facts import read_facts
 from wheelsmith.base.record import Record
+from wheelsmith.base.units import listed, numbers
 from wheelsmith.model.pinned import PinnedFile, pinned_prefix
 from wheelsmith.model.plan import PrefixId
 
@@ -51,8 +52,8 @@ class TorchRelease(Record):
 
         The rule is the Hub loader's own.
         """
-        least = _release(cuda)
-        return tuple(built for built in self.cuda if _release(built)[0] == least[0] and _release(built) >= least)
+        least = numbers(cuda)
+        return tuple(built for built in self.cuda if numbers(built)[0] == least[0] and numbers(built) >= least)
 
 
 @cache
@@ -61,22 +62,14 @@ def torch_releases() -> dict[str, TorchRelease]:
     return {item["minor"]: TorchRelease.from_json(item) for item in read_facts(__package__, "torch.json")["releases"]}
 
 
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
-
-
 def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
     """Say why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None when it can."""
     if torch.newer_cuda(cuda):
         return None
     return (
-        f"torch {torch.minor} was built with CUDA {_listed(torch.cuda)}; a kernel made with CUDA {cuda} "
+        f"torch {torch.minor} was built with CUDA {listed(torch.cuda)}; a kernel made with CUDA {cuda} "
         f"needs a torch of the same CUDA major and at least that minor"
     )
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def torch_prefix(release: TorchRelease, arch: str) -> PrefixId:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.units import counted
+from wheelsmith.base.units import counted, numbers
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
 from wheelsmith.report.grid import reasons, totals
 from wheelsmith.report.style import duration
@@ -62,13 +62,9 @@ def _likely(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int
     return (
         cell.arch == platform.machine(),
         cell.python in {None, here},
-        _numbers(cell.torch),
-        _numbers(cell.cuda or "0"),
+        numbers(cell.torch),
+        numbers(cell.cuda or "0"),
     )
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("."))
 
 
 def show_failure(result: BuildResult, out: Path, console: Console) -> None:

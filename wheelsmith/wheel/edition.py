@@ -10,13 +10,10 @@ from pathlib import Path
 # Below the package: all that the check is made of and reads. Of what else it imports, it takes names and shapes alone.
 _PARTS = ("wheel", "frameworks", "platforms")
 _BESIDE = (
-    *("base/facts.py", "base/projects.json", "base/projects.py"),
-    *("model/cell.py", "model/plan.py", "model/wheel_name.py"),
-)
-_BESIDE = (
     "base/facts.py",
     "base/projects.json",
     "base/projects.py",
+    "base/units.py",
     "model/cell.py",
     "model/plan.py",
     "model/wheel_name.py",

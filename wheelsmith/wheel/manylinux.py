@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from wheelsmith.base.facts import read_facts
+from wheelsmith.base.units import numbers
 
 # PEP 600's names for the platforms of PEP 513, 571 and 599.
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
@@ -46,14 +47,14 @@ class Policy:
 @cache
 def policies(family: str) -> tuple[Policy, ...]:
     """Return the policies of ``manylinux`` or ``musllinux``, oldest first."""
-    rows = json.loads(files("wheelsmith.wheel.symbols").joinpath("manylinux.json").read_text())[family]
+    rows = read_facts("wheelsmith.wheel.symbols", "manylinux.json")[family]
     return tuple(
         Policy(
             name=row["name"],
             libraries=frozenset(row["libraries"]),
             blacklist={library: frozenset(symbols) for library, symbols in row["blacklist"].items()},
             versions={
-                arch: {name: frozenset(numbers) for name, numbers in families.items()}
+                arch: {name: frozenset(known) for name, known in families.items()}
                 for arch, families in row["versions"].items()
             },
         )
@@ -101,9 +102,9 @@ def promises(platform: str, versions: Iterable[str], arch: str, family: str = "m
     found, policy = _TAG.fullmatch(_modern(platform)), policy_of(platform)
     if not found or not policy or (found[1], found[4]) != (family, arch):
         return False
-    named = [int(found[2]), int(found[3])]
+    named = (int(found[2]), int(found[3]))
     known = policies(family)[-1].versions[arch].get("GLIBC", frozenset())
-    had = {f"GLIBC_{number}" for number in known if number[0].isdigit() and _numbers(number)[:2] <= named}
+    had = {f"GLIBC_{number}" for number in known if number[0].isdigit() and numbers(number)[:2] <= named}
     return policy.allows(set(versions) - had, arch)
 
 
@@ -114,10 +115,6 @@ def promised_kernel(platform: str, arch: str) -> tuple[int, int, int] | None:
         return None
     kernel = next((kernel for glibc, kernel in _KERNELS if int(found[3]) >= glibc), _KERNELS[-1][1])
     return max(kernel, _FIRST_KERNELS.get(arch, kernel))
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
 
 
 def _modern(platform: str) -> str:

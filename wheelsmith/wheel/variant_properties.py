@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from wheelsmith.base.units import numbers
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.variant_format import Variant, sm_values
@@ -54,19 +55,15 @@ def _archs(spelled: re.Match[str]) -> list[str]:
 
 def _against_code(code: GpuCode, lower: tuple[str, ...], upper: tuple[str, ...]) -> Iterator[str]:
     """Find what a driver that is let in cannot run: it runs machine code of its own major and of older ones."""
-    needed = max((_numbers(made)[0] for made in code.assemblers), default=0)
-    if lower and (least := min(lower, key=_numbers)) and _numbers(least)[0] < needed:
+    needed = max((numbers(made)[0] for made in code.assemblers), default=0)
+    if lower and (least := min(lower, key=numbers)) and numbers(least)[0] < needed:
         yield f"cuda_version_lower_bound says {least}, and CUDA {needed} made its code"
-    if lower and upper and _numbers(max(upper, key=_numbers)) <= _numbers(min(lower, key=_numbers)):
-        yield f"no CUDA is at least {min(lower, key=_numbers)} and below {max(upper, key=_numbers)}"
-    if upper and _numbers(max(upper, key=_numbers))[0] < needed:
+    if lower and upper and numbers(max(upper, key=numbers)) <= numbers(min(lower, key=numbers)):
+        yield f"no CUDA is at least {min(lower, key=numbers)} and below {max(upper, key=numbers)}"
+    if upper and numbers(max(upper, key=numbers))[0] < needed:
         yield f"cuda_version_upper_bound says {', '.join(upper)}, and CUDA {needed} made its code"
     known = [toolkit for version, toolkit in cuda_toolkits().items() if version in lower]
-    reads = min((_numbers(toolkit.ptx) for toolkit in known), default=None)
-    newer = [version for version in sorted(code.ptx_versions, key=_numbers) if reads and _numbers(version) > reads]
+    reads = min((numbers(toolkit.ptx) for toolkit in known), default=None)
+    newer = [version for version in sorted(code.ptx_versions, key=numbers) if reads and numbers(version) > reads]
     if newer and not code.machine_code:
-        yield f"a driver of CUDA {min(lower, key=_numbers)} does not read its PTX {newer[-1]}"
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("."))
+        yield f"a driver of CUDA {min(lower, key=numbers)} does not read its PTX {newer[-1]}"

@@ -1,4 +1,4 @@
-"""The PEP 517 backend that runs inside the sandbox, there as ``wheelsmith.backend``. Standard library only."""
+"""The PEP 517 backend that runs inside the sandbox, under this name. Standard library only."""
 
 from .hooks import (
     build_sdist,

@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.record import Record, by_lines, in_one_line, read_json
+from wheelsmith.base.units import numbers
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.state import check_project, version_of
@@ -66,7 +67,7 @@ def listing_of(state: ProjectState) -> Listing:
     return Listing(
         roots=tuple(sorted({root for entry in listed for root in roots(entry)})),
         version=max(standing).public if standing else None,
-        torches=tuple(sorted({cell.torch for cell in cells}, key=_numbers)),
+        torches=tuple(sorted({cell.torch for cell in cells}, key=numbers)),
         archs=tuple(sorted({cell.arch for cell in cells})),
         status=state.status,
         summary=about.summary if about else None,
@@ -109,7 +110,3 @@ def _check(item: Listing) -> None:
     check_about(About(summary=item.summary))
     if item.version is not None:
         Version(item.version)
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("."))

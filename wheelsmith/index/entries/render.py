@@ -14,7 +14,6 @@ from urllib.parse import quote
 from packaging.version import Version
 
 from wheelsmith.base.record import by_lines
-from wheelsmith.base.templates import template_environment
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.entries.state import version_of
@@ -107,4 +106,6 @@ def _url(path: str) -> str:
 
 @cache
 def _template(name: str) -> Template:
+    from wheelsmith.base.templates import template_environment
+
     return template_environment("wheelsmith.index.entries").get_template(name)

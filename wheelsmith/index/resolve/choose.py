@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from packaging.tags import Tag
 from packaging.version import Version
 
+from wheelsmith.base.units import listed, numbers
 from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, Unserved
 from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING
-from wheelsmith.index.resolve.fits import accepts, numbers, platforms_for, tag_ranks
+from wheelsmith.index.resolve.fits import accepts, platforms_for, tag_ranks
 from wheelsmith.index.resolve.nearest import Axes, compute_order, nearest
 from wheelsmith.index.resolve.obstacles import gpu_note, obstacle
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target, compute_name, listed
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target, compute_name
 
 NO_REASON = "no reason is given"
 # Those that were released, by November 2026, and are not older than what torch 2.6 runs on.

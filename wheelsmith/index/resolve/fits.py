@@ -89,8 +89,3 @@ def gpu_code_for(gpu_archs: Sequence[str], capability: str) -> str | None:
 def needs_compiling(code: str, capability: str) -> bool:
     """Say whether a GPU takes the PTX of this code, and not its machine code."""
     return parse_capability(code)[0] != parse_capability(capability)[0]
-
-
-def numbers(release: str) -> tuple[int, ...]:
-    """Return ``2.11`` as numbers, so that it comes after ``2.9``."""
-    return tuple(int(part) for part in release.split("."))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.resolve.target import Nearest, Target, compute_name
 from wheelsmith.platforms import cuda_of
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from packaging.tags import Tag
 
-from wheelsmith.index.resolve.fits import accepts, glibc_of, gpu_code_for, needs_compiling, numbers
+from wheelsmith.base.units import listed, numbers
+from wheelsmith.index.resolve.fits import accepts, glibc_of, gpu_code_for, needs_compiling
 from wheelsmith.index.resolve.pairing import why_no_torch_build
-from wheelsmith.index.resolve.target import KnownWheel, Target, listed
+from wheelsmith.index.resolve.target import KnownWheel, Target
 from wheelsmith.platforms import cuda_of, driver_floors
 
 

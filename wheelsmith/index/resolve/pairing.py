@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from wheelsmith.base.units import listed
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.index.resolve.target import KnownWheel, Target, listed
+from wheelsmith.index.resolve.target import KnownWheel, Target
 from wheelsmith.platforms import cuda_of
 
 

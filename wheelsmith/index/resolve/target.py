@@ -110,8 +110,3 @@ class KnownWheel:
 def compute_name(compute: str) -> str:
     """Return ``CUDA 13.0`` of ``cu130``, and ``CPU`` of ``cpu``."""
     return "CPU" if compute == "cpu" else f"CUDA {compute[2:-1]}.{compute[-1]}" if compute[:2] == "cu" else compute
-
-
-def listed(names: list[str]) -> str:
-    """Return ``a, b and c``."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -12,14 +12,12 @@ from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from wheelsmith.base.templates import template_environment
-from wheelsmith.base.units import counted, show_size
+from wheelsmith.base.units import counted, numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, Unserved, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import NoWheel, ProjectState
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import Installer, Torch, fill, slots_of, template_for
-from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.resolve.nearest import compute_order
 from wheelsmith.index.resolve.target import Choice, Target, compute_name
 from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
@@ -77,7 +75,9 @@ def assets(*scripts: str) -> dict[str, Any]:
 @cache
 def environment() -> Environment:
     """Return the templates. ``_grid.html`` holds the macro ``matrix``, for reports too."""
-    made = template_environment("wheelsmith.index.site", lstrip_blocks=True)
+    from wheelsmith.base.templates import template_environment
+
+    made = template_environment("wheelsmith.index.site")
     made.filters |= {"size": show_size, "compute_name": compute_name, "span": span, "computes": _compute_names}
     made.filters["counted"] = counted
     return made

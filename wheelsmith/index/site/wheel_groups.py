@@ -8,11 +8,11 @@ from itertools import groupby
 
 from packaging.version import Version
 
+from wheelsmith.base.units import numbers
 from wheelsmith.index.entries.catalogue import CatalogueCell, CatalogueWheel
 from wheelsmith.index.entries.listing import EVERYTHING
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import pin
-from wheelsmith.index.resolve.fits import numbers
 from wheelsmith.index.resolve.nearest import compute_order
 from wheelsmith.index.resolve.target import Choice, Target, compute_name
 from wheelsmith.index.site.grid import target_query

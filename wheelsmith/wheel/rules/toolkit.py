@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import cuda_major, cuda_release
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.wheel.gpu import GpuCode
@@ -23,7 +24,7 @@ def compare(name: str, code: GpuCode, cuda: str) -> Finding:
     ]
     known = cuda_toolkits().get(cuda)
     if known:
-        newer = sorted(version for version in code.ptx_versions if _release(version) > _release(known.ptx))
+        newer = sorted(version for version in code.ptx_versions if numbers(version) > numbers(known.ptx))
         wrong += [f"CUDA {cuda} reads PTX up to {known.ptx}, {name} has PTX {version}" for version in newer]
     made = [f"machine code by CUDA {', '.join(sorted(code.assemblers))}"] if code.assemblers else []
     written = ", ".join(sorted(code.front_ends)) or "?"
@@ -33,17 +34,13 @@ def compare(name: str, code: GpuCode, cuda: str) -> Finding:
 
 def compare_major(name: str, code: GpuCode, major: int) -> Finding:
     """Compare what made a file's GPU code with a major release of CUDA, where the version leaves the minor open."""
-    others = sorted(other for other in code.assemblers if _release(other)[0] != major)
+    others = sorted(other for other in code.assemblers if numbers(other)[0] != major)
     wrong = [f"the version says CUDA {major}, CUDA {other} made code of {name}" for other in others]
-    known = [toolkit.ptx for version, toolkit in cuda_toolkits().items() if _release(version)[0] == major]
-    newest = max(map(_release, known), default=None)
-    newer = sorted(version for version in code.ptx_versions if newest and _release(version) > newest)
+    known = [toolkit.ptx for version, toolkit in cuda_toolkits().items() if numbers(version)[0] == major]
+    newest = max(map(numbers, known), default=None)
+    newer = sorted(version for version in code.ptx_versions if newest and numbers(version) > newest)
     wrong += [f"no CUDA {major} reads PTX {version}, which {name} has" for version in newer]
     return finding("toolkit", wrong, f"machine code by CUDA {', '.join(sorted(code.assemblers)) or '?'}")
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
