@@ -14,6 +14,7 @@ from factory import Factory
 from kernels import BUILD_TOML, DEVICE, cuda_kernel, matrix, tiny_kernel
 from once import made_once, run_folder
 from one_build import build_one
+from sampled import sampled
 
 from wheelsmith.model.events import StepFinished
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.e2e
 
 ARCHS = "gpu-archs: [8.0, 9.0]\n"
 ONE_ARCH = "gpu-archs: [8.0]\n"
+IN_IMAGE = "engine: {image: debian}\n"  # where the engine has images
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_cold_warm_and_off_give_the_same_bytes(engine, tmp_path):
     """Two cells three times: from nothing, from the store, and from nothing again with the store turned off."""
     factory = Factory.at(tmp_path)
     cuda_kernel(tmp_path / "k")
-    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ONE_ARCH + "engine: {image: debian}\n")
+    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ONE_ARCH + IN_IMAGE)
     cold = steps(factory, "--out", "cold", engine=engine)
     warm = steps(factory, "--force", "--out", "warm", engine=engine)
     off = steps(factory, "--force", "--no-reuse", "--out", "off", engine=engine)
@@ -208,18 +210,28 @@ exec "$@"
 """
 
 
-def test_a_hostile_cell_spoils_nothing_of_another(engine, tmp_path):
+# Ways to be run in a compiler's place: flags, and a file whose words g++ puts in the place of its name.
+WRAPPER = "-wrapper sh,/work/src/evil.sh"
+WAYS = {
+    "an option": ('"-wrapper", "sh,/work/src/evil.sh"', ""),
+    "a file of options": ('"@/work/src/options"', WRAPPER),
+    "a file of options, as the value of another": ('"-D", "@/work/src/options"', f"X {WRAPPER}"),
+}
+
+
+@pytest.mark.parametrize("way", sampled(WAYS, "an option"))
+def test_a_hostile_cell_spoils_nothing_of_another(engine, tmp_path, way):
     """It has the victim's source and flags, but for one that lets it decide what the compiler makes."""
-    more = "engine: {image: debian}\n"
     clean = Factory.at(tmp_path / "clean")
     tiny_kernel(tmp_path / "clean/k")
-    matrix(tmp_path / "clean", "k", more=more)
+    matrix(tmp_path / "clean", "k", more=IN_IMAGE)
     steps(clean, engine=engine)
 
     shared = Factory.at(tmp_path / "shared")
-    flags = 'cxx-flags = ["-wrapper", "sh,/work/src/evil.sh"]\n'
-    tiny_kernel(tmp_path / "shared/k", **{"build.toml": BUILD_TOML + flags, "evil.sh": EVIL})
-    matrix(tmp_path / "shared", "k", more=more)
+    flags, options = WAYS[way]
+    files = {"build.toml": f"{BUILD_TOML}cxx-flags = [{flags}]\n", "evil.sh": EVIL, "options": options}
+    tiny_kernel(tmp_path / "shared/k", **files)
+    matrix(tmp_path / "shared", "k", more=IN_IMAGE)
     hostile = steps(shared, "--out", "hostile", engine=engine)
     assert ("tiny.cpp", "whole", False) in hostile or ("tiny.cpp", "compile", False) in hostile
     assert shared.hashes("hostile") != clean.hashes()  # it did what it wanted, to itself
@@ -231,12 +243,13 @@ def test_a_hostile_cell_spoils_nothing_of_another(engine, tmp_path):
     assert not list((tmp_path / "shared").rglob("poison"))
 
 
-def test_an_object_that_is_a_link_is_refused(factory, tmp_path):
+def test_an_object_that_is_a_link_is_refused(engine, tmp_path):
+    factory = Factory.at(tmp_path)
     swap = 'case "$*" in *cc1plus*) ;; *) "$@"; for o in build/obj/*.o; do ln -sf /etc/passwd "$o"; done; exit;; esac\n'
     flags = 'cxx-flags = ["-wrapper", "sh,/work/src/evil.sh"]\n'
     tiny_kernel(tmp_path / "k", **{"build.toml": BUILD_TOML + flags, "evil.sh": swap + 'exec "$@"\n'})
-    matrix(tmp_path, "k")
-    steps(factory, code=1)
+    matrix(tmp_path, "k", more=IN_IMAGE)
+    steps(factory, engine=engine, code=1)
     (cell,) = factory.results().values()
     assert cell["failure"]["message"] == "what the build left as tiny.cpp.o is not one regular file"
 
@@ -275,44 +288,44 @@ CHANGES = {
 
 @pytest.mark.release("several whole builds; the parts have unit tests")
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_read_decides_whatever_it_looks_like(change, tmp_path):
+def test_what_is_read_decides_whatever_it_looks_like(change, engine, tmp_path):
     """Four builds each. Same names, sizes and times: what came before gives nothing of itself to what comes after."""
-    containers.wanted("bwrap")
     before, after = CHANGES[change]
     toml = {"build.toml": BUILD_TOML + 'include = ["a", "b"]\n'}
 
     def lay_out(factory, files):
         tiny_kernel(factory.folder / "k", **toml, **files)
-        matrix(factory.folder, "k")
+        matrix(factory.folder, "k", more=IN_IMAGE)
         for path in (factory.folder / "k").rglob("*"):
             os.utime(path, (10**9, 10**9))
 
     shared, clean = Factory.at(tmp_path / "shared"), Factory.at(tmp_path / "clean")
     lay_out(shared, before)
-    steps(shared, "--out", "first")
+    steps(shared, "--out", "first", engine=engine)
     lay_out(shared, before | after)
-    steps(shared, "--out", "second")
+    steps(shared, "--out", "second", engine=engine)
     lay_out(clean, before | after)
-    steps(clean)
+    steps(clean, engine=engine)
     assert shared.hashes("second") == clean.hashes()
     assert shared.hashes("second") != shared.hashes("first")
     # And back: what was made first is found again, and is what it was.
     shutil.rmtree(shared.folder / "k")
     lay_out(shared, before)
-    assert really_run(steps(shared, "--force", "--out", "third")) == []
+    assert really_run(steps(shared, "--force", "--out", "third", engine=engine)) == []
     assert shared.hashes("third") == shared.hashes("first")
 
 
 @pytest.mark.release("several whole builds; the parts have unit tests")
-def test_what_is_not_preprocessed_is_not_seen(factory, tmp_path):
+def test_what_is_not_preprocessed_is_not_seen(engine, tmp_path):
     """An assembler's include is in no text that a key is made from."""
+    factory = Factory.at(tmp_path)
     (tmp_path / "k").mkdir()
     (tmp_path / "k/data").write_text("seen")
     tiny_kernel(
         tmp_path / "k", **{"tiny.cpp": 'asm(".incbin \\"/work/src/data\\"");\nint tiny_answer() { return 1; }\n'}
     )
-    matrix(tmp_path, "k")
-    steps(factory, code=1)
+    matrix(tmp_path, "k", more=IN_IMAGE)
+    steps(factory, engine=engine, code=1)
     (cell,) = factory.results().values()
     assert "tiny.cpp does not compile" in cell["failure"]["message"]
     assert any("/work/src/data" in line for line in cell["failure"]["tail"])
@@ -339,13 +352,14 @@ OF_TOOLKITS = {
 
 @pytest.mark.release("takes a second toolkit")
 @pytest.mark.parametrize("where", OF_TOOLKITS)
-def test_no_cell_gets_what_is_of_another_ones_toolkit(factory, tmp_path, where):
+def test_no_cell_gets_what_is_of_another_ones_toolkit(engine, tmp_path, where):
+    factory = Factory.at(tmp_path)
     source, flags = OF_TOOLKITS[where]
     toml = BUILD_TOML.replace('backend = "cpu"', 'backend = "cuda"') + flags
     tiny_kernel(tmp_path / "k", **{"build.toml": toml, "tiny.cpp": source, "own.h": ""})
     for cuda in ("13.0", "13.1"):
-        matrix(tmp_path, "k", cuda=cuda, more=ONE_ARCH + "cuda-compatibility: minor\n")
-        found = steps(factory, "--out", cuda, code=0 if flags else 1)
+        matrix(tmp_path, "k", cuda=cuda, more=ONE_ARCH + IN_IMAGE + "cuda-compatibility: minor\n")
+        found = steps(factory, "--out", cuda, engine=engine, code=0 if flags else 1)
         assert not any(reused for source, _, reused in found if source == "tiny.cpp")
         if not flags:  # what is not in its key it does not see
             assert any("/opt/cuda/include/cuda.h" in line for line in only_failure(factory, cuda)["tail"])

@@ -54,7 +54,8 @@ def podman(kept: Path | None = None) -> Iterator[None]:
 @contextmanager
 def _podman_in(folder: Path, graph: Path, kept: Path | None = None) -> Iterator[None]:
     """Have podman keep its images in ``graph``, and all else in ``folder``."""
-    roots = f'graphroot = "{graph}"\nrunroot = "{folder}/run"\n'
+    # An ordinary user's podman takes no other word for graphroot than the first, and would use the user's own storage.
+    roots = f'rootless_storage_path = "{graph}"\ngraphroot = "{graph}"\nrunroot = "{folder}/run"\n'
     more = f'[storage.options]\nadditionalimagestores = ["{kept}"]\n' if kept else ""
     settings = {
         "CONTAINERS_STORAGE_CONF": f'[storage]\ndriver = "overlay"\n{roots}{more}',
