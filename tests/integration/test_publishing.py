@@ -168,7 +168,35 @@ def test_nothing_to_publish_is_said(tmp_path, run):
     answer = run("publish", tmp_path / "target", "--from", tmp_path / "none")
     assert answer.code == 4
     assert "there is no index in" in answer.err
-    assert run("publish", "ftp://x/y", "--from", tmp_path / "none").code == 4
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "ftp://x/y",
+        "s3:/bucket/whl",
+        "S3:bucket",
+        "hf:/acme/relu",
+        "file:/srv/whl",
+        "s3://a b/c",
+        "s3://b/c?x",
+        "hf://a",
+    ],
+)
+def test_an_address_that_is_none_is_a_wrong_command_line(target, tmp_path, built, run, monkeypatch):
+    """A slash too few made a folder of that name, and a success."""
+    monkeypatch.chdir(tmp_path)
+    before = files(tmp_path)
+    answer = run("publish", target, "--from", built)
+    assert answer.code == 2
+    assert re.match(r"error: .+\n  help: .+\n$", answer.err)
+    assert files(tmp_path) == before
+
+
+def test_a_folder_may_have_the_name_of_an_address(tmp_path, built, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("publish", "./s3:/bucket", "--from", built).code == 0
+    assert (tmp_path / "s3:" / "bucket" / "simple").is_dir()
 
 
 def test_a_file_that_is_no_wheel_is_said(tmp_path, run):

@@ -111,6 +111,12 @@ class PackageIndexError(WheelsmithError):
     """An index cannot be read or written, or would be made to lie."""
 
 
+class AddressError(PackageIndexError):
+    """What the command line names is no place for an index."""
+
+    exit_code = ExitCode.USAGE
+
+
 class UnreadableError(PackageIndexError):
     """What lies at a place of an index is not what may lie there: a broken state, or a link."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.errors import AddressError
 
 BUCKETS = ("s3", "gs", "az")
 # Azure serves a website from the container $web.
@@ -42,23 +42,23 @@ def shown(target: str) -> str:
 def parse_address(target: str) -> Address:
     """Read ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
 
-    :raises PackageIndexError: it is not of that form.
+    :raises AddressError: it is not of that form.
     """
     scheme, separator, rest = target.partition("://")
     if not separator or scheme not in BUCKETS:
-        raise PackageIndexError(f"{shown(target)} is no bucket", remedy=f"write {_example('s3')}")
+        raise AddressError(f"{shown(target)} is no bucket", remedy=f"write {_example('s3')}")
     if set("@?#") & set(rest):
-        raise PackageIndexError(
+        raise AddressError(
             f"{shown(target)}: a bucket's address holds no user, no password and no query",
             remedy=f"write {_example(scheme)}, and give credentials in the environment",
         )
     bucket, _, path = rest.partition("/")
     if not _BUCKET.fullmatch(bucket) or ".." in bucket:
-        raise PackageIndexError(f"{shown(target)} names no bucket", remedy=f"write {_example(scheme)}")
+        raise AddressError(f"{shown(target)} names no bucket", remedy=f"write {_example(scheme)}")
     prefix = path.strip("/")
     for segment in prefix.split("/") if prefix else ():
         if not _SEGMENT.fullmatch(segment) or segment in {".", ".."}:
-            raise PackageIndexError(
+            raise AddressError(
                 f"{shown(target)}: {shown(segment)!r} cannot be a part of a prefix",
                 remedy="use letters, digits and . _ ~ - between slashes",
             )

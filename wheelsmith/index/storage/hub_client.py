@@ -15,7 +15,7 @@ from json import JSONDecodeError
 from typing import TypeVar
 from urllib.parse import quote
 
-from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.errors import AddressError, PackageIndexError
 from wheelsmith.index.storage.protocol import Conflict
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def check_client(place: HubPlace) -> None:
 def parse_target(target: str) -> HubPlace:
     """Read ``hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]``.
 
-    :raises PackageIndexError: it names no repo. The message does not repeat it, for what people take for a target may
+    :raises AddressError: it names no repo. The message does not repeat it, for what people take for a target may
         hold their token.
     """
     try:
@@ -90,12 +90,12 @@ def parse_target(target: str) -> HubPlace:
     try:
         uri = parse_hf_uri(target)
     except HfUriError:
-        raise PackageIndexError("the hf:// target names no repo of the Hub", remedy=_SYNTAX) from None
+        raise AddressError("the hf:// target names no repo of the Hub", remedy=_SYNTAX) from None
     if not uri.is_repo:
-        raise PackageIndexError("a bucket of the Hub cannot change all of an index at once", remedy=_SYNTAX)
+        raise AddressError("a bucket of the Hub cannot change all of an index at once", remedy=_SYNTAX)
     folder = uri.path_in_repo.strip("/")
     if folder and (_REFUSED_FOLDERS & set(folder.split("/")) or not folder.isprintable()):
-        raise PackageIndexError("the folder in the hf:// target cannot hold an index", remedy=_SYNTAX)
+        raise AddressError("the folder in the hf:// target cannot hold an index", remedy=_SYNTAX)
     return HubPlace(repo=uri.id, kind=uri.type, branch=uri.revision or "main", folder=f"{folder}/" if folder else "")
 
 
@@ -104,7 +104,7 @@ def kernel_branch(target: str) -> str | None:
 
     It looks into kernel repos only, and there at the top, so an index in a folder of its own has none beside it.
 
-    :raises PackageIndexError: it is an ``hf://`` target that names no repo.
+    :raises AddressError: it is an ``hf://`` target that names no repo.
     """
     if not target.startswith("hf://"):
         return None
