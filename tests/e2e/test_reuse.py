@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import containers
 import pytest
+import wants
 from factory import Factory
 from kernels import BUILD_TOML, DEVICE, cuda_kernel, matrix, tiny_kernel
 from once import made_once, run_folder
@@ -429,6 +430,7 @@ int tiny_answer() { return std::puts("42") + table[7]; }
     answer = factory.run("build-matrix", "--engine", "bwrap", "--memory", "32MiB", "--progress", "json")
     (cell,) = factory.results().values()
     assert answer.returncode == 1
-    assert cell["failure"]["message"].startswith("out of memory: the limit is 0.0312 GiB")
+    if wants.COUNTED:
+        assert cell["failure"]["message"].startswith("out of memory: the limit is 0.0312 GiB")
     assert "--memory" in cell["failure"]["remedy"]
     assert factory.run("build-matrix", "--engine", "bwrap", "--memory", "2GiB").returncode == 0

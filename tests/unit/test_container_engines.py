@@ -55,6 +55,20 @@ def test_a_probe_tells_apart(program, tmp_path, name, script, readiness, remedy)
     assert bool(probe.remedy) == (readiness is not Readiness.READY)
 
 
+@pytest.mark.parametrize("made_by", ["podman", "docker", None])
+def test_in_a_container_the_remedy_is_the_containers(program, tmp_path, monkeypatch, made_by):
+    """No sysctl mends what the container's own filter refuses."""
+    monkeypatch.setattr(
+        "wheelsmith.engine.bwrap._PERMISSION_IN", {tmp_path / "podman": "podman run", tmp_path / "docker": "docker run"}
+    )
+    (tmp_path / (made_by or "none")).touch()
+    version = "case $1 in --version) echo bubblewrap 0.8.0;;"
+    program("bwrap", f'{version} *) echo "bwrap: Can\'t set hostname: Operation not permitted" >&2; exit 1;; esac')
+    probe = engines(tmp_path)["bwrap"].probe()
+    assert probe.readiness is Readiness.NOT_PERMITTED
+    assert probe.remedy.startswith(f"{made_by} run" if made_by else "sysctl")
+
+
 def test_auto_takes_the_first_that_has_the_image_and_says_why_not_the_others(program, tmp_path):
     program("podman", """case "$*" in *inspect*) exit 1;; *) echo '{"Client": {"Version": "4.3.1"}}';; esac""")
     program("bwrap", "echo bubblewrap 0.8.0")

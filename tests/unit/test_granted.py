@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from wheelsmith.engine.cgroup import _homes, members
+from wheelsmith.engine.cgroup import _homes, group_of_container, members
 from wheelsmith.engine.granted import granted_cores, granted_memory
 from wheelsmith.engine.hierarchy import group_path
+from wheelsmith.engine.protocol import Limits
 
 GIB = 2**30
 FREE = "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB\n"
@@ -32,6 +33,10 @@ class Kernel:
 
     def place(self, *lines):
         (self.proc / "self" / "cgroup").write_text("\n".join(lines) + "\n")
+
+    def run(self, pid, *lines):
+        (self.proc / pid).mkdir()
+        (self.proc / pid / "cgroup").write_text("\n".join(lines) + "\n")
 
     def group(self, path, **files):
         folder = self.mounts / path
@@ -147,6 +152,37 @@ def test_a_group_is_made_within_every_limit(unified):
     (job / "memory.max").write_text("max\n")
     (slice_ / "pids.max").write_text("max\n")
     assert _homes(place) == (unified.mounts, slice_, job)
+
+
+def test_a_container_in_our_own_container_has_groups_beneath_ours(legacy):
+    """The kernel names them as the machine sees them, and what is mounted here begins at our own group."""
+    below = "/docker/abc/libpod_parent/libpod-feed"
+    legacy.run("77", f"4:memory:{below}", f"3:cpu,cpuacct:{below}", "0::/docker/abc")
+    memory = legacy.group("memory/libpod_parent/libpod-feed")
+    cores = legacy.group("cpu,cpuacct/libpod_parent/libpod-feed")
+    assert group_of_container("feed", "77", Limits(), legacy.proc).folders == (memory, cores)
+
+
+def test_a_containers_group_of_both_versions_is_one(unified):
+    unified.run("77", "0::/machine.slice/libpod-feed.scope/container")
+    group = unified.group("machine.slice/libpod-feed.scope/container")
+    assert group_of_container("feed", "77", Limits(), unified.proc).folders == (group,)
+
+
+@pytest.mark.parametrize(
+    ("identity", "pid", "path"),
+    [
+        ("feed", "77", "/user.slice/shell.scope"),  # a number that here is somebody else's
+        ("feed", "77", "/../libpod-feed"),
+        ("", "", "/libpod-feed"),
+        ("feed", "0", "/libpod-feed"),
+        ("feed", "78", "/libpod-feed"),
+    ],
+)
+def test_what_is_not_the_containers_group_is_not_taken(unified, identity, pid, path):
+    unified.group("user.slice/shell.scope")
+    unified.run("77", f"0::{path}")
+    assert group_of_container(identity, pid, Limits(), unified.proc).folders == ()
 
 
 def test_a_process_of_another_namespace_is_nobody(tmp_path):

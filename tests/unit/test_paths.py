@@ -50,6 +50,7 @@ NEAR = {
         "Outputs._keep": BESIDE,
         "Outputs.drop": BESIDE,
     },
+    "engine/bwrap.py": {"_permission": MACHINE},
     "engine/container_tree.py": {"namespace_of": MACHINE},
     "engine/containers.py": {
         "ContainerEngine.build_host": CACHE,
@@ -67,7 +68,6 @@ NEAR = {
         "Group.peak_memory": GROUPS,
         "Group.cpu_seconds": GROUPS,
         "Group.remove": GROUPS,
-        "group_of_container": GROUPS,
         "remove_dead_groups": GROUPS,
         "_make_v1": GROUPS,
         "_make_v2": GROUPS,

@@ -27,6 +27,16 @@ _ISOLATION = "no network, no host files but the declared read-only ones, own pro
 _INSTALL = "apt-get install bubblewrap"
 _OLDEST = (0, 8)
 _RUN_SIZE = 16 * 2**20  # bytes
+_PERMISSION = "sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0"
+# A container's own filter refuses namespaces, and the kernel a new /proc where parts of the old one are hidden.
+# What each engine leaves in its containers, and what those must be started with:
+_PERMISSION_IN = {
+    Path("/run/.containerenv"): "podman run --security-opt seccomp=unconfined --security-opt 'unmask=/proc/*' …",
+    Path("/.dockerenv"): (
+        "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+        " --security-opt systempaths=unconfined …"
+    ),
+}
 
 
 class Bubblewrap:
@@ -56,7 +66,7 @@ class Bubblewrap:
                 Readiness.NOT_PERMITTED,
                 version=version,
                 detail=last_words(trial.stderr),
-                remedy="sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0",
+                remedy=_permission(),
             )
         return self._probe(Readiness.READY, version=version)
 
@@ -162,6 +172,11 @@ def _filter() -> Iterator[int]:
         yield read
     finally:
         os.close(read)
+
+
+def _permission() -> str:
+    """Return what lets bubblewrap make namespaces: of this machine, or of the container that we are in."""
+    return next((remedy for mark, remedy in _PERMISSION_IN.items() if mark.exists()), _PERMISSION)
 
 
 def _trial(program: str) -> subprocess.CompletedProcess[str]:

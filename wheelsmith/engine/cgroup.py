@@ -14,10 +14,10 @@ from pathlib import Path
 from wheelsmith.engine.hierarchy import GroupPath, group_path
 from wheelsmith.engine.protocol import Limits
 
-_ROOT = Path("/sys/fs/cgroup")
+_PROC = Path("/proc")
 _PREFIX = "wheelsmith-"
-# Controllers of version 1 that count what a tree uses; some systems mount the second together with another.
-_COUNTED = ("memory", "cpuacct", "cpu,cpuacct")
+# Controllers that count what a tree uses; in version 2 both are one group.
+_COUNTED = ("memory", "cpuacct")
 # What limits a group, and what stands there where nothing does.
 _LIMITS = (
     *("memory.limit_in_bytes", "memory.max", "memory.high"),
@@ -133,21 +133,17 @@ def _group_or_reason(limits: Limits) -> Group | str:
     return reason
 
 
-def group_of_container(identity: str, pid: str, limits: Limits) -> Group:
+def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PROC) -> Group:
     """Return the groups that an engine made for a container, or none where they are not on this machine.
 
     :param identity: the container's id, which its groups are named after: a daemon in a virtual machine tells
         process numbers that here belong to somebody else.
     :param pid: the container's first process.
     """
-    folders = []
-    with contextlib.suppress(OSError):
-        for line in Path("/proc", pid, "cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            root = _ROOT / controllers if controllers in _COUNTED else _ROOT if not controllers else None
-            if root and identity and identity in path and (root / path[1:] / "cgroup.procs").exists():
-                folders.append(root / path[1:])
-    return Group(folders=tuple(folders), limits=limits)
+    places = (group_path(controller, proc / "self", of=proc / pid) for controller in _COUNTED)
+    folders = dict.fromkeys(place.folders[0] for place in places if place and place.folders)
+    own = tuple(folder for folder in folders if identity and identity in str(folder))
+    return Group(folders=own, limits=limits)
 
 
 def remove_dead_groups() -> None:

@@ -24,15 +24,16 @@ class GroupPath:
     folders: tuple[Path, ...]
 
 
-def group_path(controller: str, proc: Path = _PROC) -> GroupPath | None:
+def group_path(controller: str, proc: Path = _PROC, *, of: Path | None = None) -> GroupPath | None:
     """Return the groups that limit a resource for a process; None where none is mounted.
 
     :param controller: such as ``memory`` or ``cpu``.
-    :param proc: the process's folder in /proc.
+    :param proc: our own folder in /proc: what is mounted where is as we see it.
+    :param of: the process's folder in /proc, if it is another.
     """
     try:
         mounts = _mounts((proc / "mountinfo").read_text(encoding="utf-8", errors="surrogateescape"))
-        own = _own((proc / "cgroup").read_text(encoding="utf-8", errors="surrogateescape"))
+        own = _own(((of or proc) / "cgroup").read_text(encoding="utf-8", errors="surrogateescape"))
     except OSError:
         return None
     for wanted, version in ((controller, 1), ("", 2)):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 from wheelsmith.base.errors import WheelsmithError, system_error
 from wheelsmith.engine import Ending, Exit, Limits, visible
 from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
+
+_ABORTED = 128 + signal.SIGABRT  # as a shell says it
 
 
 class StageFailed(Exception):  # it carries a Failure, and never leaves the pipeline
@@ -69,7 +72,11 @@ def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
     gib = f"{most / 2**30:.3g} GiB"
     key = "engine.memory in matrix.yaml (a cell) or --memory (the run)"
     return {
-        Ending.EXITED: (f"{what} ended with exit code {exit_.code}", None),
+        Ending.EXITED: (
+            f"{what} ended with exit code {exit_.code}",
+            # So ends C++ that is refused memory, without a word of it, where the kernel does not count it.
+            f"if it was refused memory: raise {key}" if exit_.code == _ABORTED else None,
+        ),
         Ending.TIMEOUT: (
             f"{what} ran longer than {limits.seconds:g} s",
             "raise engine.timeout in matrix.yaml",
