@@ -24,6 +24,7 @@ from wheelsmith.store import (
     changed_wheels,
     foresee,
     is_in_use,
+    prefix_kind,
     prune,
     take_stock,
 )
@@ -93,8 +94,12 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
     differs is never used: the next run that needs it makes it again.
     """
     cache = default_cache()
+    made = Toolchains(cache, ignore).changed()
     found = {
-        Kind.TOOLCHAINS.value: Toolchains(cache, ignore).changed(),
+        **{
+            kind.value: {name: why for name, why in made.items() if prefix_kind(name) is kind}
+            for kind in (Kind.TOOLCHAINS, Kind.ENVIRONMENTS)
+        },
         Kind.WHEELS.value: changed_wheels(cache),
         Kind.OBJECTS.value: changed_objects(cache),
     }

@@ -4,7 +4,7 @@ from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.lock import in_use, is_in_use
 from wheelsmith.store.objects import Action, Damaged, Objects, Output
 from wheelsmith.store.pruning import Bounds, Pruning, foresee, prune
-from wheelsmith.store.stock import Kind, Stock, take_stock
+from wheelsmith.store.stock import Kind, Stock, prefix_kind, take_stock
 from wheelsmith.store.verify import changed_objects, changed_wheels
 from wheelsmith.store.wheels import Store, StoredWheel
 
@@ -26,6 +26,7 @@ __all__ = [
     "foresee",
     "in_use",
     "is_in_use",
+    "prefix_kind",
     "prune",
     "take_stock",
 ]

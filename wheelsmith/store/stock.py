@@ -179,9 +179,13 @@ def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
         if path.name.startswith(".") or "-" not in path.name:
             inventory.add(Kind.LEFTOVERS, path)
         else:
-            environment = path.name.startswith("environment-")
             shares = [f"proof {path.name}"] if path.name in known else []
-            inventory.add(Kind.ENVIRONMENTS if environment else Kind.TOOLCHAINS, path, shares)
+            inventory.add(prefix_kind(path.name), path, shares)
+
+
+def prefix_kind(name: str) -> Kind:
+    """Return what a folder below ``prefix/`` is, by its name."""
+    return Kind.ENVIRONMENTS if name.startswith("environment-") else Kind.TOOLCHAINS
 
 
 def _take_surveys(images: Path, inventory: _Inventory) -> None:
