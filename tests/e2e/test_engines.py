@@ -213,6 +213,11 @@ def hold(size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
     held = mmap.mmap(-1, size, flags)
     held.write(b'x' * size)
     return held
+def look_at(size):
+    held = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
+    held.madvise(mmap.MADV_NOHUGEPAGE)
+    for at in range(0, size, 1 << 21): held[at]  # a page of the table for each, and no page of its own
+    return held
 """
 
 
@@ -225,8 +230,9 @@ def hold(size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
         "for _ in range(10): os.fork() or (os.setsid(), hold(10**8), time.sleep(30), os._exit(0))\ntime.sleep(30)",
         "hold(10**9, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS); time.sleep(30)",
         "ctypes.CDLL(None).prctl(4, 0); kept = [hold(10**8) for _ in range(10)]; time.sleep(30)",
+        "kept = look_at(300 << 30); time.sleep(30)",
     ],
-    ids=["at once", "bit by bit", "by many", "by sessions", "shared", "undumpable"],
+    ids=["at once", "bit by bit", "by many", "by sessions", "shared", "undumpable", "tables of pages"],
 )
 def test_memory_is_bounded_where_nobody_counts(uncounted, code, tmp_path):
     mark = f"# {uuid.uuid4()}"

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from wheels import make_wheel
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.toolchain.environment import install_environment, lock_environment
+from wheelsmith.toolchain.environment import _check_sizes, _folders, install_environment, lock_environment
 from wheelsmith.toolchain.pip import run_pip
 
 
@@ -47,6 +47,27 @@ def test_a_wheel_that_would_fill_the_disk_is_not_unpacked(tmp_path, offered):
         install_environment(locked, "3.11", "x86_64", tmp_path / "made")
     assert "pin a version" in caught.value.remedy
     assert sorted(path.name for path in tmp_path.iterdir()) == ["locks", "wheels"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {f"{n}/{'d/' * 100}f": b"" for n in range(10)},
+        {f"f{n}": b"" for n in range(2000)},
+    ],
+    ids=["folders", "empty files"],
+)
+def test_a_wheel_that_would_fill_the_disk_with_nothing_is_not_unpacked(tmp_path, files, monkeypatch):
+    """Folders and empty files have no bytes, and each takes a block."""
+    monkeypatch.setattr("wheelsmith.toolchain.environment._SPARE", 1 << 20)
+    bomb = make_wheel(tmp_path, "bomb", "1", files=files)
+    with pytest.raises(ToolchainError, match=r"bomb-1-py3-none-any.whl \(.*B\) would unpack to"):
+        _check_sizes([bomb])
+
+
+def test_folders_are_counted_once():
+    assert _folders([]) == 0
+    assert _folders(sorted(["a", "b-/c", "b/c", "b/d", "b/d/e", "bb/c", "b/d/f", "z/z/z"])) == 6
 
 
 @pytest.mark.release("runs pip three times, and is about pip alone")

@@ -26,6 +26,7 @@ _PROC = Path("/proc")
 _TICK = 0.1  # seconds between looks, unless they take long:
 _SHARE = 20  # no more than a twentieth of the time goes into looking,
 _RESERVE = 20  # of what was free when a tree began, this part is the machine's own
+_TABLES = "VmPTE:"
 _LONGEST = 1.0  # but no more seconds than these pass between two looks
 # Linux counts RLIMIT_NPROC in each user namespace by itself since this release; before, all of a user's processes.
 _COUNTED_APART = (5, 14)
@@ -175,14 +176,18 @@ def _below(first: Iterable[int], here: dict[int, Process]) -> dict[int, Process]
 
 
 def _resident(pid: int) -> int:
-    """Return the bytes that nobody can take from a process: not its files, which are read again."""
-    return _sum_of(_PROC / str(pid) / "status", ("RssAnon:", "RssShmem:", "VmSwap:"))
+    """Return the bytes that nobody can take from a process: not its files, which are read again.
+
+    Its tables of pages are among them: whoever reads much that was never written has little else.
+    """
+    return _sum_of(_PROC / str(pid) / "status", ("RssAnon:", "RssShmem:", "VmSwap:", _TABLES))
 
 
 def _proportional(pid: int) -> int:
     """Return a process's share of the same, or all of it where only the kernel's own summary may be read."""
-    rollup = _PROC / str(pid) / "smaps_rollup"
-    return _sum_of(rollup, ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")) or _resident(pid)
+    folder = _PROC / str(pid)
+    shared = _sum_of(folder / "smaps_rollup", ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
+    return shared + _sum_of(folder / "status", (_TABLES,)) if shared else _resident(pid)
 
 
 def _sum_of(file: Path, names: tuple[str, ...]) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import tempfile
 import zipfile
 from collections.abc import Iterable
@@ -18,6 +20,7 @@ from wheelsmith.toolchain.pip import run_pip
 _PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
 # What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
 _GROWTH, _SPARE = 8, 256 << 20  # times, and bytes more
+_BLOCK = 4096  # bytes that a file or folder takes at least, though it has none
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
 
@@ -100,9 +103,21 @@ def _check_sizes(wheels: Iterable[Path]) -> None:
 def _unpacked(wheel: Path) -> int:
     try:
         with zipfile.ZipFile(wheel) as archive:
-            return sum(member.file_size for member in archive.infolist())
+            members = archive.infolist()
+            names = sorted(member.filename for member in members)
+            return sum(max(member.file_size, _BLOCK) for member in members) + _BLOCK * _folders(names)
     except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
         raise ToolchainError(f"the build environment cannot be made: {wheel.name} is not readable: {error}") from error
+
+
+def _folders(names: list[str]) -> int:
+    """Return how many folders files are in, by their sorted names, in which a folder's stand together."""
+    found = 0
+    for before, name in itertools.pairwise(["", *names]):
+        same = len(os.path.commonprefix((before, name)))  # noqa: RUF071  # of letters; what follows takes whole folders
+        known = name.rfind("/", 0, same) + 1
+        found += name.count("/", known)
+    return found
 
 
 def _platform(python: str, arch: str) -> tuple[str, ...]:
