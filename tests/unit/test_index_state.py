@@ -132,6 +132,14 @@ def test_the_last_answer_of_a_cell_stays_until_a_wheel_of_that_version_serves_it
     assert len(add_entries(state, [entry("2", first)], [answer(second, "2")]).answers) == 1
 
 
+def test_an_older_version_published_later_takes_no_answer_of_the_newest():
+    first, second, *_ = CELLS
+    newest = add_entries(EMPTY, [entry("2", first)], [answer(second, "2", NoWheel.FAILED)])
+    assert add_entries(newest, [entry("1", first)], [answer(second, "1")]).answers == newest.answers
+    before = add_entries(EMPTY, [entry("1", first)], [answer(second, "1")])
+    assert add_entries(before, [entry("2", first)], [answer(second, "2", NoWheel.FAILED)]).answers == newest.answers
+
+
 def test_states_of_the_first_schema_are_read():
     old = {
         "schema_version": 1,

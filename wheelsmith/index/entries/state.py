@@ -190,17 +190,17 @@ def _check_variants(entries: Iterable[IndexEntry]) -> None:
 
 def _answers(entries: Sequence[IndexEntry], answers: Iterable[Answer]) -> tuple[Answer, ...]:
     """Keep the last answer of each cell, for the newest version, where no wheel of that version serves the cell."""
-    latest = {answer.cell.id: answer for answer in answers}
-    if not latest:
+    given = [(Version(answer.version), answer) for answer in answers]
+    if not given:
         return ()
     versions = [Version(version_of(entry).public) for entry in entries]
-    newest = max([*versions, *(Version(answer.version) for answer in latest.values())], default=None)
+    newest = max([*versions, *(version for version, _ in given)])
+    # An older version may be published later: what it says of a cell takes nothing from the newest one's answer.
+    latest = {answer.cell.id: answer for version, answer in given if version == newest}
     served = {
         cell.id for entry, version in zip(entries, versions, strict=True) if version == newest for cell in entry.cells
     }
-    return tuple(
-        latest[name] for name in sorted(latest) if name not in served and Version(latest[name].version) == newest
-    )
+    return tuple(latest[name] for name in sorted(latest) if name not in served)
 
 
 def _change(state: ProjectState, chosen: str, change: Callable[[IndexEntry], IndexEntry]) -> ProjectState:
