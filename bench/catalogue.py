@@ -20,7 +20,7 @@ STEADY, STEADY_WHEELS = "kernel_steady", 20
 _TIME = "2026-01-02T03:04:05Z"
 _STAMP = 1767323045
 _CELLS = tuple(
-    Cell(torch=torch, cuda=cuda, arch=arch)
+    Cell(release=torch, cuda=cuda, arch=arch)
     for torch in ("2.12", "2.11", "2.10", "2.9")
     for cuda in (None, "12.8", "13.0", "13.2")
     for arch in ("x86_64", "aarch64")
@@ -43,7 +43,7 @@ class Item:
     @property
     def version(self) -> str:
         """Return the version with the local part."""
-        return f"{self.release}+{self.cell.compute}.torch{self.cell.torch}"
+        return f"{self.release}+{self.cell.compute}.torch{self.cell.release}"
 
     @property
     def tag(self) -> str:
@@ -60,7 +60,7 @@ class Item:
         """Return METADATA."""
         return (
             f"Metadata-Version: 2.4\nName: {self.distribution}\nVersion: {self.version}\n"
-            f"Requires-Python: >=3.9\nRequires-Dist: torch=={self.cell.torch}.*\n"
+            f"Requires-Python: >=3.9\nRequires-Dist: torch=={self.cell.release}.*\n"
         ).encode()
 
     def write(self, folder: Path) -> Path:
@@ -107,7 +107,7 @@ def entry(item: Item, wheel: Path) -> IndexEntry:
         metadata_sha256=hashlib.sha256(item.metadata).hexdigest(),
         upload_time=_TIME,
         cells=(item.cell,),
-        requires_torch=f"=={item.cell.torch}.*",
+        requires_torch=f"=={item.cell.release}.*",
         gpu_archs=("8.0", "9.0+PTX") if item.cell.cuda else (),
         provenance=Provenance(
             cell=item.cell.id,

@@ -86,7 +86,7 @@ def require_ccache() -> None:
 
 def _cxx_std(cell: Cell) -> int:
     """Return the C++ standard of our own build: some pairs of torch and CUDA do not compile in the older one."""
-    return max(torch_releases()[cell.torch].cxx_std, cuda_toolkits()[cell.cuda].cxx_std)
+    return max(torch_releases()[cell.release].cxx_std, cuda_toolkits()[cell.cuda].cxx_std)
 
 
 def _pip_wheel(workshop: Workshop, kernel: str, cell: Cell, python: Path, variables: dict[str, str]) -> Cost:

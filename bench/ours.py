@@ -14,7 +14,7 @@ from typing import Any
 from bench.grid import Cell, matrix_yaml
 from bench.workshop import CORES, KERNELS, ROOT, Workshop, disk_use
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.frameworks import torch_prefix, torch_releases
+from wheelsmith.frameworks import framework
 from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.toolchain import Toolchains
@@ -75,7 +75,7 @@ def prepare_toolchains(cells: Iterable[Cell], cache: Path) -> None:
     toolchains.tools()
     for cell in cells:
         toolchains.prepare(cuda_prefix(cuda_toolkits()[cell.cuda], arch, arch))
-        toolchains.prepare(torch_prefix(torch_releases()[cell.torch], arch))
+        toolchains.prepare(framework(cell.framework).prefix(cell.release, arch))
 
 
 def steps(events: Iterable[dict[str, Any]]) -> Figures | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from wheelsmith.frameworks.torch_files import OPS, REGISTRATION
 from wheelsmith.plan.recipe import KernelSpec, parse_build_toml
-from wheelsmith.plan.recipe.generated import OPS, REGISTRATION
 
 _SOURCES = {".cpp", ".cu"}
 # The flags are those of our own build, so that both compile the same code.
@@ -57,11 +57,11 @@ def lay_out(kernel: Path, target: Path, standard: int) -> None:
 
 
 def _setup(spec: KernelSpec, namespace: str, standard: int) -> str:
-    assert spec.torch  # all of the benchmark's kernels have a binding
-    named = [*spec.torch.src, *(path for section in spec.sections for path in section.src)]
-    include = [*spec.torch.include, *(path for section in spec.sections for path in section.include), "generated"]
+    assert spec.binding  # all of the benchmark's kernels have a binding
+    named = [*spec.binding.src, *(path for section in spec.sections for path in section.src)]
+    include = [*spec.binding.include, *(path for section in spec.sections for path in section.include), "generated"]
     defines: list[tuple[str, str | None]] = [("CUDA_KERNEL", None), ("USE_CUDA", "1")]
-    if floor := spec.torch.stable_abi.get("cuda"):
+    if floor := spec.binding.stable_abi.get("cuda"):
         major, minor = (int(part) for part in floor.split("."))
         defines.append(("TORCH_TARGET_VERSION", f"{(major << 56) | (minor << 48):#018x}"))
     return _SETUP.format(

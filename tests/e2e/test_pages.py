@@ -29,8 +29,8 @@ from wheelsmith.index.resolve import (
     Choice,
     Chooser,
     Installer,
+    Presence,
     Target,
-    Torch,
     fill,
     slots_of,
     template_for,
@@ -146,13 +146,13 @@ def test_every_path_gives_the_command_or_the_reason_that_the_rules_give(visit, b
     page = visit(f"projects/{project}/")
     chooser = Chooser(catalogue_of(Index(Folder(shop / "index")).known(project)))
     axes = chooser.axes
-    forms = list(product(Installer, Torch))
+    forms = list(product(Installer, Presence))
     expected, seen = {}, set()
     for number, values in enumerate(product(axes.torches, axes.computes, axes.archs, axes.pythons)):
         target = Target(**dict(zip(AXES, values, strict=True)))
         answer = chooser.choose(target)
-        new = (answer, target.torch, target.compute) not in seen
-        seen.add((answer, target.torch, target.compute))
+        new = (answer, target.release, target.compute) not in seen
+        seen.add((answer, target.release, target.compute))
         for installer, torch in forms if new else [forms[number % len(forms)]]:
             query = "&".join(f"{axis}={value}" for axis, value in zip(AXES, values, strict=True))
             expected[f"{query}&with={torch}&installer={installer}"] = said(answer, target, installer, torch, base)
@@ -210,7 +210,7 @@ def commands(browser, base):
     wanted = {}
     for run, installer, has in SAMPLE:
         wanted.setdefault(run[0], []).append(path_of(run, installer, has))
-    wanted["activation"] += [path_of(A, installer, has) for installer in ("pip", "uv") for has in Torch]
+    wanted["activation"] += [path_of(A, installer, has) for installer in ("pip", "uv") for has in Presence]
     return {project: read(project, paths) for project, paths in wanted.items()}
 
 
@@ -520,7 +520,7 @@ def test_a_matrix_of_many_columns_shows_all_of_them_on_a_phone(visit, tmp_path):
 
 
 def test_the_charts_of_a_report_use_the_width_and_have_one_axis(visit, tmp_path):
-    cell = Cell(torch="2.11", cuda="13.0", arch="x86_64")
+    cell = Cell(release="2.11", cuda="13.0", arch="x86_64")
     started = RunStarted(kernel="k", engine="bwrap", plans=(), excluded=(), folded={})
     finished = RunFinished(results=(), excluded=(), interrupted=False, seconds=80)
     bar = Bar(row=cell.id, kind="compile", start=0, end=80, text="compile")

@@ -50,7 +50,7 @@ def test_a_wheel_is_listed_for_what_it_serves(name, tmp_path, monkeypatch, capsy
     version, requires, tag, computes, torches = SERVED[name]
     path = make_wheel(tmp_path, "kernel", version, requires=(requires,) if requires else (), tag=tag)
     given = offer(path)
-    assert {served.torch for served in given.entry.cells} == torches
+    assert {served.release for served in given.entry.cells} == torches
     if computes is not None:
         assert {served.compute for served in given.entry.cells} == computes
     if tag == ABI3:
@@ -96,7 +96,7 @@ LINES = {
 def test_every_line_for_torch_counts(name, tmp_path):
     lines, torches = LINES[name]
     entry = offer(make_wheel(tmp_path, "kernel", "2+cu130", requires=lines, tag=ABI3)).entry
-    assert {served.torch for served in entry.cells} == torches
+    assert {served.release for served in entry.cells} == torches
     assert entry.requires == ()
 
 

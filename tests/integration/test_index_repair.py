@@ -17,7 +17,7 @@ from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"
-CELLS = tuple(Cell(torch="2.9", cuda=cuda, arch="x86_64") for cuda in (None, "13.0"))
+CELLS = tuple(Cell(release="2.9", cuda=cuda, arch="x86_64") for cuda in (None, "13.0"))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def run(monkeypatch, capsys):
 
 
 def wheel(folder, name, cell):
-    return offer(make_wheel(folder, name, f"1+{cell.compute}.torch{cell.torch}"), cell)
+    return offer(make_wheel(folder, name, f"1+{cell.compute}.torch{cell.release}"), cell)
 
 
 @pytest.fixture

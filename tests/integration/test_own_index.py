@@ -257,7 +257,7 @@ def test_the_index_follows_the_matrix(build, tmp_path):
     matrix(tmp_path, "k", torch="2.13")
     assert build().code == 0
     (entry,) = Index(Folder(Path("dist/index"))).entries("pure")
-    assert [cell.torch for cell in entry.cells] == ["2.13"]
+    assert [cell.release for cell in entry.cells] == ["2.13"]
     assert "torch=2.12" not in Path("dist/index/projects/pure/index.html").read_text()
     assert verify(Folder(Path("dist/index"))) == ()
 
@@ -289,7 +289,7 @@ def test_a_run_whose_cells_are_all_left_out_says_why_in_its_index(build, run, tm
     everything = "rules: [{exclude: {torch: '2.1*'}, reason: they are old}]\n"
     matrix(tmp_path, "k", more=everything, torch="2.12, 2.13")
     assert build().code == 3
-    assert [(a.cell.torch, a.status) for a in Index(Folder(Path("dist/index"))).known("pure").answers] == [
+    assert [(a.cell.release, a.status) for a in Index(Folder(Path("dist/index"))).known("pure").answers] == [
         ("2.12", "excluded"),
         ("2.13", "excluded"),
     ]
@@ -311,7 +311,7 @@ def test_a_run_without_any_wheel_says_why_in_its_index(build, tmp_path):
     matrix(tmp_path, "k", more="rules: [{exclude: {torch: 2.13}, reason: they are old}]\n", torch="2.12, 2.13")
     assert build().code == 0
     (answer,) = Index(Folder(Path("dist/index"))).known("pure").answers
-    assert (answer.cell.torch, answer.status) == ("2.13", "excluded")
+    assert (answer.cell.release, answer.status) == ("2.13", "excluded")
     assert "they are old" in json.dumps(json.loads(Path("dist/index/projects/pure/catalogue.json").read_text()))
 
 

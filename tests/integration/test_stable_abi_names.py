@@ -23,7 +23,7 @@ INSTALLERS = [
     "uv",
 ]
 REPORT = ("install", "--dry-run", "--quiet", "--report", "-")
-NEWER = tuple(Cell(torch=torch, cuda="13.0", arch=HERE) for torch in ("2.11", "2.12"))
+NEWER = tuple(Cell(release=torch, cuda="13.0", arch=HERE) for torch in ("2.11", "2.12"))
 STABLE = f"2+{local_version_of(NEWER[0], stable_abi=True)}"
 BEFORE = "2+cu130"  # what such a wheel was called before
 
@@ -39,7 +39,7 @@ def index(tmp_path_factory):
     offers = [_offer(folder, name, version, "torch>=2.11", NEWER) for name in names for version in names[name]]
     for name in names:
         for torch in ("2.9", "2.10"):
-            cell = Cell(torch=torch, cuda="13.0", arch=HERE)
+            cell = Cell(release=torch, cuda="13.0", arch=HERE)
             version = f"2+{local_version_of(cell, stable_abi=False)}"
             offers.append(_offer(folder, name, version, f"torch=={torch}.*", (cell,)))
     made = Index(Folder(folder / "index"))
@@ -145,5 +145,5 @@ def test_what_sorts_above_the_old_name(versions, found):
 def test_the_picker_says_the_same(project, newer, index):
     chooser = Chooser(catalogue_of(index[0].states()[project]))
     for torch, version in (("2.9", "2+cu130.torch2.9"), ("2.11", newer), ("2.12", newer), ("2.13", newer)):
-        choice = chooser.choose(Target(torch=torch, compute="cu130", arch=HERE, python="3.12"))
+        choice = chooser.choose(Target(release=torch, compute="cu130", arch=HERE, python="3.12"))
         assert choice.wheel.version == version

@@ -52,7 +52,9 @@ def plain(folder, name, compute, torch=None):
     """A wheel for one torch, or, without one, for every torch from 2.9 on."""
     version = f"1+{compute}.torch{torch}" if torch else f"1+{compute}"
     path = make_wheel(folder, name, version, requires=(f"torch=={torch}.*" if torch else "torch>=2.9",))
-    cells = [Cell(torch=release, cuda=COMPUTES[compute], arch="x86_64") for release in ([torch] if torch else TORCHES)]
+    cells = [
+        Cell(release=release, cuda=COMPUTES[compute], arch="x86_64") for release in ([torch] if torch else TORCHES)
+    ]
     given = offer(path, *cells)
     return replace(given, entry=replace(given.entry, gpu_archs=CODE[compute]))
 

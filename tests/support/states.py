@@ -12,7 +12,7 @@ def cell(
     torch: str, cuda: str | None, arch: str = "x86_64", *, python: str | None = None, hidden: bool = False
 ) -> Cell:
     """Return a cell; a hidden one is built and not advertised."""
-    return Cell(torch=torch, cuda=cuda, arch=arch, python=python, settings=HIDDEN if hidden else CellSettings())
+    return Cell(release=torch, cuda=cuda, arch=arch, python=python, settings=HIDDEN if hidden else CellSettings())
 
 
 def entry(version: str, *cells: Cell, tag: str = "cp39-abi3-manylinux_2_34_x86_64", **fields) -> IndexEntry:

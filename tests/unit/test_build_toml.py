@@ -67,7 +67,7 @@ def mistakes(text: str) -> list[str]:
 def test_edition_5_whole():
     spec = parse_build_toml(V5)
     assert (spec.name, spec.module, spec.version, spec.edition) == ("my-kernel", "my_kernel", 3, 5)
-    assert spec.torch.stable_abi == {"cuda": "2.11"}
+    assert spec.binding.stable_abi == {"cuda": "2.11"}
     assert [s.name for s in spec.sections] == ["host", "device"]
     assert spec.sections[1].capabilities == ("8.0", "9.0a")
     assert spec.python_depends[""] == ("einops",)
@@ -80,18 +80,18 @@ def test_edition_4_has_no_number_and_one_stable_abi_for_all():
     text = V5.replace("edition = 5\n", "").replace('[torch.stable-abi]\ncuda = "2.11"\nrocm = "2.11"\n', "")
     spec = parse_build_toml(text.replace('maxver = "2.14"', 'maxver = "2.14"\nstable-abi = "2.10"'))
     assert spec.edition == 4
-    assert spec.torch.stable_abi == {"cpu": "2.10", "cuda": "2.10"}
+    assert spec.binding.stable_abi == {"cpu": "2.10", "cuda": "2.10"}
 
 
 def test_edition_3_without_framework_compiles_nothing():
     spec = parse_build_toml('[general]\nname = "triton-thing"\nbackends = ["cuda"]\n')
-    assert (spec.edition, spec.torch, spec.version) == (3, None, None)
+    assert (spec.edition, spec.binding, spec.version) == (3, None, None)
 
 
 def test_noarch_keys_of_edition_5():
     head = V5.split("[torch]", maxsplit=1)[0]
     spec = parse_build_toml(head + '[torch-noarch]\npyext = ["txt"]\ncuda_capabilities = ["9.0"]\n')
-    assert spec.torch is None
+    assert spec.binding is None
     assert spec.pyext == ("txt",)
 
 
@@ -118,7 +118,7 @@ def test_noarch_keys_of_edition_5():
         ("cuda-flags", "cuda-flag", "unknown key 'cuda-flag'"),
         ('cuda = "2.11"', 'cuda = "new"', "stable-abi must be a release"),
         ("version = 1}", "tag = 1}", "one of version and revision"),
-        ("[torch]", "[tvm-ffi]", "[tvm-ffi] kernels are not built"),
+        ("[torch]", "[tvm-ffi]", "give one framework: [torch] or [tvm-ffi]"),
         ("[general]", "[general", "not TOML"),
         ("[general]", "[generall]", "name is missing in [general]"),
         ("edition = 5\n", "universal = true\n", "edition 1 or 2"),

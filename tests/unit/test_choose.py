@@ -23,9 +23,9 @@ from wheelsmith.index.resolve import (
     Choice,
     Chooser,
     Installer,
+    Presence,
     Refusal,
     Target,
-    Torch,
     fill,
     slots_of,
     template_for,
@@ -40,14 +40,14 @@ BASE = "https://wheels.example/index/"
 
 
 def target(torch="2.11", compute="cu130", arch="x86_64", python="3.12", **known):
-    return Target(torch=torch, compute=compute, arch=arch, python=python, **known)
+    return Target(release=torch, compute=compute, arch=arch, python=python, **known)
 
 
 def choose(state, **wanted):
     return Chooser(catalogue_of(state)).choose(target(**wanted))
 
 
-def command(choice, wanted, installer=Installer.PIP, torch=Torch.PRESENT):
+def command(choice, wanted, installer=Installer.PIP, torch=Presence.PRESENT):
     told = template_for(installer, torch, others=bool(choice.wheel.requires))
     return fill(told, {**slots_of(choice, wanted, torch), "base": BASE})
 
@@ -332,22 +332,22 @@ def test_every_cell_that_is_served_is_chosen_and_its_command_means_that_wheel(st
     for served in {each for item in state.entries if item.yanked is None for each in item.cells}:
         if not served.settings.advertise:
             continue
-        wanted = target(torch=served.torch, compute=served.compute, arch=served.arch)
+        wanted = target(torch=served.release, compute=served.compute, arch=served.arch)
         choice = chooser.choose(wanted)
-        known = torch_releases().get(served.torch)
+        known = torch_releases().get(served.release)
         if known and served.cuda and not known.newer_cuda(served.cuda) and not isinstance(choice, Choice):
             assert choice.code == "torch"
             continue
         assert isinstance(choice, Choice), choice
         if known and served.cuda and not known.newer_cuda(served.cuda):
             continue  # what serves it was made for another cell
-        same = [(each.torch, each.compute, each.arch, each.python or "3.12") for each in choice.wheel.cells]
-        assert (served.torch, served.compute, served.arch, "3.12") in same
+        same = [(each.release, each.compute, each.arch, each.python or "3.12") for each in choice.wheel.cells]
+        assert (served.release, served.compute, served.arch, "3.12") in same
         assert choice.wheel.yanked is None
         made = next(item for item in state.entries if item.filename == choice.wheel.filename)
         assert choice.root == served.compute
         for installer in (Installer.PIP, Installer.UV, Installer.DOCKERFILE):
-            for torch in Torch:
+            for torch in Presence:
                 check_pins(state, choice, made, wanted, installer, torch)
 
 
@@ -373,14 +373,14 @@ def check_pins(state, choice, made, wanted, installer, torch):
     if exact.endswith(".*"):
         assert asked.contains(exact.replace("*", "0"))
     else:
-        assert torch is Torch.ABSENT
+        assert torch is Presence.ABSENT
         assert asked.contains(Version(exact))
         assert_no_older_cuda(wanted, made, Version(exact).local)
     # Where torch is there already, the wheel comes from a root that has no torch, and from no other index.
     last = told.lines[-1]
     indexes = [word for word in last if "://" in word and "@" not in word]
     assert indexes[0] == f"{BASE}{choice.root}/" or mine.url
-    if torch is Torch.PRESENT:
+    if torch is Presence.PRESENT:
         assert indexes == [f"{BASE}{choice.root}/"]
         assert not {"--extra-index-url", "--index"} & set(last)
 
@@ -388,11 +388,11 @@ def check_pins(state, choice, made, wanted, installer, torch):
 def assert_no_older_cuda(wanted, made, build):
     """The torch that a command names is one that was published, and its CUDA is not older than the kernel's."""
     toolkit = cuda_of((parse_wheel_filename(made.filename)[1].local or "").partition(".")[0])
-    if wanted.compute == "cpu" or wanted.torch not in torch_releases():
+    if wanted.compute == "cpu" or wanted.release not in torch_releases():
         assert build == wanted.compute
         return
     toolkit = toolkit or f"{cuda_of(wanted.compute).partition('.')[0]}.0"
-    assert cuda_of(build) in torch_releases()[wanted.torch].cuda
+    assert cuda_of(build) in torch_releases()[wanted.release].cuda
     assert cuda_of(build).split(".")[0] == toolkit.split(".")[0]
     assert numbers(cuda_of(build)) >= numbers(toolkit)
 
@@ -453,7 +453,7 @@ def test_a_wheel_is_never_offered_with_a_torch_of_an_older_cuda():
     pure = entry("1.0", cell("2.11", "13.1"), tag="py3-none-any")
     for served in (older, pure):
         choice = choose(project(served), compute="cu131")
-        assert "torch==2.11.0+cu130" in command(choice, target(compute="cu131"), torch=Torch.ABSENT).lines[-1]
+        assert "torch==2.11.0+cu130" in command(choice, target(compute="cu131"), torch=Presence.ABSENT).lines[-1]
     assert choose(project(pure), torch="2.15", compute="cu128").code == "torch"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wheelsmith.index.resolve import Installer, Torch, fill, template_for
+from wheelsmith.index.resolve import Installer, Presence, fill, template_for
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -90,7 +90,7 @@ def test_the_warning_stands_before_the_first_command_that_asks_pypi_too(page):
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "with-others"])
-@pytest.mark.parametrize("torch", Torch)
+@pytest.mark.parametrize("torch", Presence)
 @pytest.mark.parametrize("installer", [Installer.PIP, Installer.UV, Installer.DOCKERFILE])
 def test_nor_does_a_command_that_is_written_for_somebody(installer, torch, others):
     slots = {
@@ -100,7 +100,7 @@ def test_nor_does_a_command_that_is_written_for_somebody(installer, torch, other
         "path": "files/k.whl",
         "sha256": "ab",
         "requires": ("einops",),
-        "torch": "torch==2.11.*",
+        "framework": "torch==2.11.*",
         "torch_index": "https://download.pytorch.org/whl/cu130",
         "base": "https://kernels.example.org/",
     }

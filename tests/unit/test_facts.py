@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from wheelsmith.frameworks import torch_prefix, torch_releases, why_incompatible
+from wheelsmith.frameworks import framework, torch_releases, why_incompatible
 from wheelsmith.plan.recipe.dependencies import dependencies
 from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors
 from wheelsmith.platforms.cuda import parse_capability
@@ -112,7 +112,7 @@ def test_a_prefix_is_named_by_its_pins():
     toolkits, releases = [t for t in cuda_toolkits().values() if t.assembled], torch_releases()
     names = {cuda_prefix(t, "x86_64", target).digest for t in toolkits for target in ("x86_64", "aarch64")}
     assert len(names) == 2 * len(toolkits)
-    assert len({torch_prefix(r, "x86_64").digest for r in releases.values()}) == len(releases)
+    assert len({framework("torch").prefix(minor, "x86_64").digest for minor in releases}) == len(releases)
 
 
 def test_a_symbol_table_gives_back_what_it_was_made_from():

@@ -298,8 +298,8 @@ def assert_serves(plan, own):
     wheel, cell = plan.wheel, plan.cell
     needs = [Requirement(text) for text in parse_email(wheel.metadata)[0]["requires_dist"]]
     torch = next(need for need in needs if need.name == "torch")
-    assert torch.specifier.contains(torch_releases()[cell.torch].version)
-    if wheel.torch is None:
+    assert torch.specifier.contains(torch_releases()[cell.release].version)
+    if wheel.release is None:
         assert wheel.platform == "any"
         return
     assert wheel.arch == cell.arch
@@ -316,7 +316,7 @@ def assert_serves(plan, own):
 
 
 def older_minor(other, cell):
-    if other.cuda is None or (other.torch, other.arch) != (cell.torch, cell.arch):
+    if other.cuda is None or (other.release, other.arch) != (cell.release, cell.arch):
         return False
     return other.cuda.split(".")[0] == cell.cuda.split(".")[0] and Version(other.cuda) < Version(cell.cuda)
 
@@ -327,7 +327,7 @@ def compute(cuda):
 
 def assert_of_one_kind(plan, own, first):
     """Nothing but a wheel without compiled code is shared across these."""
-    if plan.wheel.torch is None:
+    if plan.wheel.release is None:
         return
     for name in ("arch", "python", "cxx11_abi", "os"):
         assert getattr(plan.cell, name) == getattr(first.cell, name)

@@ -22,7 +22,7 @@ from wheelsmith.model.events import RunFinished
 from wheelsmith.report.github import github_summary
 
 NASTY = "**b** ![i](https://example.org/i) <b>x</b> `c` | & @all $x$ </pre> ~s~ \\"
-CELLS = [Cell(torch=f"2.{minor}", cuda="13.0", arch="x86_64") for minor in range(10, 14)]
+CELLS = [Cell(release=f"2.{minor}", cuda="13.0", arch="x86_64") for minor in range(10, 14)]
 RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 SPEC = WheelSpec(
     distribution="k",
@@ -32,7 +32,7 @@ SPEC = WheelSpec(
     abi_tag="",
     platform="",
     gpu_archs=(),
-    torch=None,
+    release=None,
     cuda=None,
     arch="x86_64",
     stable_abi=None,
@@ -47,7 +47,7 @@ def plan(cell, version=""):
         source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
         toolset=None,
         cuda=None,
-        torch=None,
+        headers=None,
         recipe=RECIPE,
         environment={},
         wheel=replace(SPEC, version=version or cell.id),
@@ -59,7 +59,9 @@ PLANS = [plan(cell) for cell in CELLS]
 
 
 def made(of, status=Status.BUILT, **fields):
-    wheel = WheelFile(filename=f"k-{of.cell.torch}.whl", sha256="ab", size=7, metadata_sha256="", requires_python=None)
+    wheel = WheelFile(
+        filename=f"k-{of.cell.release}.whl", sha256="ab", size=7, metadata_sha256="", requires_python=None
+    )
     return BuildResult(cell=of.cell, plan_digest=of.build_digest, status=status, wheel=wheel, **fields)
 
 
@@ -135,7 +137,7 @@ def test_what_a_build_says_stays_text():
 
 
 def test_it_stays_below_what_github_takes():
-    cells = [Cell(torch=f"2.{number}", cuda="13.0", arch="x86_64") for number in range(400)]
+    cells = [Cell(release=f"2.{number}", cuda="13.0", arch="x86_64") for number in range(400)]
     results = [failed(plan(cell), "m" * 100_000, tail=("x" * 100_000,) * 30) for cell in cells]
     text = summary([plan(cell) for cell in cells], results)
     assert len(text.encode()) < 2**20

@@ -288,7 +288,7 @@ def test_an_address_holds_nothing_that_a_shell_reads(address, base):
 def test_the_matrix_says_what_the_picker_says(entries, status):
     catalogue = catalogue_of(project(*entries))
     ((place, shown),) = catalogue_cells(catalogue).items()
-    target = Target(torch=place.torch, compute=place.compute, arch=place.arch, python="3.12")
+    target = Target(release=place.release, compute=place.compute, arch=place.arch, python="3.12")
     chosen = Chooser(catalogue).choose(target)
     if status is not GridStatus.FOLDED:
         assert shown.status is status

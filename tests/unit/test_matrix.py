@@ -27,7 +27,7 @@ def mistakes(text: str) -> list[str]:
 
 
 def test_an_unquoted_2_10_stays_2_10():
-    assert parse_matrix(SMALL).torch == ("2.10", "2.13")
+    assert parse_matrix(SMALL).releases == ("2.10", "2.13")
 
 
 def test_every_combination_is_answered_in_order():
@@ -193,7 +193,7 @@ def test_files_that_are_meant():
 def test_select_with_braces_and_suggestions():
     answers = expand(parse_matrix(SMALL))
     kept = select(answers, only=["torch2{10,13}-*-cpu-*"], skip=["*aarch64*"])
-    assert [cell_of(a).torch for a in kept] == ["2.10", "2.13"]
+    assert [cell_of(a).release for a in kept] == ["2.10", "2.13"]
     with pytest.raises(SelectionError) as caught:
         select(answers, only=["torch213-cxx11-cu13-x86_64-linux"])
     assert "did you mean 'torch213-cxx11-cu130-x86_64-linux'" in caught.value.remedy
@@ -223,5 +223,5 @@ def test_expansion_is_complete_and_repeatable(torch, cuda, arch):
 
 def test_a_narrower_selection_never_changes_an_answer():
     matrix = parse_matrix(SMALL)
-    narrow = expand(replace(matrix, torch=("2.13",)))
+    narrow = expand(replace(matrix, releases=("2.13",)))
     assert set(narrow) <= set(expand(matrix))

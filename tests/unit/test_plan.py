@@ -69,7 +69,7 @@ def plan(
     headers="whole",
 ):
     text = TOML.format(general=general, torch=binding, device=device)
-    cell = Cell(torch=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs, torch_headers=headers))
+    cell = Cell(release=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs, torch_headers=headers))
     return plan_kernel(
         cell,
         spec=parse_build_toml(text),
@@ -270,7 +270,7 @@ python-depends = ["nvidia-cutlass-dsl"]
 )
 def test_what_the_only_backend_needs_is_required(backends, cutlass):
     made = plan_kernel(
-        Cell(torch="2.11", cuda=None if backends == '"cpu"' else "13.0", arch="x86_64"),
+        Cell(release="2.11", cuda=None if backends == '"cpu"' else "13.0", arch="x86_64"),
         spec=parse_build_toml(NOARCH.format(backends=backends)),
         source=SOURCE,
         distribution=None,
@@ -284,7 +284,7 @@ def test_what_the_only_backend_needs_is_required(backends, cutlass):
 def test_a_package_with_another_name_in_the_wheel():
     spec = replace(parse_build_toml(TOML.format(general="", torch="", device="")), import_name="own_name")
     made = plan_kernel(
-        Cell(torch="2.11", cuda=None, arch="x86_64"),
+        Cell(release="2.11", cuda=None, arch="x86_64"),
         spec=spec,
         source=SOURCE,
         distribution="own-name",

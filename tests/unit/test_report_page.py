@@ -23,21 +23,29 @@ from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 
 NASTY = "</script><script>alert(1)</script>&\"'<b>"
-BUILT, FAILED, LEFT_OUT = (Cell(torch=torch, cuda="13.0", arch="x86_64") for torch in ("2.11", "2.12", "2.13"))
+BUILT, FAILED, LEFT_OUT = (Cell(release=torch, cuda="13.0", arch="x86_64") for torch in ("2.11", "2.12", "2.13"))
 
 
 def planned():
     """Return a plan that nothing is built by."""
     empty = {"steps": (), "generated": {}, "contents": {}, "namespace": "", "extension": None}
     said = {"distribution": "k", "version": "1", "python_tag": "", "abi_tag": "", "platform": "", "metadata": None}
-    wheel = {**said, "module": "k", "gpu_archs": (), "torch": None, "cuda": None, "arch": "x86_64", "stable_abi": None}
+    wheel = {
+        **said,
+        "module": "k",
+        "gpu_archs": (),
+        "release": None,
+        "cuda": None,
+        "arch": "x86_64",
+        "stable_abi": None,
+    }
     return BuildPlan(
         cell=BUILT,
         image=None,
         source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
         toolset=None,
         cuda=None,
-        torch=None,
+        headers=None,
         recipe=Recipe(**empty),
         environment={},
         wheel=WheelSpec(**wheel),
@@ -91,7 +99,7 @@ def test_every_bar_is_in_the_run_and_every_link_leads_somewhere():
 
 
 def cell_plan(cell, version):
-    return replace(planned(), cell=cell, wheel=replace(planned().wheel, version=version, torch=cell.torch))
+    return replace(planned(), cell=cell, wheel=replace(planned().wheel, version=version, release=cell.release))
 
 
 def done(plan, status, **fields):

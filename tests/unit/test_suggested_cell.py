@@ -18,12 +18,12 @@ PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def cell(torch, cuda, arch=HERE, **fields):
-    return Cell(torch=torch, cuda=cuda, arch=arch, **fields)
+    return Cell(release=torch, cuda=cuda, arch=arch, **fields)
 
 
 def result(made):
     wheel = WheelFile(
-        filename=f"k-1+{made.compute}.torch{made.torch}-cp39-abi3-manylinux_2_34_{made.arch}.whl",
+        filename=f"k-1+{made.compute}.torch{made.release}-cp39-abi3-manylinux_2_34_{made.arch}.whl",
         sha256="ab" * 32,
         size=1,
         metadata_sha256="cd" * 32,

@@ -179,7 +179,7 @@ def test_what_the_plan_declares_is_meant(tmp_path):
         metadata=None,
         module="kernel",
         gpu_archs=(),
-        torch=None,
+        release=None,
         cuda=None,
         arch="any",
         stable_abi=None,

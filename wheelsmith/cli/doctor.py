@@ -26,8 +26,8 @@ from wheelsmith.engine import (
     this_machine,
     try_promises,
 )
-from wheelsmith.frameworks import torch_prefix, torch_releases
-from wheelsmith.matrix.schema import ARCHES
+from wheelsmith.frameworks import frameworks
+from wheelsmith.matrix.values import ARCHES
 from wheelsmith.model import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.run.prepare import default_cache
@@ -152,7 +152,12 @@ def _machine() -> Iterator[Symptom]:
 def _toolchains() -> Iterator[Symptom]:
     toolchains, arch = Toolchains(default_cache(), ignore), platform.machine()
     prefixes = {f"CUDA {v}": cuda_prefix(t, arch, arch) for v, t in cuda_toolkits().items() if arch in t.packages}
-    prefixes |= {f"torch {m}": torch_prefix(r, arch) for m, r in torch_releases().items() if arch in r.wheels}
+    prefixes |= {
+        f"{each.name} {minor}": each.prefix(minor, arch)
+        for each in frameworks().values()
+        for minor, release in each.releases().items()
+        if arch in release.wheels
+    }
     here = [name for name, prefix in prefixes.items() if toolchains.find(prefix)]
     rest = [name for name in prefixes if name not in here]
     yield Symptom(what="toolchains here", ok=True, found=", ".join(here) or "none yet")

@@ -117,7 +117,8 @@ def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warn
         yield f"warning: {warning}"
     if isinstance(decision.answer, Choice):
         target = decision.target
-        what = f"torch {target.torch}, {compute_name(target.compute)}, {target.arch}, Python {target.python_minor}"
+        what = f"{target.framework} {target.release}, {compute_name(target.compute)}, {target.arch}, "
+        what += f"Python {target.python_minor}"
         what += " free-threaded" if target.free_threaded else ""
         yield f"{decision.answer.wheel.filename}: for {what}"
         yield from (f"  {note}" for note in (*decision.notes, *decision.answer.notes))
@@ -140,7 +141,7 @@ def _data(machine: Machine, decision: Decision, told: Template | None) -> dict[s
         "schema_version": 1,
         "machine": machine.to_json(),
         "target": decision.target.to_json(),
-        "torch": decision.torch,
+        decision.target.framework: decision.presence,
         "notes": list(decision.notes),
         "command": told.text() if told else None,
         "argv": [list(line) for line in told.lines] if told and told.shell else None,

@@ -1,5 +1,7 @@
-"""What wheels are made for: torch, its releases and what each is built with, and how a version names them."""
+"""What calls a kernel's operators: frameworks, their releases, and how a version names them."""
 
+from wheelsmith.frameworks.framework import Exports, Framework, Release
+from wheelsmith.frameworks.known import framework, frameworks
 from wheelsmith.frameworks.local_version import (
     STABLE,
     LocalVersion,
@@ -9,25 +11,23 @@ from wheelsmith.frameworks.local_version import (
     outranked,
     read_local_version,
 )
-from wheelsmith.frameworks.torch_releases import (
-    TorchRelease,
-    patches_of,
-    torch_prefix,
-    torch_releases,
-    why_incompatible,
-)
+from wheelsmith.frameworks.torch import TorchRelease, patches_of, torch_releases, why_incompatible
 
 __all__ = [
     "STABLE",
+    "Exports",
+    "Framework",
     "LocalVersion",
+    "Release",
     "TorchRelease",
     "cuda_major",
     "cuda_release",
+    "framework",
+    "frameworks",
     "local_version_of",
     "outranked",
     "patches_of",
     "read_local_version",
-    "torch_prefix",
     "torch_releases",
     "why_incompatible",
 ]

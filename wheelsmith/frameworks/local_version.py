@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from packaging.version import Version
 
-from wheelsmith.model import Cell
+from wheelsmith.frameworks.known import framework, frameworks
+from wheelsmith.model import TORCH, Cell
 from wheelsmith.platforms import cuda_toolkits
 
 STABLE = "torchstable"
@@ -33,17 +35,24 @@ class LocalVersion:
     """What a local version names.
 
     :param compute: ``cpu``, ``cu130``, ``cu12`` where it leaves the minor open; None where it names none, or several.
-    :param torch: as ``2.11``; None where it names none, or several.
+    :param framework: whose release it names, as ``tvm-ffi``; torch where it names none.
+    :param release: as ``2.11``; None where it names none, or several.
     :param stable: it says that the wheel is for torch's stable ABI.
     :param own: it is spelled as wheelsmith spells it, and says nothing beside.
     :param wrong: what it names that there is not, or that contradicts itself.
     """
 
     compute: str | None = None
-    torch: str | None = None
+    framework: str = TORCH
+    release: str | None = None
     stable: bool = False
     own: bool = False
     wrong: tuple[str, ...] = ()
+
+    @property
+    def torch(self) -> str | None:
+        """Return the release of torch, where it names one."""
+        return self.release if self.framework == TORCH else None
 
 
 def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
@@ -53,7 +62,7 @@ def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
 
     :param stable_abi: the wheel is for torch's stable ABI, and so for more than one torch.
     """
-    return f"{cell.compute}.{STABLE if stable_abi else f'torch{cell.torch}'}"
+    return f"{cell.compute}.{STABLE if stable_abi else framework(cell.framework).local_part(cell.release)}"
 
 
 def read_local_version(local: str | None) -> LocalVersion:
@@ -80,9 +89,13 @@ def read_local_version(local: str | None) -> LocalVersion:
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
     wrong += [f"the version says torch {' and '.join(torch)}"] if len(torch) > 1 else []
     wrong += [f"the version says {STABLE} and torch {torch[0]}"] if stable and torch else []
+    others = {name: match[1] for name, shape in _others().items() if (match := shape.search(text))}
+    calls = {**({TORCH: torch[0]} if len(torch) == 1 and not stable else {}), **others}
+    wrong += [f"the version says {' and '.join(calls)}"] if len(calls) > 1 else []
     read = LocalVersion(
         compute=exact[0] if len(exact) == 1 and not wrong else None,
-        torch=torch[0] if len(torch) == 1 and not stable else None,
+        framework=next(iter(others), TORCH),
+        release=next(iter(calls.values())) if len(calls) == 1 else None,
         stable=stable,
         wrong=tuple(wrong),
     )
@@ -121,8 +134,15 @@ def _spelled(read: LocalVersion) -> str | None:
     """Return how wheelsmith spells it; None of what it never says, as ``cu13``, which leaves the minor open."""
     if read.compute is None or (read.compute != "cpu" and cuda_release(read.compute) is None):
         return None
-    torch = f"torch{read.torch}" if read.torch else STABLE if read.stable else None
-    return f"{read.compute}.{torch}" if torch else read.compute
+    release = framework(read.framework).local_part(read.release) if read.release else STABLE if read.stable else None
+    return f"{read.compute}.{release}" if release else read.compute
+
+
+@cache
+def _others() -> dict[str, re.Pattern[str]]:
+    """Return how each framework but torch is named, the release as a group: in no spelling but ours."""
+    names = (name for name in frameworks() if name != TORCH)
+    return {name: re.compile(rf"(?<![a-z0-9]){framework(name).local_part('')}(\d+\.\d+)(?![\d.])") for name in names}
 
 
 def _compute(digits: str, minor: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from wheelsmith.frameworks import torch_releases, why_incompatible
+from wheelsmith.frameworks import framework
 from wheelsmith.matrix.types import CudaCompatibility, Matrix, Rule
 from wheelsmith.model import Cell, CellSettings, Excluded
 from wheelsmith.platforms import cuda_toolkits
@@ -24,11 +24,17 @@ def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:
 
 
 def _cells(matrix: Matrix) -> Iterator[Cell]:
-    for torch, cuda, arch, python in product(matrix.torch, matrix.cuda, matrix.arch, matrix.python or (None,)):
-        release = torch_releases().get(torch)
+    calls = framework(matrix.framework)
+    for release, cuda, arch, python in product(matrix.releases, matrix.cuda, matrix.arch, matrix.python or (None,)):
         compute = None if cuda == "cpu" else cuda
-        cxx11_abi = release is None or release.has_cxx11_abi(arch, compute)
-        yield Cell(torch=torch, cuda=compute, arch=arch, python=python, cxx11_abi=cxx11_abi)
+        yield Cell(
+            framework=calls.name,
+            release=release,
+            cuda=compute,
+            arch=arch,
+            python=python,
+            cxx11_abi=calls.cxx11_abi(release, arch, compute),
+        )
 
 
 def _answer(matrix: Matrix, cell: Cell) -> Cell | Excluded:
@@ -55,30 +61,10 @@ def _set(settings: CellSettings, rule: Rule) -> CellSettings:
 
 
 def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
-    release = torch_releases().get(cell.torch)
-    if release is None:
-        known = list(torch_releases())
-        return f"torch {cell.torch} is not known: wheelsmith knows torch {known[0]} to {known[-1]}"
-    if cell.arch not in release.wheels:
-        return f"torch {cell.torch} has no {cell.arch} build"
-    if cell.cuda is None:
-        return None
-    if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
-        return (
-            f"torch {cell.torch} for CUDA {cell.cuda} has the C++11 ABI, unlike the {cell.arch} wheel that wheelsmith "
-            f"knows its libraries from, so nothing could be checked"
-        )
-    if cell.arch in release.without_cuda:
-        return (
-            f"PyPI's torch {cell.torch} for {cell.arch} is a CPU build: wheelsmith knows no CUDA headers and "
-            f"libraries of that torch to compile with and to check by"
-        )
-    same_major = any(built.split(".")[0] == cell.cuda.split(".")[0] for built in release.cuda)
-    if not (same_major and matrix.cuda_compatibility is not CudaCompatibility.HUB) and (
-        reason := why_incompatible(release, cell.cuda)
-    ):
+    any_minor = matrix.cuda_compatibility is not CudaCompatibility.HUB
+    if reason := framework(cell.framework).why_impossible(cell, any_minor=any_minor):
         return reason
-    return _why_no_toolkit(cell.cuda, cell.settings.image or matrix.engine.image)
+    return _why_no_toolkit(cell.cuda, cell.settings.image or matrix.engine.image) if cell.cuda else None
 
 
 def _why_no_toolkit(cuda: str, image: str | None) -> str | None:

@@ -6,6 +6,7 @@ BaseLoader leaves every scalar the text that it is, so an unquoted 2.10 stays 2.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,8 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     if not isinstance(data, dict):
         raise MatrixError("the file must be a mapping with kernel and axes", where=Place(file=file, line=1))
     model = _validate(data, places, mistakes)
+    if model is not None:
+        mistakes.extend(_other_axes(model, places))
     if mistakes or model is None:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
         raise Mistakes(tuple(mistakes))
@@ -176,11 +179,23 @@ def _near(word: str, choices: list[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(choices)}"
 
 
+def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[MatrixError]:
+    """Find the rules that select by the releases of a framework which is no axis."""
+    for number, rule in enumerate(model.rules):
+        for key, selector in (("exclude", rule.exclude), ("where", rule.where)):
+            for name in selector.releases.keys() - model.axes.releases.keys() if selector else ():
+                where = places["rules", number, key, name, "key"]
+                remedy = f"the axis is {', '.join(model.axes.releases)}"
+                yield MatrixError(f"a rule selects by {name}, which is no axis", where=where, remedy=remedy)
+
+
 def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
+    ((framework, releases),) = model.axes.releases.items()
     return Matrix(
         kernel=KernelRef(**{**model.kernel.model_dump(), "declare": tuple(model.kernel.declare)}),
         version=model.version,
-        torch=tuple(model.axes.torch),
+        framework=framework,
+        releases=tuple(releases),
         cuda=tuple(model.axes.cuda),
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),
@@ -221,7 +236,7 @@ def _selector(model: SelectorModel | None) -> Selector:
     if model is None:
         return Selector()
     return Selector(
-        torch=tuple(model.torch or ()),
+        releases=tuple(pattern for patterns in model.releases.values() for pattern in patterns),
         cuda=tuple(model.cuda or ()),
         arch=tuple(model.arch or ()),
         python=tuple(model.python or ()),

@@ -10,7 +10,7 @@ from functools import lru_cache
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.base.record import Record
-from wheelsmith.model import Cell, CellSettings
+from wheelsmith.model import TORCH, Cell, CellSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Selector(Record):
     A pattern is a value (``13.0``, ``cpu``), a glob (``13.*``) or a version specifier (``>=2.11,<2.14``).
     """
 
-    torch: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
     cuda: tuple[str, ...] = ()
     arch: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Selector(Record):
     def matches(self, cell: Cell) -> bool:
         """Say whether the cell is selected."""
         values = (
-            (self.torch, cell.torch),
+            (self.releases, cell.release),
             (self.cuda, cell.cuda or "cpu"),
             (self.arch, cell.arch),
             (self.python, cell.python or ""),
@@ -126,6 +126,7 @@ class Matrix(Record):
     """One kernel and every combination that it is asked for.
 
     :param version: overrides build.toml's version.
+    :param framework: whose releases one axis names.
     :param cuda: ``cpu`` or ``major.minor``.
     :param python: empty for a kernel in the Hub's layout, whose wheels serve every Python.
     :param settings: what holds for every cell before rules.
@@ -136,7 +137,8 @@ class Matrix(Record):
 
     kernel: KernelRef
     version: str | None
-    torch: tuple[str, ...]
+    framework: str = TORCH
+    releases: tuple[str, ...]
     cuda: tuple[str, ...]
     arch: tuple[str, ...]
     python: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The types that everything is made of: plain, frozen, and readable as JSON in both directions."""
 
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.model.cell import Cell, CellSettings, Excluded
+from wheelsmith.model.cell import TORCH, Cell, CellSettings, Excluded, ReleaseRecord
 from wheelsmith.model.events import (
     CellFinished,
     CellLine,
@@ -39,6 +39,7 @@ from wheelsmith.model.wheel_name import MOST_TAGS, VARIANT_LABEL, WheelName, rea
 __all__ = [
     "MOST_TAGS",
     "SCHEMA_VERSION",
+    "TORCH",
     "VARIANT_LABEL",
     "BuildHost",
     "BuildPlan",
@@ -65,6 +66,7 @@ __all__ = [
     "PrefixId",
     "Project",
     "Recipe",
+    "ReleaseRecord",
     "RunFinished",
     "RunStarted",
     "SourceId",

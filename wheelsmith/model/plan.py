@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from wheelsmith.base.record import Record, canonical_digest
 from wheelsmith.model.build_host import ImageId, Toolset
-from wheelsmith.model.cell import Cell
+from wheelsmith.model.cell import TORCH, Cell
 
 SCHEMA_VERSION = 1
 
@@ -32,7 +32,7 @@ class SourceId(Record):
 class PrefixId(Record):
     """A toolchain prefix that can be made from pinned files, or that an image holds.
 
-    :param kind: ``cuda``, ``torch``, or ``image-cuda`` for a toolkit that lies in the image.
+    :param kind: ``cuda``, a framework's name, or ``image-cuda`` for a toolkit that lies in the image.
     :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
     :param digest: sha256 over the pins it is made from, known before anything is fetched.
     """
@@ -123,7 +123,7 @@ class WheelSpec(Record):
     :param platform: ``any``, or ``linux_<arch>``, which repair replaces by what the symbols allow.
     :param metadata: the whole METADATA file; None for a project, which writes its own.
     :param gpu_archs: capabilities that must be found in the binary, e.g. ``8.0``, ``9.0a``, ``9.0+PTX``.
-    :param torch: the release whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
+    :param release: of the framework, whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
         None when nothing is compiled.
     :param stable_abi: the torch release from which on the wheel works, when it uses torch's stable ABI.
     :param declared: patterns of files that it is meant to install, though they look like another project's.
@@ -137,7 +137,8 @@ class WheelSpec(Record):
     metadata: str | None
     module: str
     gpu_archs: tuple[str, ...]
-    torch: str | None
+    framework: str = TORCH
+    release: str | None
     cuda: str | None
     arch: str
     stable_abi: str | None
@@ -152,6 +153,7 @@ class BuildPlan(Record):
     for every torch it serves.
 
     :param image: where it is built, or None on the machine itself.
+    :param headers: the framework's; None where nothing is compiled, and of a project.
     :param recipe: empty for a project, which has its own way.
     """
 
@@ -160,7 +162,7 @@ class BuildPlan(Record):
     source: SourceId
     toolset: Toolset | None
     cuda: PrefixId | None
-    torch: PrefixId | None
+    headers: PrefixId | None
     recipe: Recipe
     environment: dict[str, str]
     wheel: WheelSpec

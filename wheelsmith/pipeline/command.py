@@ -9,6 +9,7 @@ from pathlib import Path
 from wheelsmith.base import layout
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Limits, Mount
+from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.tasks import MIB
@@ -55,8 +56,9 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
     :param headers: torch's too.
     """
     mounts = []
-    if plan.torch and headers:
-        mounts.append(Mount(source=context.toolchains.prepare(plan.torch), target=layout.TORCH))
+    if plan.headers and headers:
+        place = framework(plan.cell.framework).place
+        mounts.append(Mount(source=context.toolchains.prepare(plan.headers), target=place))
     if plan.cuda and plan.cuda.kind == "cuda":
         mounts.append(Mount(source=context.toolchains.prepare(plan.cuda), target=layout.CUDA))
     return tuple(mounts)

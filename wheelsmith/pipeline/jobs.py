@@ -119,7 +119,7 @@ def whole_inputs(plan: BuildPlan) -> dict[str, str]:
     return {
         "source": plan.source.tree,
         "generated": canonical_digest(plan.recipe.generated),
-        "torch": plan.torch.digest if plan.torch else "",
+        plan.cell.framework: plan.headers.digest if plan.headers else "",
         "cuda": plan.cuda.digest if plan.cuda else "",
     }
 
@@ -130,7 +130,7 @@ class Estimates:
     def __init__(self, step: Step, plan: BuildPlan, context: BuildContext) -> None:
         cell = plan.cell
         self._names = f"{plan.wheel.distribution} {step.output} {cell.compute} {cell.arch}"
-        self._torch = cell.torch
+        self._torch = cell.release
         self._costs = context.costs
 
     def of(self, job: Job, size: int | None = None) -> Cost:

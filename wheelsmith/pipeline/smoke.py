@@ -92,7 +92,7 @@ def _torch(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[Locked
     """Return the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
     if plan.project:
         return plan.project.environment
-    version = torch_releases()[plan.cell.torch].version
+    version = torch_releases()[plan.cell.release].version
     found = toolchains.lock((f"torch=={version}",), python, plan.cell.arch)
     if isinstance(found, str):
         raise ToolchainError(f"torch {version} could not be installed for the test: {found}")

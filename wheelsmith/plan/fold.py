@@ -53,10 +53,10 @@ def _made_by_another_cuda(plan: BuildPlan) -> bool:
 
 
 def _reason(plan: BuildPlan, first: BuildPlan) -> str:
-    if plan.wheel.torch is None:
+    if plan.wheel.release is None:
         return "nothing is compiled"
     reasons = []
-    if plan.cell.torch != first.cell.torch:
+    if plan.cell.release != first.cell.release:
         reasons.append(f"torch's stable ABI from {plan.wheel.stable_abi} on")
     if plan.cell.cuda != first.cell.cuda:
         reasons.append("CUDA minor-version compatibility")

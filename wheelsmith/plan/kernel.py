@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from wheelsmith.base import layout
 from wheelsmith.base.errors import BuildTomlError, Place
-from wheelsmith.frameworks import local_version_of, torch_prefix, torch_releases
+from wheelsmith.frameworks import framework, local_version_of, torch_releases
 from wheelsmith.model import (
     BuildHost,
     BuildPlan,
@@ -38,15 +38,14 @@ from wheelsmith.plan.recipe import (
     KernelSource,
     KernelSpec,
     Requirements,
-    Section,
     compiled_recipe,
     noarch_recipe,
     plain,
     render_metadata,
-    resolve,
 )
 from wheelsmith.plan.recipe.compile import SourceGroup
 from wheelsmith.plan.recipe.make import namespace
+from wheelsmith.plan.sections import capabilities_of, check_depends, left_out, own_sections, source_groups
 from wheelsmith.platforms import CudaToolkit, cuda_prefix, cuda_toolkits
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
@@ -102,7 +101,7 @@ def plan_kernel(
     )
     try:
         check_kernel(cell, spec)
-        return _noarch_plan(order) if spec.torch is None else _compiled_plan(order)
+        return _noarch_plan(order) if spec.binding is None else _compiled_plan(order)
     except Impossible as impossible:
         found = obstacles(_checks(order))
         return Excluded(cell=cell, reason="; ".join(found) or str(impossible))
@@ -116,7 +115,7 @@ def _checks(order: _Order) -> Iterator[Callable[[], object]]:
         return  # whatever else there is to say of a backend that the kernel does not have
     for scope in ("", backend(cell)):
         yield partial(python_depends, spec, scope)
-    if spec.torch is None:
+    if spec.binding is None:
         return
     toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
     yield lambda: compilers(cell, order.build_host)
@@ -124,14 +123,14 @@ def _checks(order: _Order) -> Iterator[Callable[[], object]]:
     if toolkit and not toolkit.assembled:
         yield lambda: toolkit_of_image(cell, toolkit, order.build_host)
     yield lambda: requested_capabilities(cell, toolkit)
-    yield lambda: _own_sections(order)
-    own = [section for section in spec.sections if section.backend == backend(cell) and not _left_out(section, cell)]
+    yield lambda: own_sections(cell, spec)
+    own = [section for section in spec.sections if section.backend == backend(cell) and not left_out(section, cell)]
     known = tuple(text for text in cell.settings.gpu_archs or () if toolkit and plain(text) in toolkit.capabilities)
     for section in own:
-        yield partial(_check_depends, section)
+        yield partial(check_depends, section, spec)
         # What the toolkit does not know is told already.
         if toolkit and (known or not cell.settings.gpu_archs):
-            yield partial(_capabilities, section, known or toolkit.default_capabilities, toolkit)
+            yield partial(capabilities_of, section, known or toolkit.default_capabilities, toolkit)
 
 
 def _public_version(spec: KernelSpec, version: str | None) -> str:
@@ -170,7 +169,7 @@ def _noarch_plan(order: _Order) -> BuildPlan:
         metadata=_metadata(order, order.version, requirements),
         module=spec.module,
         gpu_archs=(),
-        torch=None,
+        release=None,
         cuda=None,
         arch="any",
         stable_abi=None,
@@ -192,25 +191,27 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     cell, build_host = order.cell, order.build_host
     toolset = compilers(cell, build_host)
     stable = _stable_abi(cell, order.spec)
-    release = torch_releases()[stable or cell.torch]
+    calls = framework(cell.framework)
+    release = stable or cell.release
     toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
     found = toolkit_of_image(cell, toolkit, build_host) if toolkit and not toolkit.assembled else None
-    groups = _groups(order, toolkit)
+    groups = source_groups(cell, order.spec, toolkit)
     target = CompileTarget(
+        framework=calls,
         cxx=toolset.cxx,
-        cxx_std=max(release.cxx_std, toolkit.cxx_std if toolkit else 0),
+        cxx_std=max(calls.releases()[release].cxx_std, toolkit.cxx_std if toolkit else 0),
         cuda=cell.cuda,
         cuda_home=found.home if found else layout.CUDA,
         namespace=namespace(order.spec, backend(cell), order.source),
         stable_abi=stable,
-        cxx11_abi=release.has_cxx11_abi(cell.arch, cell.cuda),
+        cxx11_abi=calls.cxx11_abi(release, cell.arch, cell.cuda),
         light_headers=cell.settings.torch_headers == "light",
     )
     return _plan(
         order,
         toolset,
         _cuda_prefix(cell, toolkit, found, build_host.machine) if toolkit else None,
-        torch_prefix(release, cell.arch),
+        calls.prefix(release, cell.arch),
         compiled_recipe(order.spec, order.source, groups, target),
         _wheel(order, stable, groups),
     )
@@ -227,11 +228,11 @@ def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
 
     Every torch of the axis is then served by one wheel, because the plans are the same.
     """
-    floor = spec.torch.stable_abi.get(backend(cell)) if spec.torch else None
+    floor = spec.binding.stable_abi.get(backend(cell)) if spec.binding else None
     if floor is None:
         return None
-    if Version(cell.torch) < Version(floor):
-        raise Impossible(f"the kernel uses torch's stable ABI of {floor}, which torch {cell.torch} does not have")
+    if Version(cell.release) < Version(floor):
+        raise Impossible(f"the kernel uses torch's stable ABI of {floor}, which torch {cell.release} does not have")
     if floor not in torch_releases():
         known = list(torch_releases())
         raise Impossible(
@@ -240,83 +241,25 @@ def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
     return floor
 
 
-def _groups(order: _Order, toolkit: CudaToolkit | None) -> tuple[SourceGroup, ...]:
-    cell, spec = order.cell, order.spec
-    assert spec.torch is not None  # noqa: S101  # only kernels with a [torch] section come here
-    requested = requested_capabilities(cell, toolkit)
-    binding = SourceGroup(
-        src=spec.torch.src,
-        include=spec.torch.include,
-        cxx_flags=spec.torch.cxx_flags,
-        capabilities=requested,
-    )
-    return (binding, *(_section_group(section, requested, toolkit) for section in _own_sections(order)))
-
-
-def _own_sections(order: _Order) -> list[Section]:
-    cell, spec = order.cell, order.spec
-    own = [section for section in spec.sections if section.backend == backend(cell)]
-    sections = [section for section in own if not _left_out(section, cell)]
-    # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
-    if not sections and (own or not (spec.torch and spec.torch.src)):
-        raise Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
-    return sections
-
-
-def _left_out(section: Section, cell: Cell) -> bool:
-    return bool(section.cuda_minver and cell.cuda and Version(cell.cuda) < Version(section.cuda_minver))
-
-
-def _section_group(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit | None) -> SourceGroup:
-    _check_depends(section)
-    capabilities = _capabilities(section, requested, toolkit) if toolkit else ()
-    return SourceGroup(
-        src=section.src,
-        include=section.include,
-        cxx_flags=section.cxx_flags,
-        cuda_flags=section.cuda_flags,
-        capabilities=capabilities,
-    )
-
-
-def _check_depends(section: Section) -> None:
-    if others := [name for name in section.depends if name != "torch"]:
-        raise Impossible(
-            f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide"
-        )
-
-
-def _capabilities(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit) -> tuple[str, ...]:
-    written_for = section.capabilities
-    if written_for is not None:
-        # A list serves many toolkits: 10.1 is what CUDA 12 called 11.0, and CUDA 13 makes no code for 7.0.
-        written_for = tuple(text for text in written_for if plain(text) in toolkit.capabilities)
-    found = resolve(written_for, requested)
-    if not found:
-        raise Impossible(
-            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}; with CUDA "
-            f"{toolkit.version} none of that makes code for the gpu-archs {', '.join(requested)}"
-        )
-    return found
-
-
 def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -> WheelSpec:
     cell, spec = order.cell, order.spec
     floor = _floor(spec, stable)
     version = f"{order.version}+{local_version_of(cell, stable_abi=floor is not None)}"
-    torch = f"torch>={floor}" if floor else f"torch=={cell.torch}.*"
+    calls = framework(cell.framework)
+    needed = f"{calls.project}>={floor}" if floor else calls.requirement(cell.release)
     own = (*python_depends(spec, ""), *python_depends(spec, backend(cell)))
     device = (group for group in groups if any(path.endswith(".cu") for path in group.src))
     return WheelSpec(
         distribution=order.distribution,
         version=version,
-        python_tag="cp39",
-        abi_tag="abi3",
+        python_tag=calls.tags[0],
+        abi_tag=calls.tags[1],
         platform=f"linux_{cell.arch}",
-        metadata=_metadata(order, version, Requirements(always=(torch, *own), extras={})),
+        metadata=_metadata(order, version, Requirements(always=tuple(dict.fromkeys((needed, *own))), extras={})),
         module=spec.module,
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
-        torch=stable if floor else cell.torch,
+        framework=cell.framework,
+        release=stable if floor else cell.release,
         cuda=cell.cuda,
         arch=cell.arch,
         stable_abi=floor,
@@ -329,16 +272,16 @@ def _floor(spec: KernelSpec, stable: str | None) -> str | None:
 
     A kernel that names a newest torch must not be installed beside a newer one, so its wheels name theirs.
     """
-    if stable is None or spec.torch is None or spec.torch.maxver:
+    if stable is None or spec.binding is None or spec.binding.maxver:
         return None
-    return max(stable, spec.torch.minver or stable, key=Version)
+    return max(stable, spec.binding.minver or stable, key=Version)
 
 
 def _plan(
     order: _Order,
     toolset: Toolset | None,
     cuda: PrefixId | None,
-    torch: PrefixId | None,
+    headers: PrefixId | None,
     recipe: Recipe,
     wheel: WheelSpec,
 ) -> BuildPlan:
@@ -350,7 +293,7 @@ def _plan(
         source=order.source.id,
         toolset=toolset,
         cuda=cuda,
-        torch=torch,
+        headers=headers,
         recipe=replace(recipe, contents={**recipe.contents, **licences}),
         environment=ENVIRONMENT,
         wheel=wheel,

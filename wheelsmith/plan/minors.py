@@ -24,7 +24,7 @@ def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
     for cell in cells:
         if cell.cuda:
             version = Version(cell.cuda)
-            key = (cell.torch, cell.arch, cell.python, cell.os, cell.cxx11_abi, version.major)
+            key = (cell.release, cell.arch, cell.python, cell.os, cell.cxx11_abi, version.major)
             groups.setdefault(key, []).append((version, cell))
     found = {}
     for group in groups.values():

@@ -97,7 +97,7 @@ def _plan(
         source=source.id,
         toolset=toolset,
         cuda=_cuda(cell, toolkit, found, build_host.machine) if toolkit else None,
-        torch=None,
+        headers=None,
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,
         wheel=_wheel(cell, python, named, archs),
@@ -130,12 +130,12 @@ def _torch(cell: Cell, spec: ProjectSpec) -> str:
     :raises Impossible: it can use none.
     """
     asked = SpecifierSet(spec.torch)
-    version = torch_releases()[cell.torch].version
+    version = torch_releases()[cell.release].version
     if asked.contains(version):
         return f"=={version}"
-    if not any(asked.contains(patch) for patch in patches_of(cell.torch)):
-        raise Impossible(f"the project requires torch{spec.torch}, which torch {cell.torch} is not")
-    return f"=={cell.torch}.*,{spec.torch}"
+    if not any(asked.contains(patch) for patch in patches_of(cell.release)):
+        raise Impossible(f"the project requires torch{spec.torch}, which torch {cell.release} is not")
+    return f"=={cell.release}.*,{spec.torch}"
 
 
 def _variables(cell: Cell, archs: tuple[str, ...], cuda_home: str) -> dict[str, str]:
@@ -171,7 +171,7 @@ def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ..
         metadata=None,
         module=wheel_stem(name),
         gpu_archs=archs,
-        torch=cell.torch,
+        release=cell.release,
         cuda=cell.cuda,
         arch=cell.arch,
         stable_abi=None,

@@ -42,7 +42,7 @@ def check_kernel(cell: Cell, spec: KernelSpec) -> None:
     """
     checks = (
         lambda: _check_backend(cell, spec),
-        lambda: _check_torch(cell, spec),
+        lambda: _check_framework(cell, spec),
         lambda: _check_cuda(cell, spec),
         lambda: _check_depends(cell, spec),
     )
@@ -56,9 +56,13 @@ def _check_backend(cell: Cell, spec: KernelSpec) -> None:
         raise Impossible(f"the kernel has no {backend(cell)} backend: build.toml lists {listed}")
 
 
-def _check_torch(cell: Cell, spec: KernelSpec) -> None:
-    if spec.torch:
-        _check_bounds("torch", cell.torch, spec.torch.minver, spec.torch.maxver)
+def _check_framework(cell: Cell, spec: KernelSpec) -> None:
+    if cell.framework != spec.framework:
+        raise Impossible(
+            f"it is a kernel for {spec.framework}, not for {cell.framework}: give matrix.yaml the axis {spec.framework}"
+        )
+    if spec.binding:
+        _check_bounds(cell.framework, cell.release, spec.binding.minver, spec.binding.maxver)
 
 
 def _check_cuda(cell: Cell, spec: KernelSpec) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wheelsmith import __version__
-from wheelsmith.model import SCHEMA_VERSION, BuildPlan, BuildResult, Excluded, Folded
+from wheelsmith.model import SCHEMA_VERSION, TORCH, BuildPlan, BuildResult, Excluded, Folded
 
 
 def results_json(
@@ -33,7 +33,7 @@ def results_json(
             "folded": folded[plan.cell.id].to_json() if plan.cell.id in folded else None,
             "not_folded": not_folded.get(plan.cell.id),
             "version": plan.wheel.version,
-            "requires_torch": plan.wheel.stable_abi or plan.wheel.torch,
+            "requires_torch": (plan.wheel.stable_abi or plan.wheel.release) if plan.cell.framework == TORCH else None,
             "gpu_archs": list(plan.wheel.gpu_archs),
             "source": plan.source.to_json(),
             "image": plan.image.to_json() if plan.image else None,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import counted, numbers
+from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
 from wheelsmith.report.grid import reasons, totals
 from wheelsmith.report.style import duration
@@ -62,7 +63,7 @@ def _likely(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int
     return (
         cell.arch == platform.machine(),
         cell.python in {None, here},
-        numbers(cell.torch),
+        numbers(cell.release),
         numbers(cell.cuda or "0"),
     )
 
@@ -90,7 +91,7 @@ def _show_use(result: BuildResult, out: Path, console: Console) -> None:
     # By an exact pin and this index alone, so that neither a stranger of its name nor another torch can come instead.
     console.print(
         f"try it: wheelsmith serve {out / 'index'}\n        "
-        f"pip install {project.replace('_', '-')}=={version} 'torch=={cell.torch}.*' "
+        f"pip install {project.replace('_', '-')}=={version} '{framework(cell.framework).requirement(cell.release)}' "
         f"--index-url http://127.0.0.1:8000/{cell.compute}/",
         soft_wrap=True,
     )

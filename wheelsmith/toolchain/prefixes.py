@@ -14,7 +14,7 @@ from wheelsmith.base.beneath import make_read_only, remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.record import canonical_digest
-from wheelsmith.frameworks import TorchRelease, torch_releases
+from wheelsmith.frameworks import framework
 from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PrefixId
 from wheelsmith.platforms import CudaToolkit, cuda_toolkits
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
@@ -30,7 +30,6 @@ _COMPILERS = (
     *("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary"),
     *("nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"),
 )
-_TORCH_HEADERS = "torch/include/"
 
 
 class Toolchains:
@@ -54,7 +53,7 @@ class Toolchains:
 
         :raises ToolchainError: it cannot be made, and what mends that.
         """
-        make = self._cuda if prefix.kind == "cuda" else self._torch
+        make = self._cuda if prefix.kind == "cuda" else self._framework
         return self._once(self._path(prefix), lambda folder: make(prefix, folder))
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
@@ -144,9 +143,10 @@ class Toolchains:
         finally:
             remove_tree(folder)
 
-    def _torch(self, prefix: PrefixId, folder: Path) -> None:
-        release = _release(prefix.version)
-        self._fetch_headers(release.wheels[prefix.arch], folder, _TORCH_HEADERS)
+    def _framework(self, prefix: PrefixId, folder: Path) -> None:
+        calls = framework(prefix.kind)
+        release = next(known for known in calls.releases().values() if known.version == prefix.version)
+        self._fetch_headers(release.wheels[prefix.arch], folder, calls.headers)
 
     def _cuda(self, prefix: PrefixId, folder: Path) -> None:
         toolkit = cuda_toolkits()[prefix.version]
@@ -210,7 +210,3 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 def _hash(path: Path, stamp: tuple[int, int, int]) -> str:
     del stamp
     return sha256_file(path)
-
-
-def _release(version: str) -> TorchRelease:
-    return next(release for release in torch_releases().values() if release.version == version)

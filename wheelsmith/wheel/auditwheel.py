@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wheelsmith.base import layout
 from wheelsmith.base.errors import WheelError
+from wheelsmith.frameworks import frameworks
 
 # What torch and the CUDA wheels that it requires bring along. Grafting a second copy into the wheel would give a
 # process two of each.
@@ -43,7 +44,8 @@ def repair(raw: Path, target: Path) -> Path:
 
     :raises WheelError: no manylinux platform allows them.
     """
-    excludes = [option for pattern in PROVIDED for option in ("--exclude", pattern)]
+    brought = [exports.library for each in frameworks().values() for exports in each.exports()]
+    excludes = [option for pattern in (*PROVIDED, *brought) for option in ("--exclude", pattern)]
     answer = _run("repair", "--plat", "auto", "--only-plat", *excludes, "-w", str(target), str(raw))
     found = list(target.glob("*.whl"))
     if answer.returncode or len(found) != 1:

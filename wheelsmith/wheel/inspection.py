@@ -176,7 +176,12 @@ class Inspection:
         torch = self.torch_requirement
         # What an extra alone requires is not there when nobody asks for it.
         lines = (line for line in self.requirements.lines if "extra" not in str(line.marker or ""))
-        projects = frozenset(canonicalize_name(line.name) for line in lines)
+        projects: dict[str, SpecifierSet] = {}
+        for line in lines:
+            # One that holds for some Pythons or machines alone narrows nothing for the others.
+            allowed = line.specifier if line.marker is None else SpecifierSet()
+            name = canonicalize_name(line.name)
+            projects[name] = projects.get(name, SpecifierSet()) & allowed
         return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, projects)
 
     def python_code(self, *words: bytes) -> PythonCode:

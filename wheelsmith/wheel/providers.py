@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from wheelsmith.frameworks import cuda_major
+from packaging.specifiers import SpecifierSet
+
+from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries
 from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
 
-# Libraries that another project brings, which loads them when it is imported.
-_PROJECTS = {"libtvm_ffi.so": "apache-tvm-ffi"}
 CUDA_MAJORS = (11, 12, 13)
+_MOST_NAMED = 5  # versions in a message
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 # What Python itself is linked with on every Linux, and what any of it needs.
 _PYTHON = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
@@ -39,18 +40,21 @@ class Scope:
     :param own: paths of the wheel's libraries.
     :param others: names of the platform's and CUDA's libraries.
     :param torch: release → file names of torch's libraries.
+    :param brought: names of libraries that a project brings which the wheel requires.
     :param unknown: names of libraries of which nothing is known.
     """
 
     own: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
     torch: dict[str, set[str]] = field(default_factory=dict)
+    brought: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
 
     def widen(self, other: Scope) -> None:
         """Add where another file's symbols are looked for."""
         self.own |= other.own
         self.others |= other.others
+        self.brought |= other.brought
         self.unknown |= other.unknown
         for release, files in other.torch.items():
             self.torch.setdefault(release, set()).update(files)
@@ -64,7 +68,7 @@ class Providers:
     :param compute: ``cpu``, ``cu130``, or None where the version does not say.
     :param torch: the known torch releases, as ``2.11``, beside which the wheel may be installed; None where it does not
         require torch.
-    :param projects: every project that it requires, by its normalized name.
+    :param projects: every project that it requires, by its normalized name → the versions that are allowed.
     """
 
     def __init__(
@@ -73,12 +77,12 @@ class Providers:
         platforms: frozenset[str],
         compute: str | None,
         torch: tuple[str, ...] | None,
-        projects: frozenset[str] = frozenset(),
+        projects: Mapping[str, SpecifierSet] | None = None,
     ) -> None:
         self.extensions = extensions
         self.compute = compute
         self.torch = torch
-        self._projects = projects
+        self._projects = projects or {}
         self._platforms = platforms
 
     @cached_property
@@ -93,8 +97,20 @@ class Providers:
         return library == _LOADERS.get(arch) or library in self._platform_libraries
 
     def is_a_projects(self, library: str) -> bool:
-        """Say whether a project that the wheel requires brings a library; what it exports is not known."""
-        return _PROJECTS.get(library) in self._projects
+        """Say whether a framework that the wheel requires loads a library when it is imported."""
+        return any(each.project in self._projects for each, _ in _brought(library))
+
+    def projects_without(self, scope: Scope, symbol: str) -> str | None:
+        """Return which versions of a framework lack a symbol of its libraries; empty where none does.
+
+        None where the symbol is none of theirs, or nothing brings them.
+        """
+        for library in sorted(scope.brought):
+            for each, exports in _brought(library):
+                if symbol in exports.since:
+                    lacking = exports.lacking(symbol, self._projects[each.project])
+                    return f"{each.project} {', '.join(lacking[:_MOST_NAMED])}" if lacking else ""
+        return None
 
     def without_torch(self, arch: str, library: str) -> str | None:
         """Return why torch does not bring one of its libraries; None where it does."""
@@ -253,8 +269,9 @@ class Providers:
         if torchs or self.torch:
             self._add_torch(scope, extension.arch, [*torchs, _TORCH_GLOBAL] if self.torch else torchs)
         known = platform_exports(extension.arch).symbols
-        strangers = (lib for lib in names if lib not in known and lib not in torchs and not cuda_releases(lib))
-        scope.unknown.update(strangers)
+        strangers = {lib for lib in names if lib not in known and lib not in torchs and not cuda_releases(lib)}
+        scope.brought.update(library for library in strangers if self.is_a_projects(library))
+        scope.unknown.update(strangers - scope.brought)
         return scope
 
     def _add_torch(self, scope: Scope, arch: str, libraries: list[str]) -> None:
@@ -276,6 +293,11 @@ class Providers:
     def _torch_file(self, table: SymbolTable, release: str, library: str) -> str | None:
         file = table.library(release, library)
         return None if self.compute == "cpu" and file in TORCH_CUDA else file
+
+
+def _brought(library: str) -> Iterator[tuple[Framework, Exports]]:
+    for each in frameworks().values():
+        yield from ((each, exports) for exports in each.exports() if exports.library == library)
 
 
 @cache

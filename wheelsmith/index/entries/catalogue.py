@@ -26,7 +26,7 @@ from wheelsmith.index.entries.entry import (
 )
 from wheelsmith.index.entries.listing import newest_about, roots
 from wheelsmith.index.entries.state import version_of
-from wheelsmith.model import Cell
+from wheelsmith.model import TORCH, Cell, ReleaseRecord
 from wheelsmith.platforms import parse_capability
 
 SCHEMA_VERSION = 1
@@ -39,7 +39,7 @@ R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueCell(Record):
+class CatalogueCell(ReleaseRecord):
     """One combination that somebody runs, without what only its build needed.
 
     :param id: the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``.
@@ -47,12 +47,13 @@ class CatalogueCell(Record):
     """
 
     id: str
-    torch: str
+    framework: str = TORCH
+    release: str
     compute: str
     arch: str
     python: str | None = None
     os: str = "linux"
-    cxx11_abi: bool = True
+    cxx11_abi: bool | None = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +181,7 @@ def _check(catalogue: Catalogue) -> None:
     if catalogue.about is not None:
         check_about(catalogue.about)
     for cell in (*(c for wheel in catalogue.wheels for c in wheel.cells), *(u.cell for u in catalogue.unserved)):
-        if not all(map(_RELEASE.fullmatch, (cell.torch, cell.python or "3.9"))) or not _WORD.fullmatch(cell.compute):
+        if not all(map(_RELEASE.fullmatch, (cell.release, cell.python or "3.9"))) or not _WORD.fullmatch(cell.compute):
             raise ValueError(f"{cell.id!r} is no cell")
 
 
@@ -217,7 +218,8 @@ def catalogue_cell(cell: Cell) -> CatalogueCell:
     """Return a cell without what only its build needs."""
     return CatalogueCell(
         id=cell.id,
-        torch=cell.torch,
+        framework=cell.framework,
+        release=cell.release,
         compute=cell.compute,
         arch=cell.arch,
         python=cell.python,
@@ -251,4 +253,6 @@ def _read(cls: type[R], data: Any) -> R:
 
 def _known(cls: type[Record], data: Any) -> Any:
     names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # every Record is a dataclass
+    if issubclass(cls, ReleaseRecord):
+        names.add(data.get("framework", TORCH))
     return {name: value for name, value in data.items() if name in names}

@@ -67,7 +67,7 @@ def listing_of(state: ProjectState) -> Listing:
     return Listing(
         roots=tuple(sorted({root for entry in listed for root in roots(entry)})),
         version=max(standing).public if standing else None,
-        torches=tuple(sorted({cell.torch for cell in cells}, key=numbers)),
+        torches=tuple(sorted({cell.release for cell in cells}, key=numbers)),
         archs=tuple(sorted({cell.arch for cell in cells})),
         status=state.status,
         summary=about.summary if about else None,

@@ -122,7 +122,7 @@ def _check_answer(answer: Answer) -> None:
 
 def _check_cells(cells: Iterable[Cell]) -> None:
     for cell in cells:
-        check_release(cell.torch)
+        check_release(cell.release)
         if cell.python is not None:
             check_release(cell.python)
         if cell.cuda is not None and not _CUDA.fullmatch(cell.cuda):

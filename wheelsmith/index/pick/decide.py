@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import MachineError, NoWheelForThis
 from wheelsmith.base.record import Record
+from wheelsmith.frameworks import framework
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve import (
     Choice,
     Chooser,
     Installer,
+    KnownWheel,
     Nearest,
+    Presence,
     Refusal,
     Target,
     Template,
-    Torch,
     compute_name,
     fill,
     slots_of,
@@ -52,13 +55,13 @@ class Asked(Record):
 class Decision:
     """What to do.
 
-    :param torch: whether torch stays or comes with the wheel.
+    :param presence: whether the framework stays or comes with the wheel.
     :param answer: the wheel, or why there is none.
     :param notes: what else is worth knowing, a sentence each without its full stop.
     """
 
     target: Target
-    torch: Torch
+    presence: Presence
     answer: Choice | Refusal
     notes: tuple[str, ...] = ()
 
@@ -69,36 +72,42 @@ class Decision:
         """
         if isinstance(self.answer, Refusal):
             raise NoWheelForThis(self.answer.reason)
-        told = template_for(installer, self.torch, others=bool(self.answer.wheel.requires))
-        return fill(told, {**slots_of(self.answer, self.target, self.torch), "base": base})
+        framework = self.target.framework
+        others = bool(KnownWheel(self.answer.wheel).beside(framework))
+        told = template_for(installer, self.presence, framework=framework, others=others)
+        return fill(told, {**slots_of(self.answer, self.target, self.presence), "base": base})
 
 
 def decide(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
     """Choose for a machine. A torch that is there is never replaced, but where another was asked for."""
+    if not framework(chooser.axes.framework).by_compute:
+        return _beside_any_torch(chooser, machine, asked)
     compute = _compute(asked.compute) if asked.compute else machine.torch_compute
     wanted = asked.torch or machine.torch
     release = _release(wanted) if wanted else None
     if refusal := _unusable(machine, asked):
-        return Decision(target=_target(machine, asked, release or "0", "cpu"), torch=Torch.PRESENT, answer=refusal)
+        return Decision(
+            target=_target(chooser, machine, asked, release or "0", "cpu"), presence=Presence.PRESENT, answer=refusal
+        )
     if release is None or compute is None:
         return _with_any_torch(chooser, machine, asked, release, compute)
-    torch, notes = _torch(machine, asked, release, compute)
+    presence, notes = _torch(machine, asked, release, compute)
     if wanted and Version(wanted).is_prerelease:
         said = f"torch {wanted} is a pre-release; wheels are made for the release {release}, and may not load with it"
         notes = (*notes, said)
-    target = _target(machine, asked, release, compute)
-    if torch is Torch.PRESENT and _here(machine, asked) and machine.torch and release == _release(machine.torch):
+    target = _target(chooser, machine, asked, release, compute)
+    if presence is Presence.PRESENT and _here(machine, asked) and machine.torch and release == _release(machine.torch):
         target = replace(target, torch_version=machine.torch)
-    return _decided(chooser, target, torch, notes)
+    return _decided(chooser, target, presence, notes)
 
 
-def _decided(chooser: Chooser, target: Target, torch: Torch, notes: tuple[str, ...]) -> Decision:
+def _decided(chooser: Chooser, target: Target, presence: Presence, notes: tuple[str, ...]) -> Decision:
     answer = chooser.choose(target)
     if isinstance(answer, Refusal) and (near := next((n for n in answer.nearest if n.fits), None)):
         taken = chooser.choose(near.target)
         if isinstance(taken, Choice):
-            return Decision(target=near.target, torch=torch, answer=taken, notes=(*notes, _instead(target, near)))
-    return Decision(target=target, torch=torch, answer=answer, notes=notes)
+            return Decision(target=near.target, presence=presence, answer=taken, notes=(*notes, _instead(target, near)))
+    return Decision(target=target, presence=presence, answer=answer, notes=notes)
 
 
 def _instead(target: Target, near: Nearest) -> str:
@@ -108,7 +117,7 @@ def _instead(target: Target, near: Nearest) -> str:
     )
 
 
-def _torch(machine: Machine, asked: Asked, release: str, compute: str) -> tuple[Torch, tuple[str, ...]]:
+def _torch(machine: Machine, asked: Asked, release: str, compute: str) -> tuple[Presence, tuple[str, ...]]:
     same = (
         _here(machine, asked)
         and machine.torch is not None
@@ -116,39 +125,70 @@ def _torch(machine: Machine, asked: Asked, release: str, compute: str) -> tuple[
     )
     keep = same if asked.keep_torch is None else asked.keep_torch
     if keep:
-        return Torch.PRESENT, ()
+        return Presence.PRESENT, ()
     if machine.torch is None or not _here(machine, asked):
-        return Torch.ABSENT, ("the command installs torch with the wheel",)
-    return Torch.ABSENT, (f"as you asked, this replaces torch {machine.torch}",)
+        return Presence.ABSENT, ("the command installs torch with the wheel",)
+    return Presence.ABSENT, (f"as you asked, this replaces torch {machine.torch}",)
 
 
 def _with_any_torch(
     chooser: Chooser, machine: Machine, asked: Asked, release: str | None, compute: str | None
 ) -> Decision:
     """Choose what is left open, too: the newest torch that has a wheel, with the newest CUDA that the driver runs."""
-    torch = Torch.PRESENT if asked.keep_torch else Torch.ABSENT
+    presence = Presence.PRESENT if asked.keep_torch else Presence.ABSENT
+    computes = [compute] if compute else _computes(chooser, machine, asked)
+    return _first(chooser, machine, asked, [release] if release else chooser.axes.releases[::-1], computes, presence)
+
+
+def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
+    """Choose for a framework that is built for no CUDA: what torch was built for goes first, where there is one."""
+    compute = _compute(asked.compute) if asked.compute else None
+    computes = [compute] if compute else _computes(chooser, machine, asked)
+    if refusal := _unrunnable(machine, asked):
+        target = _target(chooser, machine, asked, chooser.axes.releases[-1], computes[0] if computes else "cpu")
+        return Decision(target=target, presence=Presence.PRESENT, answer=refusal)
+    there = machine.frameworks.get(chooser.axes.framework) if _here(machine, asked) else None
+    beside = machine.torch_compute if _here(machine, asked) else None
+    if not compute and beside in computes:
+        computes = [beside, *(name for name in computes if name != beside)]
+    keep = there is not None if asked.keep_torch is None else asked.keep_torch
+    releases = [_release(there)] if there and keep else chooser.axes.releases[::-1]
+    return _first(chooser, machine, asked, releases, computes, Presence.PRESENT if keep else Presence.ABSENT)
+
+
+def _computes(chooser: Chooser, machine: Machine, asked: Asked) -> list[str]:
+    """Return what the driver may run, the newest CUDA first."""
     driver = asked.driver or (machine.driver if _here(machine, asked) else None)
-    computes = [compute] if compute else [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
-    torches = [release] if release else list(chooser.axes.torches[::-1])
-    targets = [_target(machine, asked, each, name) for each in torches for name in computes]
-    note = f"torch is not installed in {machine.python}; the command installs it with the wheel"
+    return [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
+
+
+def _first(
+    chooser: Chooser,
+    machine: Machine,
+    asked: Asked,
+    releases: Sequence[str],
+    computes: Sequence[str],
+    presence: Presence,
+) -> Decision:
+    """Return the first combination that has a wheel; where none has, why the first of all has none."""
+    name = chooser.axes.framework
+    targets = [_target(chooser, machine, asked, each, compute) for each in releases for compute in computes]
+    note = f"{name} is not installed in {machine.python}; the command installs it with the wheel"
     for target in targets:
         if isinstance(choice := chooser.choose(target), Choice):
-            notes = (note,) if torch is Torch.ABSENT else ()
-            return Decision(target=target, torch=torch, answer=choice, notes=notes)
+            notes = (note,) if presence is Presence.ABSENT else ()
+            return Decision(target=target, presence=presence, answer=choice, notes=notes)
     if targets:
-        return Decision(target=targets[0], torch=torch, answer=chooser.choose(targets[0]))
+        return Decision(target=targets[0], presence=presence, answer=chooser.choose(targets[0]))
     said = "there is no NVIDIA driver here and no wheel for a CPU alone; for another machine, say its --cuda"
-    refusal = Refusal(code="compute", reason=said)
-    return Decision(target=_target(machine, asked, release or "0", "cpu"), torch=torch, answer=refusal)
+    target = _target(chooser, machine, asked, releases[0] if releases else "0", "cpu")
+    return Decision(target=target, presence=presence, answer=Refusal(code="compute", reason=said))
 
 
 def _unusable(machine: Machine, asked: Asked) -> Refusal | None:
     """Say why nothing that is offered can be used with this Python or this torch."""
-    if machine.platform != "linux" and asked.arch is None:
-        return Refusal(code="os", reason=f"there are wheels for Linux alone; this is {machine.platform}")
-    if machine.implementation != "cpython" and asked.python is None:
-        return Refusal(code="python", reason=f"there are wheels for CPython alone; this is {machine.implementation}")
+    if refusal := _unrunnable(machine, asked):
+        return refusal
     if machine.torch is None or asked.compute is not None:
         return None
     if machine.torch_compute is None:
@@ -161,17 +201,27 @@ def _unusable(machine: Machine, asked: Asked) -> Refusal | None:
     return None
 
 
+def _unrunnable(machine: Machine, asked: Asked) -> Refusal | None:
+    """Say why nothing that is offered runs on this system or this Python."""
+    if machine.platform != "linux" and asked.arch is None:
+        return Refusal(code="os", reason=f"there are wheels for Linux alone; this is {machine.platform}")
+    if machine.implementation != "cpython" and asked.python is None:
+        return Refusal(code="python", reason=f"there are wheels for CPython alone; this is {machine.implementation}")
+    return None
+
+
 def _here(machine: Machine, asked: Asked) -> bool:
     """Say whether it is this machine and this environment that is asked about."""
     return asked.arch in {None, machine.arch} and asked.python is None
 
 
-def _target(machine: Machine, asked: Asked, torch: str, compute: str) -> Target:
+def _target(chooser: Chooser, machine: Machine, asked: Asked, release: str, compute: str) -> Target:
     here = _here(machine, asked)
     gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if here else ()
     on_gpu = compute != "cpu"
     return Target(
-        torch=torch,
+        framework=chooser.axes.framework,
+        release=release,
         compute=compute,
         arch=asked.arch or machine.arch,
         python=asked.python.removesuffix("t") if asked.python else machine.python_version,

@@ -10,6 +10,7 @@ import platform
 import re
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -29,6 +30,15 @@ def _torch() -> dict[str, str] | None:
     for name, value in re.findall(r"^(cuda|hip|xpu)\b[^=\n]*=\s*(?:'([^'\n]*)'|None)", text, re.MULTILINE):
         found[name] = value or "none"
     return found
+
+
+def _installed(projects: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield those of some projects that are installed, with their versions."""
+    for project in projects:
+        try:
+            yield project, importlib.metadata.version(project)
+        except importlib.metadata.PackageNotFoundError:
+            continue
 
 
 def _glibc() -> str:
@@ -51,6 +61,7 @@ json.dump(
         "pip": importlib.util.find_spec("pip") is not None,
         "ensurepip": importlib.util.find_spec("ensurepip") is not None,
         "torch": _torch(),
+        "installed": dict(_installed(sys.argv[2:])),
     },
     sys.stdout,
 )

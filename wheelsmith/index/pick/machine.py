@@ -7,13 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from wheelsmith.base.errors import MachineError
 from wheelsmith.base.record import Record
+from wheelsmith.frameworks import frameworks
+from wheelsmith.model import TORCH
 
 # The folder that the command was given in is no part of an environment, and may be a stranger's, with a json.py.
 _APART = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
@@ -38,6 +40,7 @@ class Machine(Record):
     :param ensurepip: it can give itself a pip.
     :param torch: its whole version, ``2.11.0+cu130``; None where it is not installed.
     :param torch_compute: what torch was built for: ``cpu``, ``cu130``, or another word for what is no CUDA.
+    :param frameworks: name of another framework → its version, of those that are installed.
     :param driver: the newest CUDA that the NVIDIA driver supports; None where there is none.
     """
 
@@ -52,6 +55,7 @@ class Machine(Record):
     ensurepip: bool = False
     torch: str | None
     torch_compute: str | None
+    frameworks: dict[str, str] = field(default_factory=dict)
     driver: str | None
     gpus: tuple[Gpu, ...]
 
@@ -69,7 +73,8 @@ def look(python: str | None) -> Machine:
     """
     interpreter = _interpreter(python)
     mistake = f"{interpreter} does not answer as a Python from 3.8 on does"
-    found = _answer([interpreter, "-c", _APART, _script("look_python.py")], mistake)
+    others = {each.project: name for name, each in frameworks().items() if name != TORCH}
+    found = _answer([interpreter, "-c", _APART, _script("look_python.py"), *others], mistake)
     driver = _driver()
     torch = found["torch"] or {}
     return Machine(
@@ -84,6 +89,7 @@ def look(python: str | None) -> Machine:
         ensurepip=found["ensurepip"],
         torch=torch.get("version"),
         torch_compute=_compute(torch) if torch else None,
+        frameworks={others[project]: version for project, version in found["installed"].items()},
         driver=driver["cuda"] if driver else None,
         gpus=tuple(Gpu.from_json(gpu) for gpu in driver["gpus"]) if driver else (),
     )

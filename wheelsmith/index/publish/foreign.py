@@ -83,7 +83,7 @@ def _cells_of(filename: str, requires_torch: str | None) -> tuple[Cell, ...]:
         return ()
     torches = (said.torch,) if said.torch else tuple(t for t in torch_releases() if accepts(requires_torch, t))
     return tuple(
-        Cell(torch=torch, cuda=cuda, arch=arch, python=_python(name), cxx11_abi=_cxx11_abi(torch, arch))
+        Cell(release=torch, cuda=cuda, arch=arch, python=_python(name), cxx11_abi=_cxx11_abi(torch, arch))
         for torch in torches
         for cuda in _cudas(said, torch)
         for arch in _archs(name)

@@ -159,7 +159,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
         raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
     cell = replace(entry.cells[0], cuda=cuda_of(compute))
     if said.torch:
-        name = replace(cell, torch=said.torch).id
+        name = replace(cell, release=said.torch).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:

@@ -19,6 +19,7 @@ from wheelsmith.index.resolve.fits import accepts, platforms_for, tag_ranks
 from wheelsmith.index.resolve.nearest import Axes, compute_order, nearest
 from wheelsmith.index.resolve.obstacles import gpu_note, obstacle
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target, compute_name
+from wheelsmith.model import TORCH
 
 NO_REASON = "no reason is given"
 # Those that were released, by November 2026, and are not older than what torch 2.6 runs on.
@@ -34,16 +35,20 @@ class Chooser:
         standing = [known for known in self._wheels if known.wheel.yanked is None]
         released = [known for known in standing if not known.version.is_prerelease]
         self._newest = max((Version(known.version.public) for known in released or standing), default=None)
-        self._by_cell: dict[tuple[str, str, str], list[tuple[KnownWheel, CatalogueCell]]] = {}
+        self._by_cell: dict[tuple[str, str, str, str], list[tuple[KnownWheel, CatalogueCell]]] = {}
         for known in self._wheels:
             for cell in known.wheel.cells:
-                self._by_cell.setdefault((cell.torch, cell.compute, cell.arch), []).append((known, cell))
+                self._by_cell.setdefault(_place(cell), []).append((known, cell))
         self._unserved = {_key(item.cell): item for item in catalogue.unserved}
         self._platforms = tuple(sorted({name for known in self._wheels for name in known.platforms}))
         self._decided: dict[Target, KnownWheel | None] = {}
         cells = [*(cell for k in standing for cell in k.wheel.cells), *(item.cell for item in catalogue.unserved)]
+        # One project is for one framework; of several, the newest wheel says for which people ask.
+        framework = cells[0].framework if cells else TORCH
+        cells = [cell for cell in cells if cell.framework == framework]
         self.axes = Axes(
-            torches=tuple(sorted({cell.torch for cell in cells}, key=numbers)),
+            framework=framework,
+            releases=tuple(sorted({cell.release for cell in cells}, key=numbers)),
             computes=tuple(sorted({cell.compute for cell in cells}, key=compute_order)),
             archs=tuple(sorted({cell.arch for cell in cells}, reverse=True)),
             pythons=tuple(sorted({*PYTHONS, *(cell.python for cell in cells if cell.python)}, key=numbers)),
@@ -89,7 +94,7 @@ class Chooser:
 
     def _of_cell(self, target: Target) -> list[KnownWheel]:
         """Return every wheel that was made for the combination."""
-        found = self._by_cell.get((target.torch, target.compute, target.arch), ())
+        found = self._by_cell.get(_place(target), ())
         return [known for known, cell in found if cell.python in {None, target.python_minor}]
 
     def _beyond_cells(self, target: Target) -> Iterator[KnownWheel]:
@@ -97,7 +102,7 @@ class Chooser:
         if self._answer(target):
             return
         for known in self._wheels:
-            if not accepts(known.wheel.requires_torch, target.torch_version or target.torch):
+            if not accepts(known.wants(target.framework), target.torch_version or target.release):
                 continue
             if not known.wheel.cells:
                 # A local version would say what it was made for, in words that we do not know.
@@ -111,7 +116,7 @@ class Chooser:
                 yield known
 
     def _answer(self, target: Target) -> Unserved | None:
-        place = (target.torch, target.compute, target.arch)
+        place = _place(target)
         return self._unserved.get((*place, None)) or self._unserved.get((*place, target.python_minor))
 
     def named_by_equals(self, version: Version) -> bool:
@@ -127,8 +132,9 @@ class Chooser:
             yield f"{self._newest} has no wheel for this{why}; {known.version.public} is the newest that has one"
         yield from self._yanks(known, target)
         if known.wheel.cells and known not in self._of_cell(target):
-            wants = known.wheel.requires_torch or "of any version"
-            yield f"nobody built it for just this combination; it says of itself that it takes torch {wants}"
+            wants = known.wants(target.framework) or "of any version"
+            says = f"it says of itself that it takes {target.framework} {wants}"
+            yield f"nobody built it for just this combination; {says}"
         if note := gpu_note(known, target):
             yield note
 
@@ -181,12 +187,13 @@ class Chooser:
         cells = [cell for known in self._wheels if known.wheel.yanked is None for cell in known.wheel.cells]
         if not cells:
             return "empty", f"{project} has no wheel whose combination is known"
-        torches = sorted({cell.torch for cell in cells}, key=numbers)
+        releases = sorted({cell.release for cell in cells if cell.framework == target.framework}, key=numbers)
         computes = sorted({cell.compute for cell in cells}, key=compute_order)
         archs = sorted({cell.arch for cell in cells})
         pythons = sorted({cell.python for cell in cells if cell.python}, key=numbers)
-        if target.torch not in torches:
-            return "torch", f"torch {target.torch} is not served; there are wheels for torch {listed(torches)}"
+        name = target.framework
+        if target.release not in releases:
+            return name, f"{name} {target.release} is not served; there are wheels for {name} {listed(releases)}"
         if target.compute not in computes:
             there = listed([compute_name(name) for name in computes])
             return "compute", f"{compute_name(target.compute)} is not served; there are wheels for {there}"
@@ -194,12 +201,16 @@ class Chooser:
             return "arch", f"{target.arch} is not served; there are wheels for {listed(archs)}"
         if pythons and target.python_minor not in pythons:
             return "python", f"Python {target.python_minor} is not served; there are wheels for {listed(pythons)}"
-        what = f"torch {target.torch} with {compute_name(target.compute)} on {target.arch}"
+        what = f"{name} {target.release} with {compute_name(target.compute)} on {target.arch}"
         return "combination", f"{what} is not in the matrix that {project} is built from"
 
 
-def _key(cell: CatalogueCell) -> tuple[str, str, str, str | None]:
-    return cell.torch, cell.compute, cell.arch, cell.python
+def _key(cell: CatalogueCell) -> tuple[str, str, str, str, str | None]:
+    return (*_place(cell), cell.python)
+
+
+def _place(of: CatalogueCell | Target) -> tuple[str, str, str, str]:
+    return of.framework, of.release, of.compute, of.arch
 
 
 def _preference(known: KnownWheel, ranks: dict[Tag, int]) -> tuple[object, ...]:

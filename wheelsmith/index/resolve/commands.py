@@ -20,10 +20,11 @@ from enum import StrEnum
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.record import Record
-from wheelsmith.frameworks import torch_releases
+from wheelsmith.frameworks import framework, frameworks, torch_releases
 from wheelsmith.index.resolve.fits import accepts
 from wheelsmith.index.resolve.pairing import torch_build
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
+from wheelsmith.model import TORCH
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")
@@ -47,16 +48,16 @@ class Installer(StrEnum):
         return _LABELS[self]
 
 
-class Torch(StrEnum):
-    """Whether torch is there already, and must stay as it is, or is to be installed with the wheel."""
+class Presence(StrEnum):
+    """Whether the framework is there already, and must stay as it is, or is to be installed with the wheel."""
 
     PRESENT = "present"
     ABSENT = "absent"
 
     @property
     def label(self) -> str:
-        """Say what torch is."""
-        return "installed already" if self is Torch.PRESENT else "to be installed too"
+        """Say how it is with the framework."""
+        return "installed already" if self is Presence.PRESENT else "to be installed too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,16 +88,18 @@ _LABELS = {
     Installer.REQUIREMENTS: "requirements.txt",
     Installer.DOCKERFILE: "Dockerfile",
 }
-_FROM_ROOT = ("{requirement}", "{torch}", "--index-url", "{base}{root}/")
-_WITH_TORCH = ("{requirement}", "{torch}", "--index-url", "{base}{root}/", "--extra-index-url", "{torch_index}")
+_FROM_ROOT = ("{requirement}", "{framework}", "--index-url", "{base}{root}/")
+_WITH_TORCH = ("{requirement}", "{framework}", "--index-url", "{base}{root}/", "--extra-index-url", "{torch_index}")
 # pip looks into all its indexes for every project; a wheel that is named by its address cannot come from another.
-_BY_ADDRESS = ("{name} @ {base}{path}#sha256={sha256}", "{torch}", "--extra-index-url", "{torch_index}")
-_UV_FROM_ROOT = ("{requirement}", "{torch}", "--default-index", "{base}{root}/")
+_BY_ADDRESS = ("{name} @ {base}{path}#sha256={sha256}", "{framework}", "--extra-index-url", "{torch_index}")
+_UV_FROM_ROOT = ("{requirement}", "{framework}", "--default-index", "{base}{root}/")
 # uv takes a project from the first index that has it.
-_UV_WITH_TORCH = ("{requirement}", "{torch}", "--index", "{base}{root}/", "--index", "{torch_index}")
-_OTHERS = ("{requires}", "{torch}")
+_UV_WITH_TORCH = ("{requirement}", "{framework}", "--index", "{base}{root}/", "--index", "{torch_index}")
+# A framework without an index of its own comes from where pip and uv look anyway.
+_ALONE = ("{name} @ {base}{path}#sha256={sha256}", "{framework}")
+_OTHERS = ("{requires}", "{framework}")
 _PROJECT = (
-    'dependencies = ["{requirement}", "{torch_release}"]',
+    'dependencies = ["{requirement}", "{framework_release}"]',
     "",
     "[tool.uv.sources]",
     '{name} = { index = "{name}-{root}" }',
@@ -112,32 +115,51 @@ _PROJECT = (
     'url = "{torch_index}"',
     "explicit = true",
 )
+_PROJECT_ALONE = (
+    'dependencies = ["{requirement}", "{framework_release}"]',
+    "",
+    "[tool.uv.sources]",
+    '{name} = { index = "{name}-{root}" }',
+    "",
+    "[[tool.uv.index]]",
+    'name = "{name}-{root}"',
+    'url = "{base}{root}/"',
+    "explicit = true",
+)
 _PROJECT_NOTE = "dependencies belong to [project] in pyproject.toml; then run uv sync."
 _HASHED = ("--extra-index-url {base}{root}/", "{requirement} --hash=sha256:{sha256}")
 _HASHED_NOTE = (
     "A hash in the file makes pip ask for one of everything that it installs: "
     "what is installed already needs none, and a torch of another release stops it."
 )
-_ADDRESSED = ("--extra-index-url {torch_index}", "{torch}", "{name} @ {base}{path}#sha256={sha256}")
+_ADDRESSED = ("--extra-index-url {torch_index}", "{framework}", "{name} @ {base}{path}#sha256={sha256}")
 
 
-def template_for(installer: Installer, torch: Torch, *, others: bool) -> Template:
+_ADDRESSED_ALONE = ("{framework}", "{name} @ {base}{path}#sha256={sha256}")
+
+
+def template_for(installer: Installer, presence: Presence, *, framework: str = TORCH, others: bool) -> Template:
     """Return what an installer is told.
 
     :param others: the wheel asks for more than torch, which the index of the wheel does not have.
     """
+    own_index = frameworks()[framework].by_compute
     if installer is Installer.PROJECT:
-        return Template(lines=tuple((line,) for line in _PROJECT), shell=False, note=_PROJECT_NOTE)
-    present = torch is Torch.PRESENT
+        text = _PROJECT if own_index else _PROJECT_ALONE
+        return Template(lines=tuple((line,) for line in text), shell=False, note=_PROJECT_NOTE)
+    present = presence is Presence.PRESENT
+    words: tuple[str, ...]
     if installer is Installer.REQUIREMENTS:
-        lines = _HASHED if present else _ADDRESSED
-        return Template(lines=tuple((line,) for line in lines), shell=False, note=_HASHED_NOTE if present else None)
+        words = _HASHED if present else _ADDRESSED if own_index else _ADDRESSED_ALONE
+        return Template(lines=tuple((line,) for line in words), shell=False, note=_HASHED_NOTE if present else None)
     if installer is Installer.UV:
         program, words = ("uv", "pip", "install"), _UV_FROM_ROOT if present else _UV_WITH_TORCH
     else:
         quiet = ("--no-cache-dir",) if installer is Installer.DOCKERFILE else ()
         program = ("pip", "install", *quiet)
         words = _FROM_ROOT if present else _BY_ADDRESS if others else _WITH_TORCH
+    if not present and not own_index:
+        words = _ALONE
     first = ((*program, *_OTHERS),) if others and present else ()
     before = "RUN " if installer is Installer.DOCKERFILE else ""
     return Template(lines=(*first, (*program, *words)), before=before)
@@ -150,12 +172,13 @@ def fill(template: Template, slots: Slots) -> Template:
     )
 
 
-def slots_of(choice: Choice, target: Target, torch: Torch) -> dict[str, str | tuple[str, ...]]:
+def slots_of(choice: Choice, target: Target, presence: Presence) -> dict[str, str | tuple[str, ...]]:
     """Return what fills the slots but for ``base``, the index's own address with a slash at its end."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
-    compute = torch_compute(target, KnownWheel(wheel))
-    release = f"torch=={target.torch}.*"
+    known = KnownWheel(wheel)
+    compute = torch_compute(target, known)
+    release = framework(target.framework).requirement(target.release)
     whole = f"torch=={target.torch_version}" if target.torch_version else release
     return {
         "name": name,
@@ -163,9 +186,9 @@ def slots_of(choice: Choice, target: Target, torch: Torch) -> dict[str, str | tu
         "root": choice.root,
         "path": wheel.path,
         "sha256": wheel.sha256,
-        "requires": wheel.requires,
-        "torch_release": release,
-        "torch": whole if torch is Torch.PRESENT else _pinned_torch(choice, target, compute) or release,
+        "requires": known.beside(target.framework),
+        "framework_release": release,
+        "framework": whole if presence is Presence.PRESENT else _pinned_torch(choice, target, compute) or release,
         "torch_compute": compute,
         "torch_index": f"{TORCH_INDEX}{compute}",
     }
@@ -183,7 +206,7 @@ def torch_compute(target: Target, known: KnownWheel | None = None) -> str:
 
 def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
     """Pin torch to one build: ``==2.11.*`` would leave another CUDA's build of it where it is."""
-    release = torch_releases().get(target.torch)
+    release = torch_releases().get(target.release) if target.framework == TORCH else None
     if release is None or not accepts(choice.wheel.requires_torch, release.version):
         return None
     return f"torch=={release.version}+{compute}"

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from wheelsmith.base.units import numbers
-from wheelsmith.frameworks import torch_releases
+from wheelsmith.frameworks import framework
 from wheelsmith.index.resolve.target import Nearest, Target, compute_name
+from wheelsmith.model import TORCH
 from wheelsmith.platforms import cuda_of
 
 _MOST = 3
@@ -17,7 +18,8 @@ _MOST = 3
 class Axes:
     """Every value that may be asked for, in the order in which people read them."""
 
-    torches: tuple[str, ...]
+    framework: str = TORCH
+    releases: tuple[str, ...]
     computes: tuple[str, ...]
     archs: tuple[str, ...]
     pythons: tuple[str, ...]
@@ -55,27 +57,28 @@ def runs_on(made_with: str, torch_has: str) -> bool:
 
 
 def _same_abi(one: Target, other: Target) -> bool:
-    """Say whether two builds of one torch have the same C++ ABI."""
-    release = torch_releases().get(one.torch)
-    return release is None or len({release.has_cxx11_abi(w.arch, cuda_of(w.compute)) for w in (one, other)}) == 1
+    """Say whether two builds of one release have the same C++ ABI."""
+    calls = framework(one.framework)
+    return len({calls.cxx11_abi(one.release, each.arch, cuda_of(each.compute)) for each in (one, other)}) == 1
 
 
 def _undoes(item: Nearest, one: Nearest, target: Target) -> bool:
-    changed = ("torch", "compute", "arch", "python")
+    changed = ("release", "compute", "arch", "python")
     first = next(name for name in changed if getattr(one.target, name) != getattr(target, name))
     return bool(getattr(item.target, first) != getattr(one.target, first))
 
 
 def _each(target: Target, axes: Axes) -> tuple[Iterator[Nearest], ...]:
-    return _torches(target, axes), _computes(target, axes), _pythons(target, axes), _archs(target, axes)
+    return _releases(target, axes), _computes(target, axes), _pythons(target, axes), _archs(target, axes)
 
 
-def _torches(target: Target, axes: Axes) -> Iterator[Nearest]:
-    order = sorted({*axes.torches, target.torch}, key=numbers)
-    place = order.index(target.torch)
-    for torch in sorted(axes.torches, key=lambda torch: (abs(order.index(torch) - place), numbers(torch))):
-        if torch != target.torch:
-            yield Nearest(target=replace(target, torch=torch, torch_version=None), change=f"torch {torch}")
+def _releases(target: Target, axes: Axes) -> Iterator[Nearest]:
+    order = sorted({*axes.releases, target.release}, key=numbers)
+    place = order.index(target.release)
+    for release in sorted(axes.releases, key=lambda each: (abs(order.index(each) - place), numbers(each))):
+        if release != target.release:
+            changed = replace(target, release=release, torch_version=None)
+            yield Nearest(target=changed, change=f"{target.framework} {release}")
 
 
 def _computes(target: Target, axes: Axes) -> Iterator[Nearest]:

@@ -43,8 +43,9 @@ def _obstacles(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Iter
         yield Obstacle("python", f"it needs Python {wheel.requires_python}, not {target.python}")
     if not ranks.keys() & known.tags:
         yield _wrong_tag(known, target)
-    if not accepts(wheel.requires_torch, target.torch_version or target.torch):
-        yield Obstacle("torch", f"it asks for torch {wheel.requires_torch}, not {target.torch_version or target.torch}")
+    there, wanted = target.torch_version or target.release, known.wants(target.framework)
+    if not accepts(wanted, there):
+        yield Obstacle(target.framework, f"it asks for {target.framework} {wanted}, not {there}")
     # A torch that is there already has whatever CUDA it has.
     if target.torch_version is None and (why := why_no_torch_build(target, known)):
         yield Obstacle("torch", why)

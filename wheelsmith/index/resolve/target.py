@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from packaging.requirements import Requirement
 from packaging.tags import Tag
-from packaging.utils import BuildTag, parse_wheel_filename
+from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from wheelsmith.base.record import Record
-from wheelsmith.frameworks import read_local_version
+from wheelsmith.frameworks import framework, read_local_version
 from wheelsmith.index.entries.catalogue import CatalogueWheel
+from wheelsmith.model import TORCH, ReleaseRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target(Record):
+class Target(ReleaseRecord):
     """A combination, and what is known of the machine.
 
-    :param torch: the release, e.g. ``2.11``.
+    :param release: of the framework, e.g. ``2.11``.
     :param compute: ``cpu``, or the CUDA that torch was built with, e.g. ``cu130``.
     :param python: ``3.12``, or ``3.12.1`` where it is known.
     :param free_threaded: a Python without the GIL takes other wheels.
@@ -27,7 +28,8 @@ class Target(Record):
     :param driver: the newest CUDA that the NVIDIA driver supports, e.g. ``13.0``.
     """
 
-    torch: str
+    framework: str = TORCH
+    release: str
     compute: str
     arch: str
     python: str
@@ -100,6 +102,20 @@ class KnownWheel:
         self.platforms = frozenset(tag.platform for tag in tags)
         # The compute platform that its own version names, e.g. ``cu130``.
         self.toolkit = read_local_version(version.local).compute
+
+    def wants(self, name: str) -> str | None:
+        """Return which versions of a framework it requires, as a specifier; None where it requires none or any."""
+        if name == TORCH:
+            return self.wheel.requires_torch
+        lines = (Requirement(text) for text in self.wheel.requires)
+        own = framework(name).project
+        found = next((line for line in lines if canonicalize_name(line.name) == own), None)
+        return str(found.specifier) if found else None
+
+    def beside(self, name: str) -> tuple[str, ...]:
+        """Return what it requires beside a framework."""
+        own = framework(name).project
+        return tuple(text for text in self.wheel.requires if canonicalize_name(Requirement(text).name) != own)
 
     @property
     def pure(self) -> bool:

@@ -81,7 +81,7 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridRow:
-    """A torch, or a torch and a Python; None where the matrix has no such cell."""
+    """A release, or a release and a Python; None where the matrix has no such cell."""
 
     heading: str
     cells: tuple[GridCell | None, ...]
@@ -146,15 +146,19 @@ def _cells(shown: Iterable[Grid]) -> Iterator[GridCell]:
 
 
 def _grid(arch: str, cells: Mapping[CatalogueCell, GridCell]) -> Grid:
-    here = {(cell.torch, cell.python, cell.compute): shown for cell, shown in cells.items() if cell.arch == arch}
-    computes = sorted({compute for _, _, compute in here}, key=compute_order)
-    heads = sorted({(torch, python) for torch, python, _ in here}, key=lambda head: (numbers(head[0]), head[1] or ""))
+    here = {
+        (cell.framework, cell.release, cell.python, cell.compute): shown
+        for cell, shown in cells.items()
+        if cell.arch == arch
+    }
+    computes = sorted({compute for *_, compute in here}, key=compute_order)
+    heads = sorted({place[:3] for place in here}, key=lambda head: (head[0], numbers(head[1]), head[2] or ""))
     rows = tuple(
         GridRow(
-            heading=f"torch {torch}" + (f", Python {python}" if python else ""),
-            cells=tuple(here.get((torch, python, compute)) for compute in computes),
+            heading=f"{framework} {release}" + (f", Python {python}" if python else ""),
+            cells=tuple(here.get((framework, release, python, compute)) for compute in computes),
         )
-        for torch, python in heads
+        for framework, release, python in heads
     )
     return Grid(caption=arch, columns=tuple(map(compute_name, computes)), rows=rows)
 
@@ -177,7 +181,13 @@ def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bo
 
 def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
     """Say whether one of torch's own builds goes with a wheel."""
-    target = Target(torch=cell.torch, compute=cell.compute, arch=cell.arch, python=cell.python or "3.12")
+    target = Target(
+        framework=cell.framework,
+        release=cell.release,
+        compute=cell.compute,
+        arch=cell.arch,
+        python=cell.python or "3.12",
+    )
     return torch_build(target, KnownWheel(wheel)) is not None
 
 
@@ -194,7 +204,7 @@ def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCe
     differing = [
         text
         for text, differs in (
-            (f"torch {other.torch}", other.torch != cell.torch),
+            (f"{other.framework} {other.release}", other.release != cell.release),
             (compute_name(other.compute), other.compute != cell.compute),
             (other.arch, other.arch != cell.arch),
         )
@@ -206,7 +216,7 @@ def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCe
 def target_query(cell: CatalogueCell | Target) -> str:
     """Return what a page's picker is asked for a cell."""
     python = f"&python={cell.python}" if cell.python else ""
-    return f"torch={cell.torch}&compute={cell.compute}&arch={cell.arch}{python}"
+    return f"{cell.framework}={cell.release}&compute={cell.compute}&arch={cell.arch}{python}"
 
 
 def _public(version: str) -> Version:

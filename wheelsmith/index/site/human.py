@@ -17,9 +17,9 @@ from wheelsmith.index.entries.catalogue import Catalogue, Unserved, catalogue_ke
 from wheelsmith.index.entries.entry import NoWheel, ProjectState
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.commands import Installer, Torch, fill, slots_of, template_for
+from wheelsmith.index.resolve.commands import Installer, Presence, fill, slots_of, template_for
 from wheelsmith.index.resolve.nearest import compute_order
-from wheelsmith.index.resolve.target import Choice, Target, compute_name
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Target, compute_name
 from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
 from wheelsmith.index.site.picker import Picker, picker_data, picker_of
 from wheelsmith.index.site.wheel_groups import BASE, VersionOfWheels, span, versions_of
@@ -96,7 +96,7 @@ def _project(catalogue: Catalogue) -> bytes:
         data=picker_data(picker, catalogue) if picker else None,
         rows=_rows(picker) if picker else (),
         installers=tuple(Installer),
-        torches=tuple(Torch),
+        presences=tuple(Presence),
         grids=shown,
         legend=used_statuses(shown),
         yanks=yanks(shown),
@@ -116,7 +116,7 @@ def _rows(picker: Picker) -> tuple[Row, ...]:
         if isinstance(answer, Choice)
     ]
     rows = []
-    for _, group in groupby(served, lambda pair: (pair[0].torch, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
+    for _, group in groupby(served, lambda pair: (pair[0].release, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
         targets = list(group)
         target, choice = targets[0]
         pythons = span([target.python for target, _ in targets])
@@ -125,13 +125,15 @@ def _rows(picker: Picker) -> tuple[Row, ...]:
 
 
 def _commands(choice: Choice, target: Target) -> tuple[tuple[str, str], ...]:
-    others = bool(choice.wheel.requires)
+    others = bool(KnownWheel(choice.wheel).beside(target.framework))
     commands = []
     for installer in _SHOWN_WITHOUT_SCRIPT:
-        for torch in Torch:
-            slots = {**slots_of(choice, target, torch), "base": BASE}
-            text = fill(template_for(installer, torch, others=others), slots).text(_quoted)
-            commands.append((f"{installer.label}, torch {torch.label}", text))
+        for presence in Presence:
+            slots = {**slots_of(choice, target, presence), "base": BASE}
+            template = template_for(installer, presence, framework=target.framework, others=others)
+            commands.append(
+                (f"{installer.label}, {target.framework} {presence.label}", fill(template, slots).text(_quoted))
+            )
     return tuple(commands)
 
 
@@ -155,7 +157,7 @@ def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
     """Return the cells that are left out, those together that differ in the machine alone."""
 
     def place(item: Unserved) -> tuple[object, ...]:
-        return numbers(item.cell.torch), compute_order(item.cell.compute), item.reason
+        return numbers(item.cell.release), compute_order(item.cell.compute), item.reason
 
     left_out = sorted((item for item in catalogue.unserved if item.status is NoWheel.EXCLUDED), key=place)
     return tuple(tuple(group) for _, group in groupby(left_out, place))

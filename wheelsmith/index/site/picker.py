@@ -10,9 +10,10 @@ from typing import Any
 from wheelsmith.base.units import show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.commands import Installer, Torch, slots_of, template_for
+from wheelsmith.index.resolve.commands import Installer, Presence, slots_of, template_for
 from wheelsmith.index.resolve.nearest import Axes
 from wheelsmith.index.resolve.target import Choice, Refusal, Target
+from wheelsmith.index.site.grid import target_query
 
 # What a page opens with, where it has a wheel: neither the newest nor the oldest.
 USUAL = {"arch": "x86_64", "python": "3.12"}
@@ -36,11 +37,11 @@ class Picker:
 def picker_of(chooser: Chooser) -> Picker | None:
     """Answer every combination; None where the index knows of none."""
     axes = chooser.axes
-    if not axes.torches or not axes.computes or not axes.archs:
+    if not axes.releases or not axes.computes or not axes.archs:
         return None
     targets = tuple(
-        Target(torch=torch, compute=compute, arch=arch, python=python)
-        for torch, compute, arch, python in product(axes.torches, axes.computes, axes.archs, axes.pythons)
+        Target(framework=axes.framework, release=release, compute=compute, arch=arch, python=python)
+        for release, compute, arch, python in product(axes.releases, axes.computes, axes.archs, axes.pythons)
     )
     answers = tuple(map(chooser.choose, targets))
     return Picker(axes=axes, targets=targets, answers=answers, first=_first(targets, answers))
@@ -68,7 +69,7 @@ def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
     axes = picker.axes
     return {
         "axes": [
-            ["torch", axes.torches],
+            [axes.framework, axes.releases],
             ["compute", axes.computes],
             ["arch", axes.archs],
             ["python", axes.pythons],
@@ -77,7 +78,7 @@ def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
         "answers": answers,
         "lookup": lookup,
         "first": _query(picker.targets[picker.first]),
-        "templates": _templates(),
+        "templates": _templates(axes.framework),
     }
 
 
@@ -94,7 +95,7 @@ def _first(targets: Sequence[Target], answers: Sequence[Choice | Refusal]) -> in
 def _wheel(choice: Choice, target: Target) -> dict[str, Any]:
     """Return what is the same of a wheel for every combination that it serves."""
     wheel = choice.wheel
-    filled = slots_of(choice, target, Torch.PRESENT)
+    filled = slots_of(choice, target, Presence.PRESENT)
     return {
         "filename": wheel.filename,
         "size": show_size(wheel.size),
@@ -106,17 +107,17 @@ def _same(answer: Choice | Refusal, target: Target) -> object:
     """Return what two combinations have in common that get the same answer."""
     if isinstance(answer, Refusal):
         return answer
-    return answer.wheel.filename, answer.root, answer.notes, target.torch, target.compute
+    return answer.wheel.filename, answer.root, answer.notes, target.release, target.compute
 
 
 def _choice(choice: Choice, target: Target, wheels: Mapping[str, int]) -> dict[str, Any]:
-    filled = {torch: slots_of(choice, target, torch) for torch in Torch}
-    present = filled[Torch.PRESENT]
+    filled = {presence: slots_of(choice, target, presence) for presence in Presence}
+    present = filled[Presence.PRESENT]
     return {
         "wheel": wheels[choice.wheel.filename],
         "notes": choice.notes,
-        "slots": {name: present[name] for name in ("root", "torch_release", "torch_compute", "torch_index")},
-        "torch": {torch: filled[torch]["torch"] for torch in Torch},
+        "slots": {name: present[name] for name in ("root", "framework_release", "torch_compute", "torch_index")},
+        "framework": {presence: filled[presence]["framework"] for presence in Presence},
     }
 
 
@@ -129,15 +130,18 @@ def _refusal(refusal: Refusal, place: Mapping[Target, int]) -> dict[str, Any]:
 
 
 def _query(target: Target) -> str:
-    return f"torch={target.torch}&compute={target.compute}&arch={target.arch}&python={target.python}"
+    return target_query(target)
 
 
-def _templates() -> dict[str, Any]:
-    """Return every template by installer, by torch, and by whether the wheel asks for more than torch."""
+def _templates(framework: str) -> dict[str, Any]:
+    """Return every template by installer, by whether the framework is there, and whether the wheel asks for more."""
     return {
         installer: {
-            torch: [template_for(installer, torch, others=others).to_json() for others in (False, True)]
-            for torch in Torch
+            presence: [
+                template_for(installer, presence, framework=framework, others=others).to_json()
+                for others in (False, True)
+            ]
+            for presence in Presence
         }
         for installer in Installer
     }

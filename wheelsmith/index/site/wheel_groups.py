@@ -17,6 +17,7 @@ from wheelsmith.index.resolve.nearest import compute_order
 from wheelsmith.index.resolve.target import Choice, Target, compute_name
 from wheelsmith.index.site.grid import target_query
 from wheelsmith.index.site.picker import USUAL, Picker
+from wheelsmith.model import TORCH
 
 # A page does not know where it will be served. Its script does; without one, people set a variable.
 BASE = "$INDEX/"
@@ -29,6 +30,7 @@ class Shown:
 
     :param place: its number in the catalogue.
     :param title: what it is for within its group: ``torch 2.11``.
+    :param needs: what METADATA asks for, in words.
     :param machine: the architectures, and the Python where it is for one.
     :param pin: the command that names it alone.
     :param target: what the picker is asked that answers with it; None where it answers with others.
@@ -37,6 +39,7 @@ class Shown:
     wheel: CatalogueWheel
     place: int
     title: str
+    needs: str
     machine: str
     pin: str
     target: str | None
@@ -107,16 +110,16 @@ def _query(target: Target, wheel: CatalogueWheel) -> str:
 def _likelihood(target: Target, wheel: CatalogueWheel) -> tuple[object, ...]:
     made_for = wheel.provenance.cell if wheel.provenance else None
     own = any(
-        (cell.torch, cell.compute, cell.arch) == (target.torch, target.compute, target.arch) and cell.id == made_for
+        (cell.release, cell.compute, cell.arch) == (target.release, target.compute, target.arch) and cell.id == made_for
         for cell in wheel.cells
     )
-    return own, target.python == USUAL["python"], numbers(target.torch), compute_order(target.compute)
+    return own, target.python == USUAL["python"], numbers(target.release), compute_order(target.compute)
 
 
 def _order(wheel: CatalogueWheel) -> tuple[object, ...]:
     compute = _compute(wheel)
     known = (compute is not None, compute_order(compute) if compute else compute_order("cpu"), compute or "")
-    return (*known, max((numbers(cell.torch) for cell in wheel.cells), default=()), wheel.filename)
+    return (*known, max((numbers(cell.release) for cell in wheel.cells), default=()), wheel.filename)
 
 
 def _compute(wheel: CatalogueWheel) -> str | None:
@@ -136,17 +139,25 @@ def _heading(compute: str | None) -> str:
 
 
 def _shown(chooser: Chooser, place: int, wheel: CatalogueWheel, chosen: Mapping[str, str]) -> Shown:
-    torches = sorted({cell.torch for cell in wheel.cells}, key=numbers)
+    framework = wheel.cells[0].framework if wheel.cells else TORCH
+    releases = sorted({cell.release for cell in wheel.cells}, key=numbers)
     requirement = pin(chooser.catalogue.project, wheel.version, equals=chooser.named_by_equals(Version(wheel.version)))
     return Shown(
         wheel=wheel,
         place=place,
-        title=f"torch {span(torches)}" if torches else "torch not named",
+        needs=_needs(wheel, framework),
+        title=f"{framework} {span(releases)}" if releases else "torch not named",
         machine=_machine(wheel.cells),
         # In the root that has them all; torch stays as it is, because that root has none.
         pin=f'pip install {requirement} --index-url "{BASE}{EVERYTHING}/"',
         target=chosen.get(wheel.filename),
     )
+
+
+def _needs(wheel: CatalogueWheel, framework: str) -> str:
+    torch = [f"torch {wheel.requires_torch or 'of any version'}"] if wheel.requires_torch or framework == TORCH else []
+    python = [f"Python {wheel.requires_python}"] if wheel.requires_python else []
+    return ", ".join([*torch, *python, *wheel.requires])
 
 
 def _machine(cells: Iterable[CatalogueCell]) -> str:

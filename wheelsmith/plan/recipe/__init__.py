@@ -9,11 +9,12 @@ from wheelsmith.plan.recipe.make import KernelSource, compiled_recipe, noarch_re
 from wheelsmith.plan.recipe.metadata import Requirements, render_metadata
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project
-from wheelsmith.plan.recipe.spec import KernelSpec, Section, TorchSection
+from wheelsmith.plan.recipe.spec import Binding, KernelSpec, Section
 
 __all__ = [
     "CARD",
     "PROJECT_FILES",
+    "Binding",
     "CompileTarget",
     "KernelSource",
     "KernelSpec",
@@ -21,7 +22,6 @@ __all__ = [
     "ProjectSpec",
     "Requirements",
     "Section",
-    "TorchSection",
     "compiled_recipe",
     "gencode",
     "may_import",

@@ -6,16 +6,20 @@ The rules are kernel-builder's own: huggingface/kernels, kernels-data/src/config
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from wheelsmith.base.errors import BuildTomlError, Mistakes, Place
-from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, KernelSpec, Section, TorchSection
+from wheelsmith.frameworks import frameworks
+from wheelsmith.model import TORCH
+from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, Binding, KernelSpec, Section
 from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces
 from wheelsmith.plan.recipe.toml_text import load_toml
 from wheelsmith.platforms import parse_capability
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 _NEWEST_EDITION = 5
+_NOARCH = "torch-noarch"
 _NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 _STABLE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
 _UPDATE = "update the file with: kernel-builder update-build"
@@ -53,7 +57,7 @@ def _kernel(root: TableReader) -> KernelSpec:
     python_depends = {"": general.texts("python-depends")}
     kernel_depends = {"": _kernel_depends(general)}
     minver, maxver = _backend_tables(general, python_depends, kernel_depends)
-    torch, pyext = _framework(root, general, edition)
+    framework, binding, pyext = _framework(root, general, edition)
     spec = KernelSpec(
         name=name,
         edition=edition,
@@ -62,7 +66,8 @@ def _kernel(root: TableReader) -> KernelSpec:
         backends=backends,
         upstream=general.text("upstream"),
         source=general.text("source"),
-        torch=torch,
+        framework=framework,
+        binding=binding,
         pyext=pyext,
         sections=_sections(root),
         cuda_minver=minver,
@@ -137,46 +142,44 @@ def _hub(general: TableReader) -> str | None:
     return repo
 
 
-def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[TorchSection | None, tuple[str, ...]]:
-    torch, noarch = root.table("torch"), root.table("torch-noarch")
-    if "tvm-ffi" in root:
-        root.raw("tvm-ffi")
-        root.complain(
-            "[tvm-ffi] kernels are not built: wheelsmith builds torch operators",
-            "tvm-ffi",
-            "use a [torch] section",
-        )
-        return None, ()
-    if torch and noarch:
-        root.complain("give one framework: [torch] or [torch-noarch]", "torch-noarch")
-    if torch:
-        section = _torch(torch)
-        return section, section.pyext
-    if noarch:
-        pyext = noarch.texts("pyext")
-        # These two keys have no dashes: kernel-builder's own oversight, kept for its files.
-        for key in ("cuda_capabilities", "rocm_archs"):
-            noarch.texts(key)
-        noarch.done()
-        return None, pyext
+def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[str, Binding | None, tuple[str, ...]]:
+    """Return what calls the kernel, its binding, and which further files of its package are shipped."""
+    found = {name: table for name in (*frameworks(), _NOARCH) if (table := root.table(name))}
+    if len(found) > 1:
+        root.complain(f"give one framework: {' or '.join(f'[{name}]' for name in found)}", list(found)[-1])
+    for name, table in found.items():
+        if name == _NOARCH:
+            return TORCH, None, _noarch(table)
+        binding = _binding(name, table)
+        return name, binding, binding.pyext
     if edition == _NEWEST_EDITION:
-        general.complain("a framework is missing: [torch] or [torch-noarch]")
-    return None, ()
+        general.complain(f"a framework is missing: {', '.join(f'[{name}]' for name in (*frameworks(), _NOARCH))}")
+    return TORCH, None, ()
 
 
-def _torch(table: TableReader) -> TorchSection:
-    table.raw("universal")
-    section = TorchSection(
+def _noarch(table: TableReader) -> tuple[str, ...]:
+    pyext = table.texts("pyext")
+    # These two keys have no dashes: kernel-builder's own oversight, kept for its files.
+    for key in ("cuda_capabilities", "rocm_archs"):
+        table.texts(key)
+    table.done()
+    return pyext
+
+
+def _binding(framework: str, table: TableReader) -> Binding:
+    common = Binding(
         src=_paths(table, "src"),
         include=_paths(table, "include"),
         pyext=table.texts("pyext"),
-        minver=table.version("minver"),
-        maxver=table.version("maxver"),
         cxx_flags=table.texts("cxx-flags"),
-        stable_abi=_stable_abi(table),
     )
+    if framework == TORCH:
+        table.raw("universal")
+        common = replace(
+            common, minver=table.version("minver"), maxver=table.version("maxver"), stable_abi=_stable_abi(table)
+        )
     table.done()
-    return section
+    return common
 
 
 def _stable_abi(table: TableReader) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from wheelsmith.base import layout
+from wheelsmith.frameworks import Framework
 from wheelsmith.model import Step, StepKind
 from wheelsmith.plan.recipe.capabilities import gencode
 
@@ -25,43 +26,44 @@ _STUBS = "build/stubs"
 class CompileTarget:
     """What all sources of one extension have in common.
 
+    :param framework: what calls the extension.
     :param cxx: the C++ compiler to call.
     :param cxx_std: the C++ standard's year, e.g. 17.
     :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
     :param cuda_home: where the toolkit lies inside the sandbox.
     :param stable_abi: the torch release of the stable ABI to target, or None.
-    :param cxx11_abi: False compiles for a torch that was built without the C++11 ABI.
+    :param cxx11_abi: False compiles for a framework that was built without the C++11 ABI.
     :param light_headers: True lets torch/all.h be our own short one.
     """
 
+    framework: Framework
     cxx: str
     cxx_std: int
     cuda: str | None
     cuda_home: str
     namespace: str
     stable_abi: str | None
-    cxx11_abi: bool = True
+    cxx11_abi: bool | None = True
     light_headers: bool = False
 
     @property
     def defines(self) -> tuple[str, ...]:
         """Return the macros that kernel sources rely on."""
-        found = [f"-DTORCH_EXTENSION_NAME={self.namespace}", "-DPy_LIMITED_API=0x03090000"]
-        found += ["-DCUDA_KERNEL", "-DUSE_CUDA=1"] if self.cuda else ["-DCPU_KERNEL"]
-        if self.stable_abi:
-            major, minor = (int(part) for part in self.stable_abi.split("."))
-            found.append(f"-DTORCH_TARGET_VERSION={(major << 56) | (minor << 48):#018x}")
-        if not self.cxx11_abi:
-            found.append("-D_GLIBCXX_USE_CXX11_ABI=0")
-        return tuple(found)
+        abi = ("-D_GLIBCXX_USE_CXX11_ABI=0",) if self.cxx11_abi is False else ()
+        return (*self.framework.defines(self.namespace, self.backend, self.stable_abi), *abi)
+
+    @property
+    def backend(self) -> str:
+        """Return kernel-builder's name for the compute platform."""
+        return "cuda" if self.cuda else "cpu"
 
     @property
     def includes(self) -> tuple[str, ...]:
         """Return the header folders that every source sees."""
-        torch = f"{layout.TORCH}/include"
         light = ["-isystem", f"{layout.SOURCE}/{LIGHT_HEADERS}"] if self.light_headers else []
-        found = ["-I", f"{layout.SOURCE}/csrc", *light, "-isystem", torch]
-        found += ["-isystem", f"{torch}/torch/csrc/api/include"]
+        found = ["-I", f"{layout.SOURCE}/csrc", *light]
+        for folder in self.framework.include:
+            found += ["-isystem", f"{self.framework.place}/{folder}"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
         return (*found, *(("-isystem", f"{self.cuda_home}/include") if self.cuda else ()))
 
@@ -110,13 +112,11 @@ def is_known_source(path: str) -> bool:
 
 
 def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
-    """Return the steps that make empty libraries with torch's names.
+    """Return the steps that make empty libraries with the names of the framework's own.
 
-    The extension must name torch's libraries, because torch loads them privately; linking against stand-ins saves
-    fetching 500 MB. That they really export what is used is what the wheel's check proves.
+    The extension must name them, because Python loads them privately; linking against stand-ins saves fetching
+    500 MB of torch. That they really export what is used is what the wheel's check proves.
     """
-    names = ["libtorch", "libtorch_cpu", "libc10"]
-    names += ["libtorch_cuda", "libc10_cuda"] if target.cuda else []
     return tuple(
         Step(
             kind=StepKind.STUB,
@@ -127,17 +127,14 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
                 *(f"-Wl,-soname,{name}.so", "-Wl,--build-id=none", "-o", f"{_STUBS}/{name}.so"),
             ),
         )
-        for name in names
+        for name in target.framework.libraries(target.backend)
     )
 
 
 def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
     """Return the step that makes the extension module."""
     libraries = ["-Wl,--no-as-needed", *stubs]
-    if target.cuda:
-        # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls
-        # nothing of it: what a wheel's version says of CUDA must show in the binary.
-        libraries += [f"-L{target.cuda_home}/lib64", f"-l:libcudart.so.{target.cuda.split('.', maxsplit=1)[0]}"]
+    libraries += _cuda_runtime(target) if target.cuda else ()
     libraries.append("-Wl,--as-needed")
     return Step(
         kind=StepKind.LINK,
@@ -148,6 +145,16 @@ def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, tar
             *("-Wl,-s", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
         ),
     )
+
+
+def _cuda_runtime(target: CompileTarget) -> tuple[str, ...]:
+    folder = f"-L{target.cuda_home}/lib64"
+    if not target.framework.brings_cuda:
+        # As kernel-builder's CMake files do by default. What of it the kernel offers to others would get in their way.
+        return (folder, "-l:libcudart_static.a", "-Wl,--exclude-libs,libcudart_static.a", "-ldl", "-lrt", "-lpthread")
+    # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls nothing of
+    # it: what a wheel's version says of CUDA must show in the binary.
+    return folder, f"-l:libcudart.so.{str(target.cuda).split('.', maxsplit=1)[0]}"
 
 
 def _object(source: str) -> str:

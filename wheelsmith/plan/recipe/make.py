@@ -18,10 +18,9 @@ from wheelsmith.plan.recipe.compile import (
     link_step,
     stub_steps,
 )
-from wheelsmith.plan.recipe.generated import LIGHT_ALL, NOARCH_OPS, OPS, PYPROJECT, REGISTRATION
+from wheelsmith.plan.recipe.generated import LIGHT_ALL, NOARCH_OPS, PYPROJECT
 from wheelsmith.plan.recipe.spec import KernelSpec
 
-_PACKAGES = "torch-ext"
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
 _UNIQUE = 10  # hex digits of the tree digest in the operators' namespace
 
@@ -62,17 +61,17 @@ def compiled_recipe(
     _check_sources(groups, source)
     compiled = tuple(compile_steps(groups, target))
     stubs = stub_steps(target)
-    module_file = f"build/{target.namespace}.abi3.so"
+    framework = target.framework
+    module_file = f"build/{target.namespace}{framework.suffix}"
     objects = tuple(step.output for step in compiled)
     link = link_step(objects, tuple(step.output for step in stubs), module_file, target)
-    extension = f"{spec.module}/{target.namespace}.abi3.so"
-    ops = OPS.format(namespace=target.namespace)
+    extension = f"{spec.module}/{target.namespace}{framework.suffix}"
+    files = framework.files(spec.package, target.namespace)
     return Recipe(
         steps=(*compiled, *stubs, link),
         generated={
             "pyproject.toml": PYPROJECT,
-            f"{_PACKAGES}/registration.h": REGISTRATION,
-            f"{_PACKAGES}/{spec.package}/_ops.py": ops,
+            **{f"{framework.packages}/{path}": text for path, text in files.items()},
             **({f"{LIGHT_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
         },
         contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
@@ -90,7 +89,7 @@ def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
     ops = NOARCH_OPS.format(module=spec.module, unique=unique)
     return Recipe(
         steps=(),
-        generated={"pyproject.toml": PYPROJECT, f"{_PACKAGES}/{spec.package}/_ops.py": ops},
+        generated={"pyproject.toml": PYPROJECT, f"{spec.root}/_ops.py": ops},
         contents=_python_files(spec, source, None),
         namespace=f"_{spec.module}_{unique}",
         extension=None,
@@ -106,7 +105,7 @@ def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[st
 
     :param suffixes: those that are shipped; None ships every file but bytecode.
     """
-    root = f"{_PACKAGES}/{spec.package}/"
+    root = f"{spec.root}/"
     found = {
         f"{spec.module}/{path.removeprefix(root)}": f"src/{path}"
         for path in source.paths

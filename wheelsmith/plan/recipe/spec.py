@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wheelsmith.base.record import Record
+from wheelsmith.frameworks import framework
+from wheelsmith.model import TORCH
 
 BUILT_BACKENDS = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchSection(Record):
-    """The binding that registers a kernel's operators with torch.
+class Binding(Record):
+    """The sources that register a kernel's operators with its framework: ``[torch]``, ``[tvm-ffi]``.
 
     :param stable_abi: backend → the torch release from which on its binary works.
     :param pyext: extensions of further files of the Python package.
@@ -50,7 +52,8 @@ class KernelSpec(Record):
     """A kernel in kernel-builder layout.
 
     :param import_name: what the package is called in the wheel; None keeps its own name.
-    :param torch: None for a kernel with nothing compiled.
+    :param framework: what calls it.
+    :param binding: None for a kernel with nothing compiled.
     :param sections: those of the backends cpu and cuda; other backends' variants are other people's.
     :param repo_id: the Hub repo that it is published as.
     :param python_depends: backend, or ``""`` for all → names from build.toml's allow-list.
@@ -64,7 +67,8 @@ class KernelSpec(Record):
     backends: tuple[str, ...]
     upstream: str | None = None
     source: str | None = None
-    torch: TorchSection | None = None
+    framework: str = TORCH
+    binding: Binding | None = None
     pyext: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     cuda_minver: str | None = None
@@ -84,6 +88,11 @@ class KernelSpec(Record):
     def package(self) -> str:
         """Return what the Python package is called in the source: the name with underscores."""
         return self.name.replace("-", "_")
+
+    @property
+    def root(self) -> str:
+        """Return the folder of the Python package in the source."""
+        return f"{framework(self.framework).packages}/{self.package}"
 
     @property
     def module(self) -> str:

@@ -37,6 +37,8 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     scope = providers.scope(name)
     pythons = _PYTHONS if extension.kind != "program" else ()
     free = [r for r in extension.references if not r.name.startswith(pythons) and not providers.offers(scope, arch, r)]
+    theirs = {r.name: without for r in free if (without := providers.projects_without(scope, r.name)) is not None}
+    free = [r for r in free if r.name not in theirs]
     torchs = {r.name for r in free if scope.torch and not _lacking(providers, scope, arch, r.name)}
     absent = [r for r in free if r.name not in torchs]
     believed = 0
@@ -48,6 +50,9 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
         for need in extension.needed_versions
         if not need.weak and not providers.has_version(scope, name, need)
     ]
+    wrong += [
+        f"{without} does not export {symbol}, which {name} needs" for symbol, without in theirs.items() if without
+    ]
     left = [r for r in absent if scope.unknown and not _is_known(r)]
     # A library that some of the torch releases lack is told of by the rule about libraries.
     lacked = {lib for lib in extension.needed if lib in torch_names(arch) and providers.without_torch(arch, lib)}
@@ -58,6 +63,7 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
         wrong += _not_known(name, [r.name for r in strange if not r.weak])
     wrong += [message for r in absent if (message := _why(providers, scope, name, arch, r))]
     beside = f", {len(torchs)} of them torch {', '.join(providers.torch or scope.torch)}'s" if torchs else ""
+    beside += f", {len(theirs)} of them {', '.join(sorted(scope.brought))}'s" if theirs else ""
     # OpenMP's, say: what is not torch's own may be in a library that torch brings along.
     others = sorted(symbol for symbol in torchs if not _TORCHS.match(symbol))[:_MOST_TRACED]
     if brought := providers.torch_brings(scope, arch, others, extension.needed):

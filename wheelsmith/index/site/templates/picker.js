@@ -48,7 +48,7 @@
   const query = (wanted) => new URLSearchParams(wanted).toString();
   const commandFor = (wanted, answer) => {
     const wheel = data.wheels[answer.wheel];
-    const slots = { ...wheel.slots, ...answer.slots, torch: answer.torch[wanted.with], base };
+    const slots = { ...wheel.slots, ...answer.slots, framework: answer.framework[wanted.with], base };
     const template = data.templates[wanted.installer][wanted.with][wheel.slots.requires.length ? 1 : 0];
     return [rendered(template, slots), template.note];
   };

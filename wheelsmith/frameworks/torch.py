@@ -1,0 +1,132 @@
+"""torch: its releases, what each was built with, and what a wheel for it needs and says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from wheelsmith.base import layout
+from wheelsmith.base.facts import read_facts
+from wheelsmith.base.units import listed, numbers
+from wheelsmith.frameworks.framework import Framework, Release
+from wheelsmith.frameworks.torch_files import OPS, REGISTRATION
+from wheelsmith.model import TORCH, Cell
+
+_PATCHES = range(10)  # of a torch release: none has had more than three
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRelease(Release):
+    """A torch release and what it was built with.
+
+    :param cxx_std: kernel-builder's choice, 20 from torch 2.12 on.
+    :param cxx11_abi: CPU architecture → whether its wheel has the C++11 ABI; without it, ``std::string`` has other
+        symbols, and an extension must be compiled likewise.
+    :param cxx11_abi_cuda: CUDA releases of which the builds have the C++11 ABI on every architecture.
+    :param cuda: every CUDA ``major.minor`` that this release was published for.
+    :param cuda_source: who says so; ``source`` is for everything else.
+    :param without_cuda: CPU architectures whose wheel is a build for the CPU alone, by the files that it holds.
+    """
+
+    cxx11_abi: dict[str, bool]
+    cuda: tuple[str, ...]
+    cuda_source: str
+    cuda_date: str
+    cxx11_abi_cuda: tuple[str, ...] = ()
+    without_cuda: tuple[str, ...] = ()
+
+    def has_cxx11_abi(self, arch: str, cuda: str | None) -> bool:
+        """Say whether the build for an architecture and a CUDA, or for the CPU alone, has the C++11 ABI."""
+        return self.cxx11_abi.get(arch, True) or cuda in self.cxx11_abi_cuda
+
+    def newer_cuda(self, cuda: str) -> tuple[str, ...]:
+        """Return the CUDA releases of its builds that run what ``cuda`` made: of that major, no older, oldest first.
+
+        The rule is the Hub loader's own.
+        """
+        least = numbers(cuda)
+        return tuple(built for built in self.cuda if numbers(built)[0] == least[0] and numbers(built) >= least)
+
+
+@cache
+def torch_releases() -> dict[str, TorchRelease]:
+    """Return every known torch release by its ``major.minor``, oldest first."""
+    return {item["minor"]: TorchRelease.from_json(item) for item in read_facts(__package__, "torch.json")["releases"]}
+
+
+def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
+    """Say why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None when it can."""
+    if torch.newer_cuda(cuda):
+        return None
+    return (
+        f"torch {torch.minor} was built with CUDA {listed(torch.cuda)}; a kernel made with CUDA {cuda} "
+        f"needs a torch of the same CUDA major and at least that minor"
+    )
+
+
+def patches_of(release: str) -> tuple[str, ...]:
+    """Return the versions that a release of torch such as ``2.12`` may have: ``2.12.0`` and on."""
+    return tuple(f"{release}.{patch}" for patch in _PATCHES)
+
+
+class Torch(Framework):
+    """torch, as wheels from 2.6 on are."""
+
+    name = TORCH
+    project = "torch"
+    packages = "torch-ext"
+    place = layout.TORCH
+    headers = "torch/include/"
+    include = ("include", "include/torch/csrc/api/include")
+    suffix = ".abi3.so"
+    tags = ("cp39", "abi3")
+    by_compute = True
+    brings_cuda = True
+
+    def releases(self) -> dict[str, TorchRelease]:
+        """Return every known release."""
+        return torch_releases()
+
+    def local_part(self, release: str) -> str:
+        """Return ``torch2.11``."""
+        return f"torch{release}"
+
+    def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
+        """Say it of a build; a release that is not known is newer than the last without it."""
+        known = torch_releases().get(release)
+        return known is None or known.has_cxx11_abi(arch, cuda)
+
+    def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
+        """Return kernel-builder's macros."""
+        found = [f"-DTORCH_EXTENSION_NAME={namespace}", "-DPy_LIMITED_API=0x03090000", f"-D{backend.upper()}_KERNEL"]
+        found += ["-DUSE_CUDA=1"] if backend == "cuda" else []
+        if stable_abi:
+            major, minor = numbers(stable_abi)
+            found.append(f"-DTORCH_TARGET_VERSION={(major << 56) | (minor << 48):#018x}")
+        return tuple(found)
+
+    def libraries(self, backend: str) -> tuple[str, ...]:
+        """Return the libraries that torch loads privately, so that an extension has to name them."""
+        return ("libtorch", "libtorch_cpu", "libc10", *(("libtorch_cuda", "libc10_cuda") if backend == "cuda" else ()))
+
+    def files(self, package: str, namespace: str) -> dict[str, str]:
+        """Return the header that registers operators, and the module that loads them."""
+        return {"registration.h": REGISTRATION, f"{package}/_ops.py": OPS.format(namespace=namespace)}
+
+    def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
+        """Say what torch's own builds lack for a CUDA."""
+        release = torch_releases()[cell.release]
+        if cell.cuda is None:
+            return None
+        if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
+            return (
+                f"torch {cell.release} for CUDA {cell.cuda} has the C++11 ABI, unlike the {cell.arch} wheel that "
+                f"wheelsmith knows its libraries from, so nothing could be checked"
+            )
+        if cell.arch in release.without_cuda:
+            return (
+                f"PyPI's torch {cell.release} for {cell.arch} is a CPU build: wheelsmith knows no CUDA headers and "
+                f"libraries of that torch to compile with and to check by"
+            )
+        same_major = any(numbers(built)[0] == numbers(cell.cuda)[0] for built in release.cuda)
+        return None if same_major and any_minor else why_incompatible(release, cell.cuda)

@@ -1,0 +1,130 @@
+"""tvm-ffi: an ABI for kernels that needs neither a certain torch nor a certain Python (https://tvm.apache.org/ffi/)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from packaging.version import Version
+
+from wheelsmith.base import layout
+from wheelsmith.base.facts import read_facts
+from wheelsmith.frameworks.framework import Exports, Framework, Release
+from wheelsmith.model import Cell
+
+# A kernel calls what kernel-builder's own file of this name has; the names are an interface, the text is ours.
+_OPS = '''\
+"""The functions of this kernel, loaded from the compiled library beside this file."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import tvm_ffi
+
+has_jax = bool(find_spec("jax") and find_spec("jax_tvm_ffi"))
+has_torch = bool(find_spec("torch"))
+
+ops = tvm_ffi.load_module(str(Path(__file__).parent / "{namespace}.so"))
+
+
+def torch_add_op_namespace_prefix(op_name: str) -> str:
+    """Return the full name of an operator of torch, e.g. for torch.library.custom_op."""
+    return f"{namespace}::{{op_name}}"
+
+
+def jax_add_ffi_target_name_prefix(name: str) -> str:
+    """Return the full name of an FFI target of JAX."""
+    return f"{namespace}.{{name}}"
+
+
+def jax_register_ffi_target(name: str, *args, **kwargs):
+    """Register an FFI target with JAX, where it is there."""
+    if has_jax:
+        from jax_tvm_ffi import register_ffi_target
+
+        return register_ffi_target(jax_add_ffi_target_name_prefix(name), *args, **kwargs)
+
+
+def jax_ffi_call(name: str, *args, **kwargs):
+    """Call an FFI target through JAX."""
+    if not has_jax:
+        raise RuntimeError("jax_ffi_call needs jax and jax-tvm-ffi")
+    from jax.ffi import ffi_call
+
+    return ffi_call(jax_add_ffi_target_name_prefix(name), *args, **kwargs)
+'''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TvmFfiRelease(Release):
+    """A minor release.
+
+    :param library: what its kernels need.
+    :param versions: all of its releases: beside any of them a wheel for the minor may be installed.
+    :param exports: symbol of the library → the version from which on it is there.
+    """
+
+    library: str
+    versions: tuple[str, ...]
+    exports: dict[str, str]
+
+
+@cache
+def tvm_ffi_releases() -> dict[str, TvmFfiRelease]:
+    """Return every known release by its ``major.minor``, oldest first."""
+    rows = read_facts(__package__, "tvm_ffi.json")["releases"]
+    return {item["minor"]: TvmFfiRelease.from_json(item) for item in rows}
+
+
+class TvmFfi(Framework):
+    """tvm-ffi, whose kernels are libraries that it loads by their path."""
+
+    name = "tvm-ffi"
+    project = "apache-tvm-ffi"
+    packages = "tvm-ffi-ext"
+    place = layout.TVM_FFI
+    headers = "tvm_ffi/include/"
+    include = ("include",)
+    suffix = ".so"
+    tags = ("py3", "none")
+    by_compute = False
+    brings_cuda = False
+
+    def releases(self) -> dict[str, TvmFfiRelease]:
+        """Return every known release."""
+        return tvm_ffi_releases()
+
+    def local_part(self, release: str) -> str:
+        """Return ``tvmffi0.1``: PEP 440 has no dashes there."""
+        return f"tvmffi{release}"
+
+    def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
+        """Return None: what crosses its ABI is plain C."""
+        return None
+
+    def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
+        """Return kernel-builder's macros."""
+        return f"-DTVM_FFI_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
+
+    def libraries(self, backend: str) -> tuple[str, ...]:
+        """Return the one that importing tvm_ffi loads."""
+        return ("libtvm_ffi",)
+
+    def files(self, package: str, namespace: str) -> dict[str, str]:
+        """Return the module that loads the kernel's functions."""
+        return {f"{package}/_ops.py": _OPS.format(namespace=namespace)}
+
+    def exports(self) -> tuple[Exports, ...]:
+        """Return what libtvm_ffi.so exports, of every release together."""
+        releases = tvm_ffi_releases().values()
+        since: dict[str, Version] = {}
+        for release in reversed(releases):
+            since |= {symbol: Version(first) for symbol, first in release.exports.items()}
+        versions = tuple(Version(version) for release in releases for version in release.versions)
+        return tuple(
+            Exports(library=library, versions=versions, since=since) for library in {each.library for each in releases}
+        )
+
+    def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
+        """Return None: it is built for no CUDA."""
+        return None

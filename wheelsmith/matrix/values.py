@@ -1,0 +1,161 @@
+"""What the single values of matrix.yaml may be, and what is said of those that may not."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import Annotated, Any, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from wheelsmith.matrix.types import is_specifier
+from wheelsmith.platforms import parse_capability
+
+ARCHES = ("x86_64", "aarch64")
+# A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
+_MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
+_CUDA = re.compile(r"[1-9][0-9]\.[0-9]")
+_PYTHON = re.compile(r"3\.[1-9][0-9]?")
+_LONGEST_PATTERN = 200
+_HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
+_PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+# What the Hub's loader takes, for the layout that it loads is made of wheels, too.
+_MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
+
+
+def _release(text: str, shape: re.Pattern[str]) -> str:
+    if re.fullmatch(r"\d+\.\d+\.\d+\S*", text):
+        short = ".".join(text.split(".")[:2])
+        raise ValueError(f"{text} names a patch release; write {short}: its wheel serves every {short}.x")
+    if not shape.fullmatch(text):
+        raise ValueError(f"{text!r} is not a release such as 2.11, 13.0 or 3.12")
+    return text
+
+
+def _minor(text: str) -> str:
+    return _release(text, _MINOR)
+
+
+def _cuda(text: str) -> str:
+    return text if text == "cpu" else _release(text, _CUDA)
+
+
+def _python(text: str) -> str:
+    return _release(text, _PYTHON)
+
+
+def _capability(text: str) -> str:
+    parse_capability(text)
+    return text
+
+
+def _pattern(text: str) -> str:
+    if len(text) > _LONGEST_PATTERN:
+        raise ValueError(f"a pattern of {len(text)} characters is no pattern")
+    if is_specifier(text):
+        try:
+            SpecifierSet(text)
+        except InvalidSpecifier:
+            raise ValueError(f"{text!r} is not a version specifier such as '<2.11' or '>=13.0,<13.3'") from None
+    return text
+
+
+def _public_version(text: str) -> str:
+    try:
+        version = Version(text)
+    except InvalidVersion:
+        raise ValueError(f"{text!r} is not a version such as 1 or 1.2.0") from None
+    if version.local:
+        raise ValueError(f"{text!r} has a local part; wheelsmith adds that itself: write {version.public}")
+    return text
+
+
+def _boolean(text: Any) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return bool(text == "true")
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _hub(text: str) -> str:
+    if not _HUB.fullmatch(text) or ".." in text:
+        raise ValueError(f"{text!r} is not a Hub repo such as kernels-community/activation")
+    return text
+
+
+def _project(text: str) -> str:
+    if not _PROJECT.fullmatch(text):
+        raise ValueError(f"{text!r} is not a project name: letters, digits, '.', '_' and '-'")
+    return text
+
+
+def _module(text: str) -> str:
+    if not _MODULE.fullmatch(text) or keyword.iskeyword(text):
+        raise ValueError(f"{text!r} is not an import name such as my_kernel: small letters, digits and '_'")
+    return text
+
+
+def _image(text: str) -> str:
+    if not _IMAGE.fullmatch(text):
+        raise ValueError(f"{text!r} is not an image such as debian, or localhost/builder:12 or name@sha256:…")
+    return text
+
+
+def _declared(text: str) -> str:
+    if len(text) > _LONGEST_PATTERN or not text.strip("*?/."):
+        raise ValueError(f"{text[:80]!r} names no file: write its path in the wheel, such as kernel.pth or bin/tool")
+    return text
+
+
+def distinct(values: list[str]) -> list[str]:
+    """Return a list in which nothing stands twice.
+
+    :raises ValueError: something does.
+    """
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            raise ValueError(f"{value} stands twice")
+    return values
+
+
+def only_text(schema: dict[str, Any]) -> None:
+    """Show editors the text that a person writes, not the number that it becomes."""
+    schema.pop("anyOf", None)
+    schema["type"] = "string"
+
+
+def text_or_number(schema: dict[str, Any]) -> None:
+    """Show editors that a number need not be quoted."""
+    schema.pop("anyOf", None)
+    schema["type"] = ["string", "number"]
+
+
+# Editors read an unquoted 2.10 as a number; wheelsmith reads it as the text it is.
+_TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
+
+ReleaseMinor = Annotated[str, AfterValidator(_minor), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+CudaMinor = Annotated[str, AfterValidator(_cuda), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+PythonMinor = Annotated[str, AfterValidator(_python), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+Patterns = Annotated[
+    list[Pattern],
+    BeforeValidator(_listed),
+    Field(min_length=1, json_schema_extra={"type": ["array", "string", "number"]}),
+]
+Declared = Annotated[str, AfterValidator(_declared)]
+HubRepo = Annotated[str, AfterValidator(_hub)]
+ProjectName = Annotated[str, AfterValidator(_project)]
+ModuleName = Annotated[str, AfterValidator(_module)]
+PublicVersion = Annotated[str, AfterValidator(_public_version)]
+Image = Annotated[str, AfterValidator(_image)]
+Boolean = Annotated[bool, BeforeValidator(_boolean)]
+Arch = Literal["x86_64", "aarch64"]
+Headers = Literal["whole", "light"]
+GpuArchs = Annotated[list[Capability], Field(min_length=1), AfterValidator(distinct)]

@@ -1,0 +1,86 @@
+"""Which sources of a kernel are compiled for a cell, and for which GPUs."""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from wheelsmith.model import Cell
+from wheelsmith.plan.reasons import Impossible, backend, requested_capabilities
+from wheelsmith.plan.recipe import KernelSpec, Section, plain, resolve
+from wheelsmith.plan.recipe.compile import SourceGroup
+from wheelsmith.platforms import CudaToolkit
+
+
+def source_groups(cell: Cell, spec: KernelSpec, toolkit: CudaToolkit | None) -> tuple[SourceGroup, ...]:
+    """Return what is compiled for a cell: the binding, and the sections of build.toml that are for it.
+
+    :raises Impossible: it cannot be.
+    """
+    assert spec.binding is not None  # noqa: S101  # only kernels with one come here
+    requested = requested_capabilities(cell, toolkit)
+    binding = SourceGroup(
+        src=spec.binding.src,
+        include=spec.binding.include,
+        cxx_flags=spec.binding.cxx_flags,
+        capabilities=requested,
+    )
+    return (binding, *(_group(section, spec, requested, toolkit) for section in own_sections(cell, spec)))
+
+
+def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
+    """Return the sections that are compiled for a cell.
+
+    :raises Impossible: there are none.
+    """
+    own = [section for section in spec.sections if section.backend == backend(cell)]
+    sections = [section for section in own if not left_out(section, cell)]
+    # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
+    if not sections and (own or not (spec.binding and spec.binding.src)):
+        raise Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
+    return sections
+
+
+def left_out(section: Section, cell: Cell) -> bool:
+    """Say whether a cell's CUDA is too old for a section."""
+    return bool(section.cuda_minver and cell.cuda and Version(cell.cuda) < Version(section.cuda_minver))
+
+
+def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], toolkit: CudaToolkit | None) -> SourceGroup:
+    check_depends(section, spec)
+    capabilities = capabilities_of(section, requested, toolkit) if toolkit else ()
+    return SourceGroup(
+        src=section.src,
+        include=section.include,
+        cxx_flags=section.cxx_flags,
+        cuda_flags=section.cuda_flags,
+        capabilities=capabilities,
+    )
+
+
+def check_depends(section: Section, spec: KernelSpec) -> None:
+    """Refuse a section that needs headers which its framework does not bring.
+
+    :raises Impossible: it does.
+    """
+    if others := [name for name in section.depends if name != spec.framework]:
+        raise Impossible(
+            f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide"
+        )
+
+
+def capabilities_of(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit) -> tuple[str, ...]:
+    """Return the capabilities that a section is compiled for.
+
+    :raises Impossible: there are none.
+    """
+    written_for = section.capabilities
+    if written_for is not None:
+        # A list serves many toolkits: 10.1 is what CUDA 12 called 11.0, and CUDA 13 makes no code for 7.0.
+        written_for = tuple(text for text in written_for if plain(text) in toolkit.capabilities)
+    found = resolve(written_for, requested)
+    if not found:
+        raise Impossible(
+            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}; with CUDA "
+            f"{toolkit.version} none of that makes code for the gpu-archs {', '.join(requested)}"
+        )
+    return found
