@@ -87,6 +87,7 @@ FORGED = {
     "a CUDA that leads out": of_cell(cuda="../../x"),
     "a torch that leads out": of_cell(torch="../../x"),
     "an architecture that leads out": of_cell(arch="../x"),
+    "a framework of nobody": of_cell(framework="os"),
     "a torch in other digits": of_cell(torch="\u0662.\u0669"),
     "a variant that is none": of_entry(variant={"label": "../x", "properties": {}}),
     "a plain wheel that leads out": of_entry(variant_of="../x"),

@@ -36,7 +36,7 @@ def wheel(folder, name, cell):
 def index(tmp_path):
     """Two projects on two compute platforms; ``made`` has the wheels."""
     offers = [wheel(tmp_path / "made", name, cell) for name in ("kernel", "relu") for cell in CELLS]
-    answer = Answer(cell=replace(CELLS[0], torch="2.8"), version="1", status=NoWheel.FAILED, reason="it did")
+    answer = Answer(cell=replace(CELLS[0], release="2.8"), version="1", status=NoWheel.FAILED, reason="it did")
     Index(Folder(tmp_path / "index")).add(offers, upload_time=NOW, answers={"kernel": [answer]})
     return tmp_path / "index"
 

@@ -235,8 +235,19 @@ def pure(arch: str) -> Wheel:
     return made
 
 
+def tvm_ffi(arch: str) -> Wheel:
+    """Return a wheel for tvm-ffi 0.1 without CUDA: a library, of which Python knows nothing."""
+    library = Library(arch=arch, needed=["libtvm_ffi.so", "libc.so.6"], exports=[Symbol(name="__tvm_ffi_add")])
+    library.import_("memcpy", version=("libc.so.6", "GLIBC_2.14" if arch == "x86_64" else "GLIBC_2.17"))
+    library.import_("TVMFFIErrorSetRaised", "TVMFFIErrorCreate", kind=0)
+    made = _wheel(arch, "1.0+cpu.tvmffi0.1", "apache-tvm-ffi==0.1.*", library=library, name="_ops.so")
+    made.files["forged/__init__.py"] = b"import tvm_ffi\n"
+    made.tag("py3", "none")
+    return made
+
+
 BASES: dict[str, Callable[[str], Wheel]] = {
-    made.__name__: made for made in (plain, cpu, cuda, stable, bundled, python, pure)
+    made.__name__: made for made in (plain, cpu, cuda, stable, bundled, python, pure, tvm_ffi)
 }
 
 
@@ -279,6 +290,7 @@ JUDGES: dict[str, frozenset[str]] = {
     "tags": frozenset({"tags", "purity", "readable"}),
     "metadata": frozenset({"metadata", "name-and-version", "readable"}),
     "torch": frozenset({"torch-requirement", "metadata"}),
+    "framework": frozenset({"framework-requirement"}),
     "purity": frozenset({"purity", "tags"}),
     "bytecode": frozenset({"bytecode"}),
     "programs": frozenset({"entry-points"}),

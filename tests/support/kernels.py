@@ -213,3 +213,74 @@ def stable_kernel(root: Path) -> Path:
             "torch-ext/affine/__init__.py": STABLE_PACKAGE,
         },
     )
+
+
+TVM_TOML = """\
+[general]
+name = "twice"
+version = 1
+edition = 5
+license = "Apache-2.0"
+backends = ["cpu", "cuda"]
+
+[tvm-ffi]
+src = ["tvm-ffi-ext/binding.cpp"]
+
+[kernel.twice_cpu]
+backend = "cpu"
+depends = []
+src = ["twice.cpp"]
+
+[kernel.twice_cuda]
+backend = "cuda"
+depends = []
+src = ["twice.cu"]
+"""
+TVM_BINDING = """\
+#include <tvm/ffi/tvm_ffi.h>
+
+#ifdef CUDA_KERNEL
+void twice_cuda(tvm::ffi::TensorView out, tvm::ffi::TensorView in);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, twice_cuda);
+#else
+void twice_cpu(tvm::ffi::TensorView out, tvm::ffi::TensorView in);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, twice_cpu);
+#endif
+"""
+TVM_CPU = """\
+#include <tvm/ffi/tvm_ffi.h>
+
+void twice_cpu(tvm::ffi::TensorView out, tvm::ffi::TensorView in) {
+  TVM_FFI_CHECK(in.numel() == out.numel(), ValueError) << "two lengths";
+  for (int64_t i = 0; i < in.numel(); ++i)
+    static_cast<float *>(out.data_ptr())[i] = 2.0f * static_cast<float const *>(in.data_ptr())[i];
+}
+"""
+TVM_CUDA = """\
+#include <tvm/ffi/tvm_ffi.h>
+#include <tvm/ffi/extra/c_env_api.h>
+
+__global__ void twice_kernel(float *out, float const *in, int64_t n) {
+  int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
+  if (i < n) out[i] = 2.0f * in[i];
+}
+
+void twice_cuda(tvm::ffi::TensorView out, tvm::ffi::TensorView in) {
+  DLDevice on = in.device();
+  auto stream = static_cast<cudaStream_t>(TVMFFIEnvGetStream(on.device_type, on.device_id));
+  twice_kernel<<<(in.numel() + 255) / 256, 256, 0, stream>>>(
+      static_cast<float *>(out.data_ptr()), static_cast<float const *>(in.data_ptr()), in.numel());
+}
+"""
+
+
+def tvm_kernel(root: Path, **changes: str) -> Path:
+    """A kernel for tvm-ffi: what it is given, twice."""
+    files = {
+        "build.toml": TVM_TOML,
+        "tvm-ffi-ext/binding.cpp": TVM_BINDING,
+        "tvm-ffi-ext/twice/__init__.py": "from ._ops import ops\n\ntwice = ops.twice\n",
+        "twice.cpp": TVM_CPU,
+        "twice.cu": TVM_CUDA,
+    }
+    return write(root, files | changes)

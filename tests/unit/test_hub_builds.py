@@ -114,7 +114,7 @@ V = "1+cpu.torch2.11"
         ("1+cu1300.torch2.11", (CUDA,), {}, "none that wheelsmith gives"),
         ("1+cpu", (CPU,), {}, "which torch"),
         ("1+cpu.torchstable", (CPU,), {}, "which torch"),
-        (V, (), {}, "for which torch and CUDA"),
+        (V, (), {}, "for which framework and CUDA"),
         (V, (replace(CPU, python="3.12"),), {}, "one Python"),
         (V, (replace(CPU, arch="../x"),), {}, "not the name of a variant"),
         ("1", (CPU,), {"my_relu/_ops.py": b""}, "namespace of its operators"),

@@ -104,6 +104,7 @@ def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warn
     from wheelsmith.index.resolve import Choice, compute_name
 
     torch = f"torch {machine.torch} ({machine.torch_compute or 'built for what?'})" if machine.torch else "no torch"
+    torch += "".join(f", {name} {there}" for name, there in machine.frameworks.items())
     gpus = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus) or "no GPU"
     driver = f"a driver for CUDA up to {machine.driver}" if machine.driver else "no NVIDIA driver"
     version = f"{machine.python_version}{' free-threaded' if machine.free_threaded else ''}"

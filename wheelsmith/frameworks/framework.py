@@ -65,6 +65,7 @@ class Framework(ABC):
     :cvar tags: the Python tag and the ABI tag of its wheels.
     :cvar by_compute: a release has a build for each compute platform, on an index of its own.
     :cvar brings_cuda: importing it loads CUDA's libraries; where it does not, a kernel brings what it needs of them.
+    :cvar beside_a_test: requirements that a kernel's test has beside it, where it brings no tensors of its own.
     """
 
     name: ClassVar[str]
@@ -77,6 +78,7 @@ class Framework(ABC):
     tags: ClassVar[tuple[str, str]]
     by_compute: ClassVar[bool]
     brings_cuda: ClassVar[bool]
+    beside_a_test: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def releases(self) -> Mapping[str, Release]:

@@ -142,7 +142,7 @@ def _spelled(read: LocalVersion) -> str | None:
 def _others() -> dict[str, re.Pattern[str]]:
     """Return how each framework but torch is named, the release as a group: in no spelling but ours."""
     names = (name for name in frameworks() if name != TORCH)
-    return {name: re.compile(rf"(?<![a-z0-9]){framework(name).local_part('')}(\d+\.\d+)(?![\d.])") for name in names}
+    return {name: re.compile(rf"(?<![a-z0-9]){framework(name).local_part('')}(\d+\.\d+)(?!\.?\d)") for name in names}
 
 
 def _compute(digits: str, minor: str) -> str | None:

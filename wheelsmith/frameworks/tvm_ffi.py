@@ -89,6 +89,7 @@ class TvmFfi(Framework):
     tags = ("py3", "none")
     by_compute = False
     brings_cuda = False
+    beside_a_test = ("numpy",)
 
     def releases(self) -> dict[str, TvmFfiRelease]:
         """Return every known release."""

@@ -55,7 +55,7 @@ class Job:
 
     @property
     def sees_source(self) -> bool:
-        """Say whether it reads the kernel's source and torch's headers."""
+        """Say whether it reads the kernel's source and the framework's headers."""
         return any(needs_source(phase) for phase in self.phases)
 
     @property
@@ -125,12 +125,12 @@ def whole_inputs(plan: BuildPlan) -> dict[str, str]:
 
 
 class Estimates:
-    """What the jobs of one step cost before, with this torch or with any."""
+    """What the jobs of one step cost before, with this release of the framework or with any."""
 
     def __init__(self, step: Step, plan: BuildPlan, context: BuildContext) -> None:
         cell = plan.cell
         self._names = f"{plan.wheel.distribution} {step.output} {cell.compute} {cell.arch}"
-        self._torch = cell.release
+        self._release = f"{cell.framework}{cell.release}"
         self._costs = context.costs
 
     def of(self, job: Job, size: int | None = None) -> Cost:
@@ -151,7 +151,7 @@ class Estimates:
 
     def _keys(self, kind: PhaseKind, target: str) -> tuple[str, ...]:
         own = f"{self._names} {kind} {target}"
-        return f"{own} torch{self._torch}", own
+        return f"{own} {self._release}", own
 
 
 def _by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:

@@ -1,4 +1,4 @@
-"""Run a kernel's own test command against its finished wheel, in the sandbox, with a real torch."""
+"""Run a kernel's own test command against its finished wheel, in the sandbox, with what calls it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wheelsmith.base import layout
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Limits, Mount
-from wheelsmith.frameworks import torch_releases
+from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildPlan, LockedWheel
 from wheelsmith.plan import why_other_cuda
 from wheelsmith.toolchain import Toolchains
@@ -22,10 +22,10 @@ def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str
     """Say why a wheel's test would say nothing here, or None when it can be run."""
     if plan.cell.arch != engine.build_host(_image(plan)).machine:
         return f"this machine does not run {plan.cell.arch}"
-    torch = _torch(plan, _python(plan, engine), toolchains)
-    if plan.cuda and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in torch):
+    found = _environment(plan, _python(plan, engine), toolchains)
+    if plan.cuda and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in found):
         return "the torch that pip finds is a CPU build, which cannot load a CUDA extension"
-    return why_other_cuda(torch, plan.wheel.cuda) if plan.cuda and plan.wheel.cuda else None
+    return why_other_cuda(found, plan.wheel.cuda) if plan.cuda and plan.wheel.cuda else None
 
 
 def smoke_test(
@@ -40,20 +40,20 @@ def smoke_test(
     on_line: Callable[[str], None],
     cancel: Flag,
 ) -> Exit:
-    """Run ``command`` with the wheel and torch importable, no network, and an empty folder to write to.
+    """Run ``command`` with the wheel and its framework importable, no network, and an empty folder to write to.
 
     :param work: that folder, which is not there yet.
     """
     _unpack(wheel, work)
     python = _python(plan, engine)
-    torch = toolchains.environment(_torch(plan, python, toolchains), python, plan.cell.arch)
+    found = toolchains.environment(_environment(plan, python, toolchains), python, plan.cell.arch)
     return engine.run(
         Command(
             name=f"wheelsmith-test-{plan.cell.id}-{plan.build_digest[:12]}",
             argv=("/bin/sh", "-c", command),
             mounts=(
                 Mount(source=work, target=layout.WORK, writable=True),
-                Mount(source=torch, target=layout.ENVIRONMENT),
+                Mount(source=found, target=layout.ENVIRONMENT),
             ),
             # Without bytecode: where nothing confines the test, it would write into the environment that others share.
             env={
@@ -88,12 +88,13 @@ def _python(plan: BuildPlan, engine: Engine) -> str:
     return plan.project.python if plan.project else engine.build_host(_image(plan)).python
 
 
-def _torch(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
+def _environment(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
     """Return the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
     if plan.project:
         return plan.project.environment
-    version = torch_releases()[plan.cell.release].version
-    found = toolchains.lock((f"torch=={version}",), python, plan.cell.arch)
+    calls = framework(plan.cell.framework)
+    version = calls.releases()[plan.cell.release].version
+    found = toolchains.lock((f"{calls.project}=={version}", *calls.beside_a_test), python, plan.cell.arch)
     if isinstance(found, str):
-        raise ToolchainError(f"torch {version} could not be installed for the test: {found}")
+        raise ToolchainError(f"{calls.project} {version} could not be installed for the test: {found}")
     return found

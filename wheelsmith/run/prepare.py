@@ -278,7 +278,7 @@ def _named(spec: KernelSpec, source: SourceTree, matrix: Matrix, file: str) -> K
     named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
     if named.module == named.package:
         return named
-    package = f"torch-ext/{named.package}/"
+    package = f"{named.root}/"
     for path in (path for path in source.paths if path.startswith(package) and path.endswith(".py")):
         if may_import(source.read_bytes(path), named.package):
             raise MatrixError(

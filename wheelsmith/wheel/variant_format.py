@@ -14,7 +14,7 @@ from typing import Any
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.record import Record
-from wheelsmith.frameworks import STABLE, read_local_version
+from wheelsmith.frameworks import STABLE, framework, read_local_version
 from wheelsmith.model import VARIANT_LABEL
 from wheelsmith.platforms import parse_capability
 
@@ -98,7 +98,8 @@ def variant_version(version: str) -> str | None:
     said = read_local_version(local)
     if not said.own:
         return None
-    return f"{public}+torch{said.torch}" if said.torch else f"{public}+{STABLE}"
+    named = framework(said.framework).local_part(said.release) if said.release else STABLE
+    return f"{public}+{named}"
 
 
 def dump_variants(variants: Iterable[Variant]) -> bytes:

@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.record import Record, in_one_line, read_json
+from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import (
     Answer,
@@ -181,8 +182,15 @@ def _check(catalogue: Catalogue) -> None:
     if catalogue.about is not None:
         check_about(catalogue.about)
     for cell in (*(c for wheel in catalogue.wheels for c in wheel.cells), *(u.cell for u in catalogue.unserved)):
-        if not all(map(_RELEASE.fullmatch, (cell.release, cell.python or "3.9"))) or not _WORD.fullmatch(cell.compute):
-            raise ValueError(f"{cell.id!r} is no cell")
+        _check_cell(cell)
+
+
+def _check_cell(cell: CatalogueCell) -> None:
+    releases = (cell.release, cell.python or "3.9")
+    if not all(map(_RELEASE.fullmatch, releases)) or not _WORD.fullmatch(cell.compute):
+        raise ValueError(f"{cell.id!r} is no cell")
+    if cell.framework not in frameworks():
+        raise ValueError(f"{cell.id!r} is for a framework that is not known")
 
 
 def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:

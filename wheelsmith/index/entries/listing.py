@@ -16,6 +16,7 @@ from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStat
 from wheelsmith.index.entries.state import check_project, version_of
 from wheelsmith.index.entries.validity import check_release, check_root
 from wheelsmith.index.storage.protocol import Stored
+from wheelsmith.model import TORCH
 
 EVERYTHING = "simple"
 
@@ -26,7 +27,7 @@ class Listing(Record):
 
     :param roots: the roots that list it: ``simple`` and its compute platforms.
     :param version: the newest that is not yanked, without a local part; None when there is none.
-    :param torches: releases that its wheels serve, the oldest first.
+    :param torches: releases of torch that its wheels serve, the oldest first; none where torch is nothing to them.
     :param archs: CPU architectures that its wheels serve.
     :param summary: of the newest wheel that has one, in a line.
     """
@@ -67,7 +68,7 @@ def listing_of(state: ProjectState) -> Listing:
     return Listing(
         roots=tuple(sorted({root for entry in listed for root in roots(entry)})),
         version=max(standing).public if standing else None,
-        torches=tuple(sorted({cell.release for cell in cells}, key=numbers)),
+        torches=tuple(sorted({cell.release for cell in cells if cell.framework == TORCH}, key=numbers)),
         archs=tuple(sorted({cell.arch for cell in cells})),
         status=state.status,
         summary=about.summary if about else None,

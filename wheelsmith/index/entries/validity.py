@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import check_about
 from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState, Removed
 from wheelsmith.model import Cell, read_wheel_name
@@ -123,6 +124,8 @@ def _check_answer(answer: Answer) -> None:
 def _check_cells(cells: Iterable[Cell]) -> None:
     for cell in cells:
         check_release(cell.release)
+        if cell.framework not in frameworks():
+            raise ValueError(f"{_quoted(cell.framework)} is no framework that is known")
         if cell.python is not None:
             check_release(cell.python)
         if cell.cuda is not None and not _CUDA.fullmatch(cell.cuda):

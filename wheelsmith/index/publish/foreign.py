@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import Place, WheelError
-from wheelsmith.frameworks import LocalVersion, cuda_major, cuda_release, read_local_version, torch_releases
+from wheelsmith.frameworks import (
+    LocalVersion,
+    cuda_major,
+    cuda_release,
+    framework,
+    read_local_version,
+    torch_releases,
+)
 from wheelsmith.index.entries.metadata import headers_of, unreadable_requirement
 from wheelsmith.index.publish.release import offer_of
 from wheelsmith.index.publish.writer import Offer
 from wheelsmith.index.resolve.fits import accepts
-from wheelsmith.model import Cell, WheelName, read_wheel_name, same_version
+from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name, same_version
 from wheelsmith.wheel import wheel_file
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
@@ -81,6 +89,8 @@ def _cells_of(filename: str, requires_torch: str | None) -> tuple[Cell, ...]:
     said = read_local_version(name.version.local)
     if name.label is not None or said.wrong or (said.compute is None and not _is_pure(name)):
         return ()
+    if said.framework != TORCH:
+        return tuple(_of_another_framework(name, said))
     torches = (said.torch,) if said.torch else tuple(t for t in torch_releases() if accepts(requires_torch, t))
     return tuple(
         Cell(release=torch, cuda=cuda, arch=arch, python=_python(name), cxx11_abi=_cxx11_abi(torch, arch))
@@ -88,6 +98,19 @@ def _cells_of(filename: str, requires_torch: str | None) -> tuple[Cell, ...]:
         for cuda in _cudas(said, torch)
         for arch in _archs(name)
     )
+
+
+def _of_another_framework(name: WheelName, said: LocalVersion) -> Iterator[Cell]:
+    """Yield what a wheel serves that names a framework which is built for no CUDA: what its version says."""
+    cuda = cuda_release(said.compute) if said.compute and said.compute != "cpu" else None
+    if said.release is None or said.compute is None or (cuda is None and said.compute != "cpu"):
+        return
+    calls = framework(said.framework)
+    for arch in _archs(name):
+        abi = calls.cxx11_abi(said.release, arch, cuda)
+        yield Cell(
+            framework=calls.name, release=said.release, cuda=cuda, arch=arch, python=_python(name), cxx11_abi=abi
+        )
 
 
 def _cudas(said: LocalVersion, torch: str) -> tuple[str | None, ...]:

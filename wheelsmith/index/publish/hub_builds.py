@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.frameworks import read_local_version
+from wheelsmith.frameworks import frameworks, read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of
 from wheelsmith.plan.recipe import may_import
@@ -147,7 +147,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     """Return the folders that a wheel belongs in: named after what it was compiled for, not all that it serves."""
     _, version, _, tags = parse_wheel_filename(entry.filename)
     if not entry.cells:
-        raise NoBuild("its file name does not say for which torch and CUDA it is")
+        raise NoBuild("its file name does not say for which framework and CUDA it is")
     if any(cell.python for cell in entry.cells):
         raise NoBuild("it is made for one Python, which the Hub's names cannot say")
     if version.local is None and {tag.platform for tag in tags} == {"any"}:
@@ -158,12 +158,12 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     if compute is None or not said.own:
         raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
     cell = replace(entry.cells[0], cuda=cuda_of(compute))
-    if said.torch:
-        name = replace(cell, release=said.torch).id
+    if said.release:
+        name = replace(cell, release=said.release).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:
-        raise NoBuild("it does not say which torch it needs")
+        raise NoBuild("it does not say which torch or which tvm-ffi it needs")
     if not _FOLDER.fullmatch(name):
         raise NoBuild(f"{name!r} is not the name of a variant")
     return (_Variant(name=name, backend=_backend(compute)),)
@@ -175,9 +175,9 @@ def _backend(compute: str) -> str:
 
 def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:
     """Return the name that the loader imports the kernel under, which is also that of its operators' namespace."""
-    compiled = [path for path in package if "/" not in path and path.endswith(".abi3.so")]
-    if compiled:
-        names = [path.removesuffix(".abi3.so") for path in compiled]
+    libraries = [path for path in package if "/" not in path and path.endswith(".so")]
+    if compiled := [path for path in libraries if path.endswith(".abi3.so")] or libraries:
+        names = [path.removesuffix(".so").removesuffix(".abi3") for path in compiled]
         if len(names) != 1 or not names[0].startswith(f"_{module}_") or not names[0].isidentifier():
             raise NoBuild("it has no single extension that is called after the kernel")
         return names[0]
@@ -206,12 +206,13 @@ def _metadata(module: str, unique: str, said: RawMetadata, entry: IndexEntry, va
 
 
 def _python_depends(said: RawMetadata, backend: str) -> list[str]:
-    """Return what the wheel requires beside torch, by the names that the loader knows."""
+    """Return what the wheel requires beside its framework, by the names that the loader knows."""
     known = {canonicalize_name(item.requires): item.name for item in dependencies() if item.backend in {None, backend}}
+    frameworks_projects = {each.project for each in frameworks().values()}
     found = []
     for requirement in map(Requirement, said.get("requires_dist", [])):
         name = canonicalize_name(requirement.name)
-        if name == "torch" or (requirement.marker and not requirement.marker.evaluate({"extra": backend})):
+        if name in frameworks_projects or (requirement.marker and not requirement.marker.evaluate({"extra": backend})):
             continue
         if name not in known:
             raise NoBuild(f"it requires {requirement.name}, which the kernels library does not allow")

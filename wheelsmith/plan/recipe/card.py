@@ -51,7 +51,7 @@ def render_card(template: str, spec: KernelSpec, paths: Collection[str], read: C
 
 def _names(spec: KernelSpec, paths: Collection[str], read: Callable[[str], str]) -> dict[str, Value]:
     """Return what upstream's cards name: kernel-builder/src/card.rs."""
-    package = f"torch-ext/{spec.package}"
+    package = spec.root
 
     def text(*candidates: str) -> str:
         """Return the first that is there and is text; nothing here is worth an error."""

@@ -25,7 +25,7 @@ def render_metadata(
 ) -> str:
     """Return the whole text, of metadata version 2.4 (core metadata specification)."""
     fields = [("Metadata-Version", "2.4"), ("Name", distribution), ("Version", version)]
-    fields += [("Summary", f"The {spec.name} kernel for torch"), *_licence(spec.license)]
+    fields += [("Summary", f"The {spec.name} kernel for {spec.framework}"), *_licence(spec.license)]
     fields += [("License-File", path) for path in source.licences]
     fields += [
         ("Project-URL", f"{label}, {url}")

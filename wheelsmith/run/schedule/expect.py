@@ -44,4 +44,4 @@ class BuildCosts:
 
 def _keys(plan: BuildPlan) -> tuple[str, ...]:
     wheel = f"build {plan.wheel.distribution} {plan.cell.compute} {plan.cell.arch}"
-    return f"{wheel} torch{plan.cell.release}", wheel
+    return f"{wheel} {plan.cell.framework}{plan.cell.release}", wheel

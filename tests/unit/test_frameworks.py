@@ -1,0 +1,135 @@
+"""A framework beside torch: how it is written in a matrix, in names, in versions and in JSON, and what it offers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from wheelsmith.base.errors import Mistakes
+from wheelsmith.frameworks import framework, frameworks, local_version_of, read_local_version
+from wheelsmith.index.entries.catalogue import CatalogueCell, catalogue_cell
+from wheelsmith.index.resolve import Installer, Presence, Target, fill, template_for
+from wheelsmith.matrix import expand, parse_matrix
+from wheelsmith.model import Cell, Excluded
+
+CELL = Cell(framework="tvm-ffi", release="0.1", cuda="13.0", arch="x86_64", cxx11_abi=None)
+cells = st.builds(
+    Cell,
+    framework=st.sampled_from(sorted(frameworks())),
+    release=st.from_regex(r"\A[0-9]\.[0-9]{1,2}\Z"),
+    cuda=st.none() | st.from_regex(r"\A1[2-4]\.[0-9]\Z"),
+    arch=st.sampled_from(["x86_64", "aarch64"]),
+    cxx11_abi=st.none() | st.booleans(),
+)
+
+
+def test_a_cell_has_the_hubs_name():
+    assert CELL.id == "tvm-ffi01-cu130-x86_64-linux"
+
+
+def test_json_names_the_release_by_its_framework():
+    data = CELL.to_json()
+    assert (data["framework"], data["tvm-ffi"]) == ("tvm-ffi", "0.1")
+    assert Cell(release="2.11", cuda=None, arch="x86_64").to_json().keys() & {"framework", "release"} == set()
+
+
+@given(cells)
+def test_what_is_written_is_read(cell):
+    assert Cell.from_json(cell.to_json()) == cell
+    assert CatalogueCell.from_json(catalogue_cell(cell).to_json()) == catalogue_cell(cell)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"framework": "tvm-ffi", "torch": "2.11"},
+        {"framework": 1},
+        {"framework": "cuda", "tvm-ffi": "0.1"},
+        {},
+        [],
+        None,
+    ],
+)
+def test_a_cell_without_a_release_is_none(data):
+    whole = {"cuda": "13.0", "arch": "x86_64", **data} if isinstance(data, dict) else data
+    with pytest.raises(ValueError):
+        Cell.from_json(whole)
+
+
+def test_the_version_says_which():
+    local = local_version_of(CELL, stable_abi=False)
+    read = read_local_version(local)
+    assert local == "cu130.tvmffi0.1"
+    assert (read.compute, read.framework, read.release, read.torch, read.own) == ("cu130", "tvm-ffi", "0.1", None, True)
+
+
+@pytest.mark.parametrize("text", ["cpu.tvmffi0.1.torch2.11", "cpu.torch2.11.tvmffi0.1"])
+def test_of_two_frameworks_none_counts(text):
+    read = read_local_version(text)
+    assert read.wrong == ("the version says torch and tvm-ffi",)
+    assert read.release is None
+
+
+@pytest.mark.parametrize("text", ["cpu.tvmffi", "cpu.tvmffi0.1.2", "cpu.xtvmffi0.1", "cpu.tvmffi0"])
+def test_another_spelling_names_none(text):
+    assert read_local_version(text).release is None
+    assert not read_local_version(text).own
+
+
+def matrix(axes, rules="[]"):
+    return parse_matrix(f"kernel: {{path: k}}\naxes: {{{axes}, cuda: [cpu, 13.0]}}\nrules: {rules}\n")
+
+
+def test_a_matrix_names_one_framework():
+    made = matrix("tvm-ffi: [0.1]")
+    assert [cell.id for cell in expand(made) if isinstance(cell, Cell)] == [
+        "tvm-ffi01-cpu-x86_64-linux",
+        "tvm-ffi01-cu130-x86_64-linux",
+    ]
+    for axes in ("arch: [x86_64]", "torch: [2.11], tvm-ffi: [0.1]"):
+        with pytest.raises(Mistakes) as caught:
+            matrix(axes)
+        assert "axes name one framework: torch or tvm-ffi" in str(caught.value.mistakes[0])
+
+
+def test_a_release_that_is_not_known_is_left_out():
+    (cpu, _) = expand(matrix("tvm-ffi: [0.9]"))
+    assert isinstance(cpu, Excluded)
+    assert cpu.reason == "tvm-ffi 0.9 is not known: wheelsmith knows tvm-ffi 0.1"
+
+
+def test_a_rule_selects_by_the_axis_that_there_is():
+    made = matrix("tvm-ffi: [0.1]", '[{exclude: {tvm-ffi: ">=0.1", cuda: cpu}, reason: no}]')
+    assert [type(answer).__name__ for answer in expand(made)] == ["Excluded", "Cell"]
+    with pytest.raises(Mistakes) as caught:
+        matrix("tvm-ffi: [0.1]", '[{exclude: {torch: "2.11"}, reason: no}]')
+    assert str(caught.value.mistakes[0]) == "matrix.yaml:3:20: a rule selects by torch, which is no axis"
+
+
+def test_a_symbol_is_there_from_a_version_on():
+    (exports,) = framework("tvm-ffi").exports()
+    oldest, newest = str(exports.versions[0]), str(exports.versions[-1])
+    late = max(exports.since, key=lambda symbol: exports.since[symbol])
+    assert exports.since[late] > Version(oldest)
+    assert exports.lacking(late, SpecifierSet("==0.1.*"))[0] == oldest
+    assert exports.lacking(late, SpecifierSet(f">={exports.since[late]}")) == ()
+    assert exports.lacking("nobody", SpecifierSet(f"=={newest}")) == (newest,)
+    assert exports.lacking("TVMFFIErrorSetRaised", SpecifierSet("==0.1.*")) == ()
+
+
+@pytest.mark.parametrize("presence", Presence)
+@pytest.mark.parametrize("installer", Installer)
+def test_no_command_for_it_names_torchs_index(installer, presence):
+    target = Target(framework="tvm-ffi", release="0.1", compute="cu130", arch="x86_64", python="3.12")
+    slots = {
+        **{name: name for name in ("name", "requirement", "root", "path", "sha256", "base")},
+        "requires": (),
+        "framework": "apache-tvm-ffi==0.1.*",
+        "framework_release": "apache-tvm-ffi==0.1.*",
+    }
+    text = fill(template_for(installer, presence, framework=target.framework, others=False), slots).text()
+    assert "apache-tvm-ffi==0.1.*" in text or (installer, presence) == (Installer.REQUIREMENTS, Presence.PRESENT)
+    assert "torch" not in text
