@@ -20,7 +20,7 @@ STEADY, STEADY_WHEELS = "kernel_steady", 20
 _TIME = "2026-01-02T03:04:05Z"
 _STAMP = 1767323045
 _CELLS = tuple(
-    Cell(release=torch, cuda=cuda, arch=arch)
+    Cell(release=torch, toolkit=cuda, arch=arch)
     for torch in ("2.12", "2.11", "2.10", "2.9")
     for cuda in (None, "12.8", "13.0", "13.2")
     for arch in ("x86_64", "aarch64")
@@ -108,11 +108,11 @@ def entry(item: Item, wheel: Path) -> IndexEntry:
         upload_time=_TIME,
         cells=(item.cell,),
         requires_torch=f"=={item.cell.release}.*",
-        gpu_archs=("8.0", "9.0+PTX") if item.cell.cuda else (),
+        gpu_archs=("8.0", "9.0+PTX") if item.cell.toolkit else (),
         provenance=Provenance(
             cell=item.cell.id,
             source=SourceId(origin="hub:org/kernel", revision="v1", commit="c0" * 20, tree="7e" * 32),
-            toolkit=item.cell.cuda,
+            toolkit=item.cell.toolkit,
             compiler="g++ (Debian 12.2.0-14) 12.2.0",
             image=f"sha256:{'1a' * 32}",
             plan_digest="d1" * 32,

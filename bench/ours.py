@@ -74,7 +74,7 @@ def prepare_toolchains(cells: Iterable[Cell], cache: Path) -> None:
     toolchains, arch = Toolchains(cache, ignore), platform.machine()
     toolchains.tools()
     for cell in cells:
-        toolchains.prepare(cuda_prefix(cuda_toolkits()[cell.cuda], arch, arch))
+        toolchains.prepare(cuda_prefix(cuda_toolkits()[cell.toolkit], arch, arch))
         toolchains.prepare(framework(cell.framework).prefix(cell.release, arch))
 
 

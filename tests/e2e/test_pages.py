@@ -520,7 +520,7 @@ def test_a_matrix_of_many_columns_shows_all_of_them_on_a_phone(visit, tmp_path):
 
 
 def test_the_charts_of_a_report_use_the_width_and_have_one_axis(visit, tmp_path):
-    cell = Cell(release="2.11", cuda="13.0", arch="x86_64")
+    cell = Cell(release="2.11", toolkit="13.0", arch="x86_64")
     started = RunStarted(kernel="k", engine="bwrap", plans=(), excluded=(), folded={})
     finished = RunFinished(results=(), excluded=(), interrupted=False, seconds=80)
     bar = Bar(row=cell.id, kind="compile", start=0, end=80, text="compile")

@@ -31,10 +31,10 @@ def root(tmp_path_factory):
     offers = []
     for torch in ("2.9", "2.10"):
         for cuda in (None, "13.0"):
-            cell = Cell(release=torch, cuda=cuda, arch="x86_64")
+            cell = Cell(release=torch, toolkit=cuda, arch="x86_64")
             offers.append(offer(make_wheel(made, "kernel", f"1+{cell.compute}.torch{torch}"), cell))
     many = make_wheel(made, "many", "1")
-    given = offer(many, Cell(release="2.9", cuda=None, arch="x86_64"))
+    given = offer(many, Cell(release="2.9", toolkit=None, arch="x86_64"))
     offers.append(given)
     Index(Folder(index)).add(offers, upload_time=NOW)
     # A page for people: HTML alone.

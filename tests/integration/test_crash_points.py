@@ -25,7 +25,7 @@ DAY = 86400.0
 def wheels(tmp_path_factory):
     """Three wheels of two projects, for two compute platforms."""
     folder = tmp_path_factory.mktemp("wheels")
-    cpu, cuda = (Cell(release="2.9", cuda=name, arch="x86_64") for name in (None, "13.0"))
+    cpu, cuda = (Cell(release="2.9", toolkit=name, arch="x86_64") for name in (None, "13.0"))
     return [
         offer(make_wheel(folder, "a", "1+cpu.torch2.9"), cpu),
         offer(make_wheel(folder, "a", "1+cu130.torch2.9"), cuda),

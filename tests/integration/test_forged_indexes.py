@@ -15,7 +15,7 @@ from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"
-CELL = Cell(release="2.9", cuda="13.0", arch="x86_64")
+CELL = Cell(release="2.9", toolkit="13.0", arch="x86_64")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ JSON = "application/vnd.pypi.simple.v1+json"
 
 
 def indexed(path, torch, cuda):
-    return offer(path, Cell(release=torch, cuda=cuda, arch="x86_64"))
+    return offer(path, Cell(release=torch, toolkit=cuda, arch="x86_64"))
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def test_pip_finds_the_oldest_minors_wheel_where_newer_ones_look(tmp_path):
     wheels = []
     for torch, made, serves in (("2.12", "130", ("13.0", "13.2")), ("2.13", "132", ("13.2",))):
         path = make_wheel(tmp_path, "kernel", f"1+cu{made}.torch{torch}", requires=(f"torch=={torch}.*",))
-        cells = tuple(Cell(release=torch, cuda=cuda, arch="x86_64") for cuda in serves)
+        cells = tuple(Cell(release=torch, toolkit=cuda, arch="x86_64") for cuda in serves)
         wheels.append(offer(path, *cells))
         make_wheel(tmp_path / "torches", "torch", f"{torch}.0")
     Index(Folder(tmp_path / "index")).add(wheels, upload_time=NOW)

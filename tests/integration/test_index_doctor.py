@@ -44,7 +44,7 @@ def root(tmp_path_factory):
     kinds = (("kernel", "2.9", None), ("kernel", "2.10", None), ("kernel", "2.10", "13.0"), ("other", "2.9", None))
     offers = []
     for name, torch, cuda in kinds:
-        cell = Cell(release=torch, cuda=cuda, arch="x86_64")
+        cell = Cell(release=torch, toolkit=cuda, arch="x86_64")
         path = make_wheel(made, name, f"1+{cell.compute}.torch{torch}", requires=(f"torch=={torch}.*",))
         offers.append(offer(path, cell))
     Index(Folder(index)).add(offers, upload_time=NOW)

@@ -25,7 +25,7 @@ from wheelsmith.model import Cell
 pytestmark = pytest.mark.xdist_group("doctor")
 
 NOW = "2026-01-02T03:04:05Z"
-CPU = Cell(release="2.9", cuda=None, arch="x86_64")
+CPU = Cell(release="2.9", toolkit=None, arch="x86_64")
 ONE = Scope(roots=("cpu",), most_wheels=1)
 
 

@@ -35,7 +35,7 @@ def index(tmp_path_factory):
     for status in ProjectStatus:
         name = f"said-{status}"
         wheels = [make_wheel(folder, name.replace("-", "_"), f"{version}+cu130.torch2.9") for version in (1, 2, 3)]
-        index.add([offer(path, Cell(release="2.9", cuda="13.0", arch="x86_64")) for path in wheels], upload_time=NOW)
+        index.add([offer(path, Cell(release="2.9", toolkit="13.0", arch="x86_64")) for path in wheels], upload_time=NOW)
         index.change(name, lambda state: yank(yank(state, "1", REASON), "2", ""))
         reason = None if status is ProjectStatus.ACTIVE else REASON
         index.change(name, partial(set_status, status=status, reason=reason))

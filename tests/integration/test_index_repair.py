@@ -17,7 +17,7 @@ from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"
-CELLS = tuple(Cell(release="2.9", cuda=cuda, arch="x86_64") for cuda in (None, "13.0"))
+CELLS = tuple(Cell(release="2.9", toolkit=cuda, arch="x86_64") for cuda in (None, "13.0"))
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ def job(folder, *torches, failed=()):
     offers = []
     for torch in torches:
         path = make_wheel(folder / "wheels", "kernel", f"1+cpu.torch{torch}", requires=(f"torch=={torch}.*",))
-        offers.append(offer(path, Cell(release=torch, cuda=None, arch="x86_64")))
+        offers.append(offer(path, Cell(release=torch, toolkit=None, arch="x86_64")))
     answers = [
-        Answer(cell=Cell(release=t, cuda=None, arch="x86_64"), version="1", status=NoWheel.FAILED, reason="it did")
+        Answer(cell=Cell(release=t, toolkit=None, arch="x86_64"), version="1", status=NoWheel.FAILED, reason="it did")
         for t in failed
     ]
     Index(Folder(folder / "index")).add(offers, upload_time=NOW, answers={"kernel": answers})
@@ -128,7 +128,7 @@ def test_named_apart_they_are_one_release(index, run):
 def test_the_same_wheel_of_two_jobs_serves_the_cells_of_both(run):
     path = make_wheel(Path("made"), "kernel", "1")
     for name, torch in (("a", "2.12"), ("b", "2.13")):
-        Index(Folder(Path(name))).add([offer(path, Cell(release=torch, cuda=None, arch="x86_64"))], upload_time=NOW)
+        Index(Folder(Path(name))).add([offer(path, Cell(release=torch, toolkit=None, arch="x86_64"))], upload_time=NOW)
     answer = run("publish", "target", "--from", "a", "--from", "b")
     assert "1 wheel new, 0 were there" in answer.err
     assert published() == ({"2.12", "2.13"}, set())

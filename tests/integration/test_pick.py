@@ -285,7 +285,7 @@ def test_run_installs_torch_too_where_there_is_none(pick, venv, url):
 def test_what_fails_to_install_is_told(pick, venv, tmp_path):
     path = make_wheel(tmp_path / "made", "k", "1+cu130.torch2.11", requires=("torch==2.11.*",))
     Index(Folder(tmp_path / "index")).add(
-        [offer(path, Cell(release="2.11", cuda="13.0", arch="x86_64"))], upload_time=NOW
+        [offer(path, Cell(release="2.11", toolkit="13.0", arch="x86_64"))], upload_time=NOW
     )
     next((tmp_path / "index" / "files").rglob("*.whl")).unlink()
     give_torch(venv, "2.11.0+cu130", "13.0")

@@ -17,7 +17,7 @@ from wheelsmith.model import Cell
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     made, root = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("index")
-    given = offer(make_wheel(made, "kernel", "1+cpu.torch2.9"), Cell(release="2.9", cuda=None, arch="x86_64"))
+    given = offer(make_wheel(made, "kernel", "1+cpu.torch2.9"), Cell(release="2.9", toolkit=None, arch="x86_64"))
     Index(Folder(root)).add([given], upload_time="2026-01-02T03:04:05Z")
     (root / "people").mkdir()
     (root / "people" / "index.html").write_text("<p>hello")

@@ -23,7 +23,7 @@ INSTALLERS = [
     "uv",
 ]
 REPORT = ("install", "--dry-run", "--quiet", "--report", "-")
-NEWER = tuple(Cell(release=torch, cuda="13.0", arch=HERE) for torch in ("2.11", "2.12"))
+NEWER = tuple(Cell(release=torch, toolkit="13.0", arch=HERE) for torch in ("2.11", "2.12"))
 STABLE = f"2+{local_version_of(NEWER[0], stable_abi=True)}"
 BEFORE = "2+cu130"  # what such a wheel was called before
 
@@ -39,7 +39,7 @@ def index(tmp_path_factory):
     offers = [_offer(folder, name, version, "torch>=2.11", NEWER) for name in names for version in names[name]]
     for name in names:
         for torch in ("2.9", "2.10"):
-            cell = Cell(release=torch, cuda="13.0", arch=HERE)
+            cell = Cell(release=torch, toolkit="13.0", arch=HERE)
             version = f"2+{local_version_of(cell, stable_abi=False)}"
             offers.append(_offer(folder, name, version, f"torch=={torch}.*", (cell,)))
     made = Index(Folder(folder / "index"))

@@ -25,7 +25,7 @@ NOW = "2026-01-02T03:04:05Z"
 WHEEL = f"files/ab/{'ab' * 32}/k-1!2+cu130.torch2.9-cp39-abi3-manylinux_2_28_x86_64.whl"
 BIG = b"x" * (6 << 20)
 BIG_WHEEL = WHEEL.replace("ab" * 32, hashlib.sha256(BIG).hexdigest())
-CPU = Cell(release="2.9", cuda=None, arch="x86_64")
+CPU = Cell(release="2.9", toolkit=None, arch="x86_64")
 
 
 @pytest.fixture(scope="module")

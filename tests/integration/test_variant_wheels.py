@@ -53,7 +53,7 @@ def plain(folder, name, compute, torch=None):
     version = f"1+{compute}.torch{torch}" if torch else f"1+{compute}"
     path = make_wheel(folder, name, version, requires=(f"torch=={torch}.*" if torch else "torch>=2.9",))
     cells = [
-        Cell(release=release, cuda=COMPUTES[compute], arch="x86_64") for release in ([torch] if torch else TORCHES)
+        Cell(release=release, toolkit=COMPUTES[compute], arch="x86_64") for release in ([torch] if torch else TORCHES)
     ]
     given = offer(path, *cells)
     return replace(given, entry=replace(given.entry, gpu_archs=CODE[compute]))

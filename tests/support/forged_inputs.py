@@ -12,7 +12,7 @@ from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"
-CELL = Cell(release="2.9", cuda=None, arch="x86_64")
+CELL = Cell(release="2.9", toolkit=None, arch="x86_64")
 # It is published before anything else, and every forger would like to have it otherwise.
 HONEST = "1!2+cpu.torch2.9"
 

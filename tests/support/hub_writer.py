@@ -17,7 +17,7 @@ from wheelsmith.model import Cell
 def main(target: str, folder: Path, number: int, count: int, projects: int) -> None:
     repo = open_repo(target)
     for turn in range(count):
-        cell = Cell(release=f"2.{number % 7 + 5}", cuda=None, arch="x86_64")
+        cell = Cell(release=f"2.{number % 7 + 5}", toolkit=None, arch="x86_64")
         version = f"1.{number}.{turn}+cpu.torch{cell.release}"
         offer = kernel_wheel(folder / str(number), f"kernel{number % projects}", version, cell)
         with hub_builds([offer], target) as builds:

@@ -20,7 +20,7 @@ def main(target: str, wheels: Path, journal: Path, batch: int) -> None:
     offers = []
     for path in sorted(wheels.glob("*.whl")):
         cuda = "13.0" if "+cu130" in path.name else None
-        offers.append(offer(path, Cell(release="2.9", cuda=cuda, arch="x86_64")))
+        offers.append(offer(path, Cell(release="2.9", toolkit=cuda, arch="x86_64")))
     index = Index(open_storage(target))
     note(journal, "ready")
     while not (wheels.parent / "go").exists():

@@ -43,7 +43,7 @@ def make_torches(root: Path) -> None:
     for torch, (version, cudas) in TORCHES.items():
         for cuda in (None, *cudas):
             path = torch_wheel(root / "made", f"{version}+{name_of(cuda)}", cuda)
-            offers.append(offer(path, Cell(release=torch, cuda=cuda, arch="x86_64")))
+            offers.append(offer(path, Cell(release=torch, toolkit=cuda, arch="x86_64")))
     Index(Folder(root / "whl")).add(offers, upload_time=NOW)
 
 
@@ -64,7 +64,7 @@ def make_shop(root: Path) -> None:
                 if cuda == "13.2":
                     continue
                 for arch, tag in (("x86_64", HERE), ("aarch64", ARM)):
-                    cell = Cell(release=torch, cuda=cuda, arch=arch)
+                    cell = Cell(release=torch, toolkit=cuda, arch=arch)
                     if (version, torch, cuda, arch) == ("1.1", "2.13", "12.6", "aarch64"):
                         tail = ("x.cu(3): error: </script><b>", "stopped")
                         answers.append(unserved(cell, NoWheel.FAILED, "compile: exit code 2", version="1.1", tail=tail))
@@ -73,26 +73,31 @@ def make_shop(root: Path) -> None:
                     path = make_wheel(
                         made, "activation", f"{version}+{local}", requires=(f"torch=={torch}.*",), tag=tag
                     )
-                    folded = (Cell(release=torch, cuda="13.2", arch=arch),) if (torch, cuda) == ("2.13", "13.0") else ()
+                    folded = (
+                        (Cell(release=torch, toolkit="13.2", arch=arch),) if (torch, cuda) == ("2.13", "13.0") else ()
+                    )
                     given = offer(path, cell, *folded)
                     offers.append(replace(given, entry=replace(given.entry, provenance=provenance(cell))))
     answers += [
         unserved(
-            Cell(release="2.9", cuda=cuda, arch="x86_64"), NoWheel.EXCLUDED, "torch 2.9 has CUDA 12.8", version="1.1"
+            Cell(release="2.9", toolkit=cuda, arch="x86_64"), NoWheel.EXCLUDED, "torch 2.9 has CUDA 12.8", version="1.1"
         )
         for cuda in ("12.6", "13.0")
     ]
     for cuda in (None, "13.0"):
-        cells = [Cell(release=torch, cuda=cuda, arch="x86_64") for torch in ("2.11", "2.13")]
+        cells = [Cell(release=torch, toolkit=cuda, arch="x86_64") for torch in ("2.11", "2.13")]
         path = make_wheel(made, "rmsnorm", f"0.3+{name_of(cuda)}", requires=("torch>=2.10",), tag=HERE)
         offers.append(offer(path, *cells))
     everywhere = [
-        Cell(release=t, cuda=c, arch=a) for t in ("2.11", "2.13") for c in (None, "13.0") for a in ("x86_64", "aarch64")
+        Cell(release=t, toolkit=c, arch=a)
+        for t in ("2.11", "2.13")
+        for c in (None, "13.0")
+        for a in ("x86_64", "aarch64")
     ]
     offers.append(offer(make_wheel(made, "layers", "2.0", requires=("torch", "einops")), *everywhere))
-    mixed = Cell(release="2.11", cuda="13.0", arch="x86_64")
+    mixed = Cell(release="2.11", toolkit="13.0", arch="x86_64")
     offers.append(
-        offer(make_wheel(made, "fused", "1.0", requires=("torch",)), Cell(release="2.11", cuda=None, arch="x86_64"))
+        offer(make_wheel(made, "fused", "1.0", requires=("torch",)), Cell(release="2.11", toolkit=None, arch="x86_64"))
     )
     path = make_wheel(made, "fused", "1.0+cu130.torch2.11", requires=("torch==2.11.*", "einops>=0.8"), tag=HERE)
     offers.append(offer(path, mixed))

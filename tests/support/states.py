@@ -12,7 +12,7 @@ def cell(
     torch: str, cuda: str | None, arch: str = "x86_64", *, python: str | None = None, hidden: bool = False
 ) -> Cell:
     """Return a cell; a hidden one is built and not advertised."""
-    return Cell(release=torch, cuda=cuda, arch=arch, python=python, settings=HIDDEN if hidden else CellSettings())
+    return Cell(release=torch, toolkit=cuda, arch=arch, python=python, settings=HIDDEN if hidden else CellSettings())
 
 
 def entry(version: str, *cells: Cell, tag: str = "cp39-abi3-manylinux_2_34_x86_64", **fields) -> IndexEntry:
@@ -42,7 +42,7 @@ def provenance(made_for: Cell) -> Provenance:
     return Provenance(
         cell=made_for.id,
         source=SourceId(origin="hub:org/k", revision="v1", commit="c0" * 20, tree="7e" * 32),
-        toolkit=made_for.cuda,
+        toolkit=made_for.toolkit,
         compiler="g++ 12.2.0",
         image=None,
         plan_digest="d1" * 32,

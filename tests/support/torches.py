@@ -110,7 +110,7 @@ def _offer(wheels: Path, version: str, serves: tuple[tuple[str, str], ...], requ
 
 def _cell(torch: str, compute: str, arch: str) -> Cell:
     cuda = None if compute == "cpu" else f"{compute[2:-1]}.{compute[-1]}"
-    return Cell(release=torch, cuda=cuda, arch=arch)
+    return Cell(release=torch, toolkit=cuda, arch=arch)
 
 
 def publish_torches(folder: Path) -> None:

@@ -123,10 +123,10 @@ def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_s
     axes = "axes: {torch: [2.13], cuda: [13.2, cpu, 13.0, 13.1]}\ncuda-compatibility: oldest-minor\n"
     plans, _, not_folded = planned(axes)
     cuda, cpu = fold(plans)
-    assert [plan.cell.cuda for plan in cuda.plans] == ["13.0", "13.2", "13.1"]
-    assert [plan.cell.cuda for plan in cpu.plans] == [None]
+    assert [plan.cell.toolkit for plan in cuda.plans] == ["13.0", "13.2", "13.1"]
+    assert [plan.cell.toolkit for plan in cpu.plans] == [None]
     assert {plan.wheel.version for plan in cuda.plans} == {"1+cu130.torch2.13"}
-    assert {plan.cuda.version for plan in cuda.plans} == {"13.0"}
+    assert {plan.toolkit.version for plan in cuda.plans} == {"13.0"}
     whose = folded([cuda, cpu])
     assert whose.keys() == {"torch213-cxx11-cu131-x86_64-linux", "torch213-cxx11-cu132-x86_64-linux"}
     assert {(f.cell, f.reason) for f in whose.values()} == {
@@ -175,7 +175,7 @@ def test_a_default_list_that_the_older_toolkit_cannot_make():
         "axes: {torch: [2.9], cuda: [12.6, 12.8, 12.9]}\ncuda-compatibility: oldest-minor\nengine: {image: cuda-12.8}\n"
     )
     plans, excluded, not_folded = planned(text)
-    assert [item.cell.cuda for item in excluded] == ["12.6", "12.9"]
+    assert [item.cell.toolkit for item in excluded] == ["12.6", "12.9"]
     why = not_folded["torch29-cxx11-cu128-x86_64-linux"]
     assert why.startswith("CUDA 12.6 has no wheel: image cuda-12.8 has CUDA 12.8")
     assert [plan.wheel.version for plan in plans] == ["1+cu128.torch2.9"]
@@ -205,7 +205,7 @@ def test_a_selection_changes_no_plan():
     for plan in plans:
         alone = fold([plan])
         assert alone[0].plan == plan
-        assert plan.wheel.cuda == "13.0"
+        assert plan.wheel.toolkit == "13.0"
 
 
 # --- CPU cells ----------------------------------------------------------------------------------------------
@@ -218,8 +218,8 @@ def test_nothing_of_cuda_is_in_a_cpu_plan(kernel):
     (plan,), _, _ = planned("axes: {torch: [2.13], cuda: [cpu]}\ngpu-archs: [9.0]\n", kernel)
     text = json.dumps({**plan.to_json(), "cell": None}).lower()
     # The operators' names and the package's files may say cuda; commands, toolkits and versions must not.
-    assert plan.cuda is None
-    assert plan.wheel.cuda is None
+    assert plan.toolkit is None
+    assert plan.wheel.toolkit is None
     assert plan.wheel.gpu_archs == ()
     assert "cudart" not in text
     assert "nvcc" not in text
@@ -230,7 +230,7 @@ def test_nothing_of_cuda_is_in_a_cpu_plan(kernel):
 def test_a_cpu_wheel_does_not_know_the_matrixs_cudas(one, other, archs):
     def cpu(cuda, more=""):
         axes = f"axes: {{torch: [2.11, 2.13], cuda: [{', '.join(['cpu', *cuda])}]}}\n"
-        return {p.cell.id: p.build_digest for p in planned(axes + more)[0] if p.cell.cuda is None}
+        return {p.cell.id: p.build_digest for p in planned(axes + more)[0] if p.cell.toolkit is None}
 
     assert cpu(one) == cpu(other, archs + "cuda-compatibility: oldest-minor\n")
     assert len(cpu(one)) == 2
@@ -303,22 +303,22 @@ def assert_serves(plan, own):
         assert wheel.platform == "any"
         return
     assert wheel.arch == cell.arch
-    assert Version(wheel.version).local.split(".")[0] == compute(wheel.cuda)
-    assert (wheel.cuda is None) == (cell.cuda is None)
-    if cell.cuda:
-        made, runs = Version(wheel.cuda), Version(cell.cuda)
+    assert Version(wheel.version).local.split(".")[0] == compute(wheel.toolkit)
+    assert (wheel.toolkit is None) == (cell.toolkit is None)
+    if cell.toolkit:
+        made, runs = Version(wheel.toolkit), Version(cell.toolkit)
         assert made.major == runs.major
         assert made <= runs
-        known = cuda_toolkits()[wheel.cuda].capabilities
+        known = cuda_toolkits()[wheel.toolkit].capabilities
         assert all(text.removesuffix("+PTX") in known for text in wheel.gpu_archs)
     assert set(own.wheel.gpu_archs) <= set(wheel.gpu_archs)
     assert [step.output for step in own.recipe.steps] == [step.output for step in plan.recipe.steps]
 
 
 def older_minor(other, cell):
-    if other.cuda is None or (other.release, other.arch) != (cell.release, cell.arch):
+    if other.toolkit is None or (other.release, other.arch) != (cell.release, cell.arch):
         return False
-    return other.cuda.split(".")[0] == cell.cuda.split(".")[0] and Version(other.cuda) < Version(cell.cuda)
+    return other.toolkit.split(".")[0] == cell.toolkit.split(".")[0] and Version(other.toolkit) < Version(cell.toolkit)
 
 
 def compute(cuda):
@@ -332,7 +332,7 @@ def assert_of_one_kind(plan, own, first):
     for name in ("arch", "python", "cxx11_abi", "os"):
         assert getattr(plan.cell, name) == getattr(first.cell, name)
     assert own.image == first.image
-    if plan.cell.cuda != first.cell.cuda:
+    if plan.cell.toolkit != first.cell.toolkit:
         assert plan.cell.settings.gpu_archs == first.cell.settings.gpu_archs
 
 

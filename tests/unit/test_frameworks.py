@@ -15,12 +15,12 @@ from wheelsmith.index.resolve import Installer, Presence, Target, fill, template
 from wheelsmith.matrix import expand, parse_matrix
 from wheelsmith.model import Cell, Excluded
 
-CELL = Cell(framework="tvm-ffi", release="0.1", cuda="13.0", arch="x86_64", cxx11_abi=None)
+CELL = Cell(framework="tvm-ffi", release="0.1", toolkit="13.0", arch="x86_64", cxx11_abi=None)
 cells = st.builds(
     Cell,
     framework=st.sampled_from(sorted(frameworks())),
     release=st.from_regex(r"\A[0-9]\.[0-9]{1,2}\Z"),
-    cuda=st.none() | st.from_regex(r"\A1[2-4]\.[0-9]\Z"),
+    toolkit=st.none() | st.from_regex(r"\A1[2-4]\.[0-9]\Z"),
     arch=st.sampled_from(["x86_64", "aarch64"]),
     cxx11_abi=st.none() | st.booleans(),
 )
@@ -33,7 +33,7 @@ def test_a_cell_has_the_hubs_name():
 def test_json_names_the_release_by_its_framework():
     data = CELL.to_json()
     assert (data["framework"], data["tvm-ffi"]) == ("tvm-ffi", "0.1")
-    assert Cell(release="2.11", cuda=None, arch="x86_64").to_json().keys() & {"framework", "release"} == set()
+    assert Cell(release="2.11", toolkit=None, arch="x86_64").to_json().keys() & {"framework", "release"} == set()
 
 
 @given(cells)

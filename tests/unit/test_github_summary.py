@@ -22,7 +22,7 @@ from wheelsmith.model.events import RunFinished
 from wheelsmith.report.github import github_summary
 
 NASTY = "**b** ![i](https://example.org/i) <b>x</b> `c` | & @all $x$ </pre> ~s~ \\"
-CELLS = [Cell(release=f"2.{minor}", cuda="13.0", arch="x86_64") for minor in range(10, 14)]
+CELLS = [Cell(release=f"2.{minor}", toolkit="13.0", arch="x86_64") for minor in range(10, 14)]
 RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 SPEC = WheelSpec(
     distribution="k",
@@ -33,7 +33,7 @@ SPEC = WheelSpec(
     platform="",
     gpu_archs=(),
     release=None,
-    cuda=None,
+    toolkit=None,
     arch="x86_64",
     stable_abi=None,
     metadata=None,
@@ -46,7 +46,7 @@ def plan(cell, version=""):
         image=None,
         source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
         toolset=None,
-        cuda=None,
+        toolkit=None,
         headers=None,
         recipe=RECIPE,
         environment={},
@@ -137,7 +137,7 @@ def test_what_a_build_says_stays_text():
 
 
 def test_it_stays_below_what_github_takes():
-    cells = [Cell(release=f"2.{number}", cuda="13.0", arch="x86_64") for number in range(400)]
+    cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(400)]
     results = [failed(plan(cell), "m" * 100_000, tail=("x" * 100_000,) * 30) for cell in cells]
     text = summary([plan(cell) for cell in cells], results)
     assert len(text.encode()) < 2**20

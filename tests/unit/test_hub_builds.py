@@ -14,9 +14,9 @@ from wheelsmith.index.storage import kernel_branch
 from wheelsmith.index.storage.hub_client import parse_target
 from wheelsmith.model import Cell
 
-CPU = Cell(release="2.11", cuda=None, arch="x86_64")
-CUDA = Cell(release="2.11", cuda="13.0", arch="x86_64")
-NEWER = Cell(release="2.12", cuda="13.2", arch="x86_64")
+CPU = Cell(release="2.11", toolkit=None, arch="x86_64")
+CUDA = Cell(release="2.11", toolkit="13.0", arch="x86_64")
+NEWER = Cell(release="2.12", toolkit="13.2", arch="x86_64")
 
 
 def entry(version, *cells, platform="manylinux_2_28_x86_64", torch=None, archs=()):
@@ -52,7 +52,7 @@ def laid_out(version, *cells, files=None, **more):
         ("1", (CPU, CUDA, NEWER), "", {"torch-cpu", "torch-cuda"}),
         (
             "1+cpu.torch2.5",
-            (Cell(release="2.5", cuda=None, arch="x86_64", cxx11_abi=False),),
+            (Cell(release="2.5", toolkit=None, arch="x86_64", cxx11_abi=False),),
             "==2.5.*",
             {"torch25-cxx98-cpu-x86_64-linux"},
         ),

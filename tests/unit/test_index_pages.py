@@ -25,9 +25,9 @@ def project(*entries: IndexEntry, **said: object) -> ProjectState:
     return ProjectState(project="k", entries=entries, **said)
 
 
-CPU = Cell(release="2.11", cuda=None, arch="x86_64")
-CUDA = Cell(release="2.11", cuda="13.0", arch="x86_64")
-HIDDEN = Cell(release="2.11", cuda="13.1", arch="x86_64", settings=CellSettings(advertise=False))
+CPU = Cell(release="2.11", toolkit=None, arch="x86_64")
+CUDA = Cell(release="2.11", toolkit="13.0", arch="x86_64")
+HIDDEN = Cell(release="2.11", toolkit="13.1", arch="x86_64", settings=CellSettings(advertise=False))
 
 
 def test_each_compute_platform_has_a_root_and_simple_has_all():

@@ -24,7 +24,7 @@ from wheelsmith.index.entries.state import add_entries, dump_state, load_state, 
 from wheelsmith.model import Cell
 
 EMPTY = ProjectState(project="k")
-CELLS = [Cell(release=t, cuda=c, arch="x86_64") for t in ("2.9", "2.10") for c in (None, "13.0")]
+CELLS = [Cell(release=t, toolkit=c, arch="x86_64") for t in ("2.9", "2.10") for c in (None, "13.0")]
 
 
 def entry(version, *cells, sha256="ab" * 32):

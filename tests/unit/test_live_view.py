@@ -77,7 +77,7 @@ def test_the_whole_is_told_in_a_line():
 class Planned:
     """What of a plan says whose cost it is."""
 
-    cell = Cell(release="2.11", cuda="13.0", arch="x86_64")
+    cell = Cell(release="2.11", toolkit="13.0", arch="x86_64")
     wheel = SimpleNamespace(distribution="k")
 
 

@@ -80,7 +80,7 @@ def test_a_major_alone_has_no_release():
 cells = st.builds(
     Cell,
     release=st.from_regex(r"\A2\.[1-9][0-9]?\Z"),
-    cuda=st.none() | st.sampled_from(["12.6", "12.9", "13.0", "13.2"]),
+    toolkit=st.none() | st.sampled_from(["12.6", "12.9", "13.0", "13.2"]),
     arch=st.sampled_from(["x86_64", "aarch64"]),
 )
 

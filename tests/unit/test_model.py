@@ -12,7 +12,7 @@ texts = st.text(max_size=20)
 cells = st.builds(
     Cell,
     release=st.from_regex(r"\A2\.[0-9]{1,2}\Z"),
-    cuda=st.none() | st.from_regex(r"\A1[0-9]\.[0-9]\Z"),
+    toolkit=st.none() | st.from_regex(r"\A1[0-9]\.[0-9]\Z"),
     arch=st.sampled_from(["x86_64", "aarch64"]),
     settings=st.builds(CellSettings, gpu_archs=st.none() | st.lists(texts).map(tuple), advertise=st.booleans()),
 )
@@ -44,9 +44,9 @@ def test_what_is_written_as_json_is_read_again(result):
 @pytest.mark.parametrize(
     ("cell", "name"),
     [
-        (Cell(release="2.11", cuda="13.0", arch="x86_64"), "torch211-cxx11-cu130-x86_64-linux"),
-        (Cell(release="2.9", cuda=None, arch="aarch64"), "torch29-cxx11-cpu-aarch64-linux"),
-        (Cell(release="2.6", cuda="12.4", arch="x86_64", cxx11_abi=False), "torch26-cxx98-cu124-x86_64-linux"),
+        (Cell(release="2.11", toolkit="13.0", arch="x86_64"), "torch211-cxx11-cu130-x86_64-linux"),
+        (Cell(release="2.9", toolkit=None, arch="aarch64"), "torch29-cxx11-cpu-aarch64-linux"),
+        (Cell(release="2.6", toolkit="12.4", arch="x86_64", cxx11_abi=False), "torch26-cxx98-cu124-x86_64-linux"),
     ],
 )
 def test_a_cell_has_the_hubs_name(cell, name):

@@ -69,7 +69,7 @@ def plan(
     headers="whole",
 ):
     text = TOML.format(general=general, torch=binding, device=device)
-    cell = Cell(release=torch, cuda=cuda, arch=arch, settings=CellSettings(gpu_archs=archs, torch_headers=headers))
+    cell = Cell(release=torch, toolkit=cuda, arch=arch, settings=CellSettings(gpu_archs=archs, torch_headers=headers))
     return plan_kernel(
         cell,
         spec=parse_build_toml(text),
@@ -123,7 +123,7 @@ def test_a_torch_with_the_old_abi():
 
 def test_a_toolkit_from_an_image():
     made = plan(torch="2.9", cuda="12.4", archs=("8.0",), image_cuda="12.4")
-    assert (made.cuda.kind, made.cuda.version, made.image.name) == ("image-cuda", "12.4.1", "cuda")
+    assert (made.toolkit.kind, made.toolkit.version, made.image.name) == ("image-cuda", "12.4.1", "cuda")
     assert all("/usr/local/cuda/bin/nvcc" in command for command in commands(made, StepKind.NVCC).values())
     other = plan(torch="2.9", cuda="12.4", image_cuda="12.6")
     assert other.reason == "image cuda has CUDA 12.6 at /usr/local/cuda, and the cell needs CUDA 12.4"
@@ -162,7 +162,7 @@ def test_a_cuda_plan():
 
 def test_a_cpu_plan():
     made = plan(cuda=None, torch="2.13")
-    assert (made.wheel.version, made.cuda, made.wheel.gpu_archs) == ("3+cpu.torch2.13", None, ())
+    assert (made.wheel.version, made.toolkit, made.wheel.gpu_archs) == ("3+cpu.torch2.13", None, ())
     host = commands(made, StepKind.CXX)["build/obj/a.cpp.o"]
     assert "-std=c++20" in host  # kernel-builder's choice from torch 2.12 on
     assert "-mavx2" in host
@@ -270,7 +270,7 @@ python-depends = ["nvidia-cutlass-dsl"]
 )
 def test_what_the_only_backend_needs_is_required(backends, cutlass):
     made = plan_kernel(
-        Cell(release="2.11", cuda=None if backends == '"cpu"' else "13.0", arch="x86_64"),
+        Cell(release="2.11", toolkit=None if backends == '"cpu"' else "13.0", arch="x86_64"),
         spec=parse_build_toml(NOARCH.format(backends=backends)),
         source=SOURCE,
         distribution=None,
@@ -284,7 +284,7 @@ def test_what_the_only_backend_needs_is_required(backends, cutlass):
 def test_a_package_with_another_name_in_the_wheel():
     spec = replace(parse_build_toml(TOML.format(general="", torch="", device="")), import_name="own_name")
     made = plan_kernel(
-        Cell(release="2.11", cuda=None, arch="x86_64"),
+        Cell(release="2.11", toolkit=None, arch="x86_64"),
         spec=spec,
         source=SOURCE,
         distribution="own-name",

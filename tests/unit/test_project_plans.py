@@ -42,7 +42,7 @@ def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None
         asked.append(question)
         return resolved
 
-    cell = Cell(release="2.11", cuda=cuda, arch=arch, python=python)
+    cell = Cell(release="2.11", toolkit=cuda, arch=arch, python=python)
     made = plan_project(
         cell,
         spec=spec,

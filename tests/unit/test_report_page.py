@@ -23,7 +23,7 @@ from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 
 NASTY = "</script><script>alert(1)</script>&\"'<b>"
-BUILT, FAILED, LEFT_OUT = (Cell(release=torch, cuda="13.0", arch="x86_64") for torch in ("2.11", "2.12", "2.13"))
+BUILT, FAILED, LEFT_OUT = (Cell(release=torch, toolkit="13.0", arch="x86_64") for torch in ("2.11", "2.12", "2.13"))
 
 
 def planned():
@@ -44,7 +44,7 @@ def planned():
         image=None,
         source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
         toolset=None,
-        cuda=None,
+        toolkit=None,
         headers=None,
         recipe=Recipe(**empty),
         environment={},

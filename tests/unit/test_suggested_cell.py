@@ -18,7 +18,7 @@ PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def cell(torch, cuda, arch=HERE, **fields):
-    return Cell(release=torch, cuda=cuda, arch=arch, **fields)
+    return Cell(release=torch, toolkit=cuda, arch=arch, **fields)
 
 
 def result(made):

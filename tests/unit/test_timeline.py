@@ -10,7 +10,7 @@ from wheelsmith.model.events import CellFinished, CellStage, RunFinished, RunSta
 from wheelsmith.report.figure import draw
 from wheelsmith.report.timeline import Stopwatch, Timeline
 
-CELL = Cell(release="2.11", cuda=None, arch="x86_64")
+CELL = Cell(release="2.11", toolkit=None, arch="x86_64")
 
 
 class Clock:

@@ -217,7 +217,7 @@ def test_a_check_compares_the_gpus_with_the_code(variant, machine_code, ptx, sai
 
 # --- in an index --------------------------------------------------------------------------------------------
 
-X86, ARM = (Cell(release="2.9", cuda="13.0", arch=arch) for arch in ("x86_64", "aarch64"))
+X86, ARM = (Cell(release="2.9", toolkit="13.0", arch=arch) for arch in ("x86_64", "aarch64"))
 
 
 def entry(variant: Variant | None, cell: Cell = X86, *, version: str = "1+torch2.9", plain: str | None = None):

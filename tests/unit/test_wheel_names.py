@@ -180,7 +180,7 @@ def test_what_the_plan_declares_is_meant(tmp_path):
         module="kernel",
         gpu_archs=(),
         release=None,
-        cuda=None,
+        toolkit=None,
         arch="any",
         stable_abi=None,
     )

@@ -63,7 +63,7 @@ def entry(version: str) -> IndexEntry:
         requires_python=None,
         metadata_sha256="cd" * 32,
         upload_time="2026-01-02T03:04:05Z",
-        cells=(Cell(release="2.11", cuda=None, arch="x86_64"),),
+        cells=(Cell(release="2.11", toolkit=None, arch="x86_64"),),
     )
 
 

@@ -116,11 +116,11 @@ class Torch(Framework):
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Say what torch's own builds lack for a CUDA."""
         release = torch_releases()[cell.release]
-        if cell.cuda is None:
+        if cell.toolkit is None:
             return None
         if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
             return (
-                f"torch {cell.release} for CUDA {cell.cuda} has the C++11 ABI, unlike the {cell.arch} wheel that "
+                f"torch {cell.release} for CUDA {cell.toolkit} has the C++11 ABI, unlike the {cell.arch} wheel that "
                 f"wheelsmith knows its libraries from, so nothing could be checked"
             )
         if cell.arch in release.without_cuda:
@@ -128,5 +128,5 @@ class Torch(Framework):
                 f"PyPI's torch {cell.release} for {cell.arch} is a CPU build: wheelsmith knows no CUDA headers and "
                 f"libraries of that torch to compile with and to check by"
             )
-        same_major = any(numbers(built)[0] == numbers(cell.cuda)[0] for built in release.cuda)
-        return None if same_major and any_minor else why_incompatible(release, cell.cuda)
+        same_major = any(numbers(built)[0] == numbers(cell.toolkit)[0] for built in release.cuda)
+        return None if same_major and any_minor else why_incompatible(release, cell.toolkit)

@@ -30,7 +30,7 @@ def _cells(matrix: Matrix) -> Iterator[Cell]:
         yield Cell(
             framework=calls.name,
             release=release,
-            cuda=compute,
+            toolkit=compute,
             arch=arch,
             python=python,
             cxx11_abi=calls.cxx11_abi(release, arch, compute),
@@ -64,7 +64,7 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
     any_minor = matrix.cuda_compatibility is not CudaCompatibility.HUB
     if reason := framework(cell.framework).why_impossible(cell, any_minor=any_minor):
         return reason
-    return _why_no_toolkit(cell.cuda, cell.settings.image or matrix.engine.image) if cell.cuda else None
+    return _why_no_toolkit(cell.toolkit, cell.settings.image or matrix.engine.image) if cell.toolkit else None
 
 
 def _why_no_toolkit(cuda: str, image: str | None) -> str | None:

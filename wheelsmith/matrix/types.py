@@ -51,7 +51,7 @@ class Selector(Record):
         """Say whether the cell is selected."""
         values = (
             (self.releases, cell.release),
-            (self.cuda, cell.cuda or "cpu"),
+            (self.cuda, cell.toolkit or "cpu"),
             (self.arch, cell.arch),
             (self.python, cell.python or ""),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from wheelsmith.base.record import Record
 
@@ -24,22 +24,27 @@ class CellSettings(Record):
     torch_headers: str = "whole"
 
 
-TORCH = "torch"
+TORCH, CUDA = "torch", "cuda"
 
 
 class ReleaseRecord(Record):
     """A record that is about one release of one framework, which is written under the framework's own name.
 
     ``{"torch": "2.11"}``; of another framework than torch, ``{"framework": "tvm-ffi", "tvm-ffi": "0.1"}``.
+
+    :cvar by_name: fields that are written so: what it is of, its value, and the name that needs no saying.
     """
 
     __slots__ = ()
+    by_name: ClassVar[tuple[tuple[str, str, str], ...]] = (("framework", "release", TORCH),)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         data = super().to_json()
-        framework, release = data.pop("framework"), data.pop("release")
-        return {**({} if framework == TORCH else {"framework": framework}), framework: release, **data}
+        for kind, value, usual in self.by_name:
+            name = data.pop(kind)
+            data = {**({} if name == usual else {kind: name}), name: data.pop(value), **data}
+        return data
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
@@ -50,11 +55,12 @@ class ReleaseRecord(Record):
         if not isinstance(data, dict):
             raise ValueError(f"expected {cls.__name__}, not {data!r}")  # noqa: TRY004  # as Record does
         rest = dict(data)
-        framework = rest.pop("framework", TORCH)
-        if not isinstance(framework, str) or framework not in rest:
-            raise ValueError(f"{cls.__name__} names no release of its framework")
-        release = rest.pop(framework)
-        return super().from_json({**rest, "framework": framework, "release": release})
+        for kind, value, usual in cls.by_name:
+            name = rest.pop(kind, usual)
+            if not isinstance(name, str) or name not in rest:
+                raise ValueError(f"{cls.__name__} names no {value} of its {kind}")
+            rest = {kind: name, value: rest.pop(name), **rest}
+        return super().from_json(rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +69,19 @@ class Cell(ReleaseRecord):
 
     :param framework: whose operators it has, as ``torch`` or ``tvm-ffi``.
     :param release: of the framework, as ``major.minor``.
-    :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
+    :param platform: whose toolkit it is made with, as kernel-builder's backends are called.
+    :param toolkit: its release as ``major.minor``; None is a CPU build.
     :param arch: the CPU architecture as ``uname -m`` gives it.
     :param python: ``major.minor`` for a project whose wheels serve one Python each; None for a kernel.
     :param cxx11_abi: False where that torch has the C++ ABI from before C++11, which its kernels must share; None where
         nothing of the framework's C++ is shared.
     """
 
+    by_name: ClassVar = (*ReleaseRecord.by_name, ("platform", "toolkit", CUDA))
     framework: str = TORCH
     release: str
-    cuda: str | None
+    platform: str = CUDA
+    toolkit: str | None
     arch: str
     python: str | None = None
     os: str = "linux"
@@ -82,7 +91,14 @@ class Cell(ReleaseRecord):
     @property
     def compute(self) -> str:
         """Return the compute platform as torch's own index names it: ``cpu``, ``cu130``."""
-        return "cpu" if self.cuda is None else "cu" + self.cuda.replace(".", "")
+        if self.toolkit is None:
+            return "cpu"
+        return ("cu" if self.platform == CUDA else self.platform) + self.toolkit.replace(".", "")
+
+    @property
+    def backend(self) -> str:
+        """Return kernel-builder's name for the compute platform: ``cpu``, ``cuda``."""
+        return "cpu" if self.toolkit is None else self.platform
 
     @property
     def id(self) -> str:

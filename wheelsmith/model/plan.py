@@ -139,7 +139,7 @@ class WheelSpec(Record):
     gpu_archs: tuple[str, ...]
     framework: str = TORCH
     release: str | None
-    cuda: str | None
+    toolkit: str | None
     arch: str
     stable_abi: str | None
     declared: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class BuildPlan(Record):
     image: ImageId | None
     source: SourceId
     toolset: Toolset | None
-    cuda: PrefixId | None
+    toolkit: PrefixId | None
     headers: PrefixId | None
     recipe: Recipe
     environment: dict[str, str]

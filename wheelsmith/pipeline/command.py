@@ -59,8 +59,8 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
     if plan.headers and headers:
         place = framework(plan.cell.framework).place
         mounts.append(Mount(source=context.toolchains.prepare(plan.headers), target=place))
-    if plan.cuda and plan.cuda.kind == "cuda":
-        mounts.append(Mount(source=context.toolchains.prepare(plan.cuda), target=layout.CUDA))
+    if plan.toolkit and plan.toolkit.kind == "cuda":
+        mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=layout.CUDA))
     return tuple(mounts)
 
 

@@ -100,7 +100,7 @@ def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, re
 
     :param reads: the name of each input → the hash of its content.
     """
-    cuda = plan.cuda if step.kind is StepKind.NVCC else None
+    cuda = plan.toolkit if step.kind is StepKind.NVCC else None
     return canonical_digest(
         {
             "format": FORMAT,
@@ -120,7 +120,7 @@ def whole_inputs(plan: BuildPlan) -> dict[str, str]:
         "source": plan.source.tree,
         "generated": canonical_digest(plan.recipe.generated),
         plan.cell.framework: plan.headers.digest if plan.headers else "",
-        "cuda": plan.cuda.digest if plan.cuda else "",
+        "cuda": plan.toolkit.digest if plan.toolkit else "",
     }
 
 

@@ -23,9 +23,9 @@ def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str
     if plan.cell.arch != engine.build_host(_image(plan)).machine:
         return f"this machine does not run {plan.cell.arch}"
     found = _environment(plan, _python(plan, engine), toolchains)
-    if plan.cuda and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in found):
+    if plan.toolkit and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in found):
         return "the torch that pip finds is a CPU build, which cannot load a CUDA extension"
-    return why_other_cuda(found, plan.wheel.cuda) if plan.cuda and plan.wheel.cuda else None
+    return why_other_cuda(found, plan.wheel.toolkit) if plan.toolkit and plan.wheel.toolkit else None
 
 
 def smoke_test(

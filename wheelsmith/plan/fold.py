@@ -49,7 +49,7 @@ def folded(builds: Iterable[Build]) -> dict[str, Folded]:
 
 
 def _made_by_another_cuda(plan: BuildPlan) -> bool:
-    return plan.wheel.cuda not in {None, plan.cell.cuda}
+    return plan.wheel.toolkit not in {None, plan.cell.toolkit}
 
 
 def _reason(plan: BuildPlan, first: BuildPlan) -> str:
@@ -58,6 +58,6 @@ def _reason(plan: BuildPlan, first: BuildPlan) -> str:
     reasons = []
     if plan.cell.release != first.cell.release:
         reasons.append(f"torch's stable ABI from {plan.wheel.stable_abi} on")
-    if plan.cell.cuda != first.cell.cuda:
+    if plan.cell.toolkit != first.cell.toolkit:
         reasons.append("CUDA minor-version compatibility")
     return " and ".join(reasons)

@@ -117,7 +117,7 @@ def _checks(order: _Order) -> Iterator[Callable[[], object]]:
         yield partial(python_depends, spec, scope)
     if spec.binding is None:
         return
-    toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
+    toolkit = cuda_toolkits()[cell.toolkit] if cell.toolkit else None
     yield lambda: compilers(cell, order.build_host)
     yield lambda: _stable_abi(cell, spec)
     if toolkit and not toolkit.assembled:
@@ -170,7 +170,7 @@ def _noarch_plan(order: _Order) -> BuildPlan:
         module=spec.module,
         gpu_archs=(),
         release=None,
-        cuda=None,
+        toolkit=None,
         arch="any",
         stable_abi=None,
         declared=order.declared,
@@ -193,18 +193,18 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     stable = _stable_abi(cell, order.spec)
     calls = framework(cell.framework)
     release = stable or cell.release
-    toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
+    toolkit = cuda_toolkits()[cell.toolkit] if cell.toolkit else None
     found = toolkit_of_image(cell, toolkit, build_host) if toolkit and not toolkit.assembled else None
     groups = source_groups(cell, order.spec, toolkit)
     target = CompileTarget(
         framework=calls,
         cxx=toolset.cxx,
         cxx_std=max(calls.releases()[release].cxx_std, toolkit.cxx_std if toolkit else 0),
-        cuda=cell.cuda,
+        toolkit=cell.toolkit,
         cuda_home=found.home if found else layout.CUDA,
         namespace=namespace(order.spec, backend(cell), order.source),
         stable_abi=stable,
-        cxx11_abi=calls.cxx11_abi(release, cell.arch, cell.cuda),
+        cxx11_abi=calls.cxx11_abi(release, cell.arch, cell.toolkit),
         light_headers=cell.settings.torch_headers == "light",
     )
     return _plan(
@@ -260,7 +260,7 @@ def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
         framework=cell.framework,
         release=stable if floor else cell.release,
-        cuda=cell.cuda,
+        toolkit=cell.toolkit,
         arch=cell.arch,
         stable_abi=floor,
         declared=order.declared,
@@ -292,7 +292,7 @@ def _plan(
         image=order.build_host.image,
         source=order.source.id,
         toolset=toolset,
-        cuda=cuda,
+        toolkit=cuda,
         headers=headers,
         recipe=replace(recipe, contents={**recipe.contents, **licences}),
         environment=ENVIRONMENT,

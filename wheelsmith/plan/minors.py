@@ -22,8 +22,8 @@ def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
     """
     groups: dict[tuple[object, ...], list[tuple[Version, Cell]]] = {}
     for cell in cells:
-        if cell.cuda:
-            version = Version(cell.cuda)
+        if cell.toolkit:
+            version = Version(cell.toolkit)
             key = (cell.release, cell.arch, cell.python, cell.os, cell.cxx11_abi, version.major)
             groups.setdefault(key, []).append((version, cell))
     found = {}
@@ -46,7 +46,7 @@ def plan_by_oldest_minor(
     :return: the plan, and why no older minor answers although there are some.
     """
     own = plan(cell)
-    if isinstance(own, Excluded) or own.wheel.cuda is None:
+    if isinstance(own, Excluded) or own.wheel.toolkit is None:
         return own, None
     reasons = []
     for other in older:
@@ -56,22 +56,22 @@ def plan_by_oldest_minor(
             if isinstance(made, BuildPlan) and (reason := _lack(own, made)) is None:
                 return replace(made, cell=cell), None
             if isinstance(made, Excluded):
-                reason = f"CUDA {other.cuda} has no wheel: {made.reason}"
+                reason = f"CUDA {other.toolkit} has no wheel: {made.reason}"
         reasons.append(reason)
     return own, reasons[0] if reasons else None
 
 
 def _other_settings(cell: Cell, other: Cell) -> str | None:
     if cell.settings.image != other.settings.image:
-        return f"a rule sets another image than for CUDA {other.cuda}"
+        return f"a rule sets another image than for CUDA {other.toolkit}"
     if cell.settings.gpu_archs != other.settings.gpu_archs:
-        return f"a rule sets other gpu-archs than for CUDA {other.cuda}"
+        return f"a rule sets other gpu-archs than for CUDA {other.toolkit}"
     return None
 
 
 def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
     """Say what a wheel of the older toolkit would lack; None when it has all of the newer one's."""
-    cuda = made.wheel.cuda
+    cuda = made.wheel.toolkit
     if lacking := [text for text in own.wheel.gpu_archs if text not in made.wheel.gpu_archs]:
         return f"CUDA {cuda} makes no code for {', '.join(lacking)}"
     theirs = {step.output: step for step in made.recipe.steps}

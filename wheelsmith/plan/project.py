@@ -88,7 +88,7 @@ def _plan(
     if python not in build_host.pythons:
         where = f"image {build_host.image.name}" if build_host.image else "this machine"
         raise Impossible(f"{where} has no Python {python}: it has {', '.join(build_host.pythons)}")
-    toolkit = cuda_toolkits()[cell.cuda] if cell.cuda else None
+    toolkit = cuda_toolkits()[cell.toolkit] if cell.toolkit else None
     found = toolkit_of_image(cell, toolkit, build_host) if toolkit and not toolkit.assembled else None
     archs = requested_capabilities(cell, toolkit)
     return BuildPlan(
@@ -96,7 +96,7 @@ def _plan(
         image=build_host.image,
         source=source.id,
         toolset=toolset,
-        cuda=_cuda(cell, toolkit, found, build_host.machine) if toolkit else None,
+        toolkit=_cuda(cell, toolkit, found, build_host.machine) if toolkit else None,
         headers=None,
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,
@@ -117,9 +117,9 @@ def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -
         told = wanted.removeprefix("==")
         raise Impossible(f"there is no build environment with torch {told} for Python {python}: {found}")
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
-    if cell.cuda and "+cpu" in torch:
+    if cell.toolkit and "+cpu" in torch:
         raise Impossible(f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds")
-    if cell.cuda and (why := why_other_cuda(found, cell.cuda)):
+    if cell.toolkit and (why := why_other_cuda(found, cell.toolkit)):
         raise Impossible(f"{why}: give pip an index that has torch for it")
     return found
 
@@ -142,7 +142,7 @@ def _variables(cell: Cell, archs: tuple[str, ...], cuda_home: str) -> dict[str, 
     """Tell a build system about the cell, in the words that torch's cpp_extension and setup.py files know."""
     # Python's own -g would leave megabytes of debug information, with paths of the sandbox in it.
     found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": "-Wl,-s -Wl,--build-id=none", "WHEELSMITH_COMPUTE": cell.compute}
-    if cell.cuda:
+    if cell.toolkit:
         found |= {
             "CUDA_HOME": cuda_home,
             "FORCE_CUDA": "1",
@@ -172,7 +172,7 @@ def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ..
         module=wheel_stem(name),
         gpu_archs=archs,
         release=cell.release,
-        cuda=cell.cuda,
+        toolkit=cell.toolkit,
         arch=cell.arch,
         stable_abi=None,
     )

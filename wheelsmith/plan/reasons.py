@@ -18,7 +18,7 @@ class Impossible(Exception):  # it carries a reason, and never leaves this room
 
 def backend(cell: Cell) -> str:
     """Return kernel-builder's name for the cell's compute platform."""
-    return "cpu" if cell.cuda is None else "cuda"
+    return "cpu" if cell.toolkit is None else "cuda"
 
 
 def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
@@ -66,8 +66,8 @@ def _check_framework(cell: Cell, spec: KernelSpec) -> None:
 
 
 def _check_cuda(cell: Cell, spec: KernelSpec) -> None:
-    if cell.cuda:
-        _check_bounds("cuda", cell.cuda, spec.cuda_minver, spec.cuda_maxver)
+    if cell.toolkit:
+        _check_bounds("cuda", cell.toolkit, spec.cuda_minver, spec.cuda_maxver)
 
 
 def _check_depends(cell: Cell, spec: KernelSpec) -> None:

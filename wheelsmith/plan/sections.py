@@ -42,7 +42,7 @@ def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
 
 def left_out(section: Section, cell: Cell) -> bool:
     """Say whether a cell's CUDA is too old for a section."""
-    return bool(section.cuda_minver and cell.cuda and Version(cell.cuda) < Version(section.cuda_minver))
+    return bool(section.cuda_minver and cell.toolkit and Version(cell.toolkit) < Version(section.cuda_minver))
 
 
 def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], toolkit: CudaToolkit | None) -> SourceGroup:

@@ -38,7 +38,7 @@ def results_json(
             "source": plan.source.to_json(),
             "image": plan.image.to_json() if plan.image else None,
             "compiler": plan.toolset.version if plan.toolset else None,
-            "toolkit": plan.cuda.version if plan.cuda else None,
+            "toolkit": plan.toolkit.version if plan.toolkit else None,
         }
     for item in excluded:
         cells[item.cell.id] = {"cell": item.cell.to_json(), "status": "excluded", "reason": item.reason}

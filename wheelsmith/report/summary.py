@@ -64,7 +64,7 @@ def _likely(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int
         cell.arch == platform.machine(),
         cell.python in {None, here},
         numbers(cell.release),
-        numbers(cell.cuda or "0"),
+        numbers(cell.toolkit or "0"),
     )
 
 

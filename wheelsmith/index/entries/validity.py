@@ -128,8 +128,8 @@ def _check_cells(cells: Iterable[Cell]) -> None:
             raise ValueError(f"{_quoted(cell.framework)} is no framework that is known")
         if cell.python is not None:
             check_release(cell.python)
-        if cell.cuda is not None and not _CUDA.fullmatch(cell.cuda):
-            raise ValueError(f"{_quoted(cell.cuda)} is not a CUDA such as 13.0")
+        if cell.toolkit is not None and not _CUDA.fullmatch(cell.toolkit):
+            raise ValueError(f"{_quoted(cell.toolkit)} is not a CUDA such as 13.0")
         for word in (cell.arch, cell.os):
             if not _WORD.fullmatch(word):
                 raise ValueError(f"{_quoted(word)} is no architecture or system")

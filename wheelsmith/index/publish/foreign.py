@@ -93,7 +93,7 @@ def _cells_of(filename: str, requires_torch: str | None) -> tuple[Cell, ...]:
         return tuple(_of_another_framework(name, said))
     torches = (said.torch,) if said.torch else tuple(t for t in torch_releases() if accepts(requires_torch, t))
     return tuple(
-        Cell(release=torch, cuda=cuda, arch=arch, python=_python(name), cxx11_abi=_cxx11_abi(torch, arch))
+        Cell(release=torch, toolkit=cuda, arch=arch, python=_python(name), cxx11_abi=_cxx11_abi(torch, arch))
         for torch in torches
         for cuda in _cudas(said, torch)
         for arch in _archs(name)
@@ -109,7 +109,7 @@ def _of_another_framework(name: WheelName, said: LocalVersion) -> Iterator[Cell]
     for arch in _archs(name):
         abi = calls.cxx11_abi(said.release, arch, cuda)
         yield Cell(
-            framework=calls.name, release=said.release, cuda=cuda, arch=arch, python=_python(name), cxx11_abi=abi
+            framework=calls.name, release=said.release, toolkit=cuda, arch=arch, python=_python(name), cxx11_abi=abi
         )
 
 

@@ -157,7 +157,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     compute = said.compute
     if compute is None or not said.own:
         raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
-    cell = replace(entry.cells[0], cuda=cuda_of(compute))
+    cell = replace(entry.cells[0], toolkit=cuda_of(compute))
     if said.release:
         name = replace(cell, release=said.release).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):

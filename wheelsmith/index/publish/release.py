@@ -144,7 +144,7 @@ def _provenance(plan: BuildPlan) -> Provenance:
     return Provenance(
         cell=plan.cell.id,
         source=plan.source,
-        toolkit=plan.cuda.version if plan.cuda else None,
+        toolkit=plan.toolkit.version if plan.toolkit else None,
         compiler=plan.toolset.version if plan.toolset else None,
         image=plan.image.digest if plan.image else None,
         plan_digest=plan.build_digest,

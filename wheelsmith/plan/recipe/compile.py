@@ -29,7 +29,7 @@ class CompileTarget:
     :param framework: what calls the extension.
     :param cxx: the C++ compiler to call.
     :param cxx_std: the C++ standard's year, e.g. 17.
-    :param cuda: the CUDA toolkit as ``major.minor``; None is a CPU build.
+    :param toolkit: the CUDA toolkit as ``major.minor``; None is a CPU build.
     :param cuda_home: where the toolkit lies inside the sandbox.
     :param stable_abi: the torch release of the stable ABI to target, or None.
     :param cxx11_abi: False compiles for a framework that was built without the C++11 ABI.
@@ -39,7 +39,7 @@ class CompileTarget:
     framework: Framework
     cxx: str
     cxx_std: int
-    cuda: str | None
+    toolkit: str | None
     cuda_home: str
     namespace: str
     stable_abi: str | None
@@ -55,7 +55,7 @@ class CompileTarget:
     @property
     def backend(self) -> str:
         """Return kernel-builder's name for the compute platform."""
-        return "cuda" if self.cuda else "cpu"
+        return "cuda" if self.toolkit else "cpu"
 
     @property
     def includes(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class CompileTarget:
         for folder in self.framework.include:
             found += ["-isystem", f"{self.framework.place}/{folder}"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
-        return (*found, *(("-isystem", f"{self.cuda_home}/include") if self.cuda else ()))
+        return (*found, *(("-isystem", f"{self.cuda_home}/include") if self.toolkit else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
 def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
     """Return the step that makes the extension module."""
     libraries = ["-Wl,--no-as-needed", *stubs]
-    libraries += _cuda_runtime(target) if target.cuda else ()
+    libraries += _cuda_runtime(target) if target.toolkit else ()
     libraries.append("-Wl,--as-needed")
     return Step(
         kind=StepKind.LINK,
@@ -154,7 +154,7 @@ def _cuda_runtime(target: CompileTarget) -> tuple[str, ...]:
         return (folder, "-l:libcudart_static.a", "-Wl,--exclude-libs,libcudart_static.a", "-ldl", "-lrt", "-lpthread")
     # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls nothing of
     # it: what a wheel's version says of CUDA must show in the binary.
-    return folder, f"-l:libcudart.so.{str(target.cuda).split('.', maxsplit=1)[0]}"
+    return folder, f"-l:libcudart.so.{str(target.toolkit).split('.', maxsplit=1)[0]}"
 
 
 def _object(source: str) -> str:
