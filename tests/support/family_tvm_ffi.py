@@ -11,11 +11,11 @@ _TVM = "tvm_ffi"
 
 
 def _lie(judges: str, name: str, says: str, change: Change) -> None:
-    lie(judges, says, family="tvm-ffi", name=name, base=_TVM)(change)
+    lie(judges, says, family="tvm_ffi", name=name, base=_TVM)(change)
 
 
 def _legal(name: str, says: str, change: Change) -> None:
-    legal(says, family="tvm-ffi", name=name, base=_TVM)(change)
+    legal(says, family="tvm_ffi", name=name, base=_TVM)(change)
 
 
 def _requires(*lines: str) -> Change:

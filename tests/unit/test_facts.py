@@ -5,8 +5,7 @@ import pytest
 
 from wheelsmith.frameworks import framework, torch_releases, why_incompatible
 from wheelsmith.plan.recipe.dependencies import dependencies
-from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors
-from wheelsmith.platforms.cuda import parse_capability
+from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors, parse_capability
 from wheelsmith.wheel.symbols import (
     TorchLibrary,
     cuda_exports,

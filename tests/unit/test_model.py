@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from wheelsmith.model import BuildResult, Cell, CellSettings, Failure, Status, Timing, WheelFile
 from wheelsmith.model.wheel_name import wheel_stem
-from wheelsmith.platforms.cuda import parse_capability
+from wheelsmith.platforms import parse_capability
 
 texts = st.text(max_size=20)
 cells = st.builds(

@@ -35,7 +35,7 @@ def planned():
         "module": "k",
         "gpu_archs": (),
         "release": None,
-        "cuda": None,
+        "toolkit": None,
         "arch": "x86_64",
         "stable_abi": None,
     }

@@ -29,7 +29,7 @@ from wheelsmith.engine import (
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import ARCHES
 from wheelsmith.model import ignore
-from wheelsmith.platforms import cuda_prefix, cuda_toolkits
+from wheelsmith.platforms import platforms
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
@@ -151,7 +151,12 @@ def _machine() -> Iterator[Symptom]:
 
 def _toolchains() -> Iterator[Symptom]:
     toolchains, arch = Toolchains(default_cache(), ignore), platform.machine()
-    prefixes = {f"CUDA {v}": cuda_prefix(t, arch, arch) for v, t in cuda_toolkits().items() if arch in t.packages}
+    prefixes = {
+        f"{each.title} {version}": each.prefix(version, arch, arch)
+        for each in platforms().values()
+        for version in each.toolkits()
+        if each.made_on(version, arch)
+    }
     prefixes |= {
         f"{each.name} {minor}": each.prefix(minor, arch)
         for each in frameworks().values()

@@ -101,7 +101,8 @@ def _say(lines: Iterator[str]) -> None:
 
 def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warning: str | None) -> Iterator[str]:
     """Say what was found, what was chosen, and why."""
-    from wheelsmith.index.resolve import Choice, compute_name
+    from wheelsmith.index.resolve import Choice
+    from wheelsmith.platforms import compute_name
 
     torch = f"torch {machine.torch} ({machine.torch_compute or 'built for what?'})" if machine.torch else "no torch"
     torch += "".join(f", {name} {there}" for name, there in machine.frameworks.items())

@@ -9,7 +9,7 @@ from itertools import product
 from wheelsmith.frameworks import framework
 from wheelsmith.matrix.types import CudaCompatibility, Matrix, Rule
 from wheelsmith.model import Cell, CellSettings, Excluded
-from wheelsmith.platforms import cuda_toolkits
+from wheelsmith.platforms import platforms
 
 
 def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
@@ -64,16 +64,6 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
     any_minor = matrix.cuda_compatibility is not CudaCompatibility.HUB
     if reason := framework(cell.framework).why_impossible(cell, any_minor=any_minor):
         return reason
-    return _why_no_toolkit(cell.toolkit, cell.settings.image or matrix.engine.image) if cell.toolkit else None
-
-
-def _why_no_toolkit(cuda: str, image: str | None) -> str | None:
-    toolkit = cuda_toolkits().get(cuda)
-    if toolkit is None:
-        return f"CUDA {cuda} is not known: wheelsmith knows CUDA {', '.join(cuda_toolkits())}"
-    if not toolkit.assembled and image is None:
-        return (
-            f"CUDA {cuda} is not complete on the package index, so it must come from an image: "
-            f"set image in a rule for these cells"
-        )
-    return None
+    if cell.toolkit is None:
+        return None
+    return platforms()[cell.platform].why_impossible(cell.toolkit, cell.settings.image or matrix.engine.image)

@@ -1,7 +1,7 @@
 """The types that everything is made of: plain, frozen, and readable as JSON in both directions."""
 
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.model.cell import TORCH, Cell, CellSettings, Excluded, ReleaseRecord
+from wheelsmith.model.cell import CUDA, TORCH, Cell, CellSettings, Excluded, ReleaseRecord
 from wheelsmith.model.events import (
     CellFinished,
     CellLine,
@@ -37,6 +37,7 @@ from wheelsmith.model.result import BuildResult, Failure, Status, Timing, WheelF
 from wheelsmith.model.wheel_name import MOST_TAGS, VARIANT_LABEL, WheelName, read_wheel_name, same_version, wheel_stem
 
 __all__ = [
+    "CUDA",
     "MOST_TAGS",
     "SCHEMA_VERSION",
     "TORCH",

@@ -15,7 +15,6 @@ from wheelsmith.model import (
     BuildHost,
     BuildPlan,
     Cell,
-    CudaHome,
     Excluded,
     PrefixId,
     Recipe,
@@ -25,13 +24,13 @@ from wheelsmith.model import (
 )
 from wheelsmith.plan.reasons import (
     Impossible,
-    backend,
     check_kernel,
     compilers,
+    known_capabilities,
     obstacles,
     python_depends,
     requested_capabilities,
-    toolkit_of_image,
+    toolkit_of,
 )
 from wheelsmith.plan.recipe import (
     CompileTarget,
@@ -40,13 +39,12 @@ from wheelsmith.plan.recipe import (
     Requirements,
     compiled_recipe,
     noarch_recipe,
-    plain,
     render_metadata,
 )
 from wheelsmith.plan.recipe.compile import SourceGroup
 from wheelsmith.plan.recipe.make import namespace
 from wheelsmith.plan.sections import capabilities_of, check_depends, left_out, own_sections, source_groups
-from wheelsmith.platforms import CudaToolkit, cuda_prefix, cuda_toolkits
+from wheelsmith.platforms import platforms
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
 RECIPE_VERSION = 1
@@ -111,26 +109,24 @@ def _checks(order: _Order) -> Iterator[Callable[[], object]]:
     """Yield everything that may keep a cell from being built, each by itself."""
     cell, spec = order.cell, order.spec
     yield lambda: check_kernel(cell, spec)
-    if backend(cell) not in spec.backends:
+    if cell.backend not in spec.backends:
         return  # whatever else there is to say of a backend that the kernel does not have
-    for scope in ("", backend(cell)):
+    for scope in ("", cell.backend):
         yield partial(python_depends, spec, scope)
     if spec.binding is None:
         return
-    toolkit = cuda_toolkits()[cell.toolkit] if cell.toolkit else None
     yield lambda: compilers(cell, order.build_host)
     yield lambda: _stable_abi(cell, spec)
-    if toolkit and not toolkit.assembled:
-        yield lambda: toolkit_of_image(cell, toolkit, order.build_host)
-    yield lambda: requested_capabilities(cell, toolkit)
+    yield lambda: toolkit_of(cell, order.build_host)
+    yield lambda: requested_capabilities(cell)
     yield lambda: own_sections(cell, spec)
-    own = [section for section in spec.sections if section.backend == backend(cell) and not left_out(section, cell)]
-    known = tuple(text for text in cell.settings.gpu_archs or () if toolkit and plain(text) in toolkit.capabilities)
+    own = [section for section in spec.sections if section.backend == cell.backend and not left_out(section, cell)]
+    known = known_capabilities(cell)
     for section in own:
         yield partial(check_depends, section, spec)
         # What the toolkit does not know is told already.
-        if toolkit and (known or not cell.settings.gpu_archs):
-            yield partial(capabilities_of, section, known or toolkit.default_capabilities, toolkit)
+        if known:
+            yield partial(capabilities_of, section, known, cell)
 
 
 def _public_version(spec: KernelSpec, version: str | None) -> str:
@@ -191,18 +187,20 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     cell, build_host = order.cell, order.build_host
     toolset = compilers(cell, build_host)
     stable = _stable_abi(cell, order.spec)
-    calls = framework(cell.framework)
+    calls, platform = framework(cell.framework), platforms()[cell.platform] if cell.toolkit else None
     release = stable or cell.release
-    toolkit = cuda_toolkits()[cell.toolkit] if cell.toolkit else None
-    found = toolkit_of_image(cell, toolkit, build_host) if toolkit and not toolkit.assembled else None
-    groups = source_groups(cell, order.spec, toolkit)
+    home, toolkit = toolkit_of(cell, build_host) or ("", None)
+    groups = source_groups(cell, order.spec)
     target = CompileTarget(
         framework=calls,
         cxx=toolset.cxx,
-        cxx_std=max(calls.releases()[release].cxx_std, toolkit.cxx_std if toolkit else 0),
+        cxx_std=max(
+            calls.releases()[release].cxx_std, platform.toolkits()[str(cell.toolkit)].cxx_std if platform else 0
+        ),
+        platform=platform,
         toolkit=cell.toolkit,
-        cuda_home=found.home if found else layout.CUDA,
-        namespace=namespace(order.spec, backend(cell), order.source),
+        home=home,
+        namespace=namespace(order.spec, cell.backend, order.source),
         stable_abi=stable,
         cxx11_abi=calls.cxx11_abi(release, cell.arch, cell.toolkit),
         light_headers=cell.settings.torch_headers == "light",
@@ -210,17 +208,11 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     return _plan(
         order,
         toolset,
-        _cuda_prefix(cell, toolkit, found, build_host.machine) if toolkit else None,
+        toolkit,
         calls.prefix(release, cell.arch),
         compiled_recipe(order.spec, order.source, groups, target),
         _wheel(order, stable, groups),
     )
-
-
-def _cuda_prefix(cell: Cell, toolkit: CudaToolkit, found: CudaHome | None, machine: str) -> PrefixId:
-    if found is None:
-        return cuda_prefix(toolkit, machine, cell.arch)
-    return PrefixId(kind="image-cuda", version=found.release, arch=cell.arch, digest=found.digest)
 
 
 def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
@@ -228,7 +220,7 @@ def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
 
     Every torch of the axis is then served by one wheel, because the plans are the same.
     """
-    floor = spec.binding.stable_abi.get(backend(cell)) if spec.binding else None
+    floor = spec.binding.stable_abi.get(cell.backend) if spec.binding else None
     if floor is None:
         return None
     if Version(cell.release) < Version(floor):
@@ -247,7 +239,7 @@ def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -
     version = f"{order.version}+{local_version_of(cell, stable_abi=floor is not None)}"
     calls = framework(cell.framework)
     needed = f"{calls.project}>={floor}" if floor else calls.requirement(cell.release)
-    own = (*python_depends(spec, ""), *python_depends(spec, backend(cell)))
+    own = (*python_depends(spec, ""), *python_depends(spec, cell.backend))
     device = (group for group in groups if any(path.endswith(".cu") for path in group.src))
     return WheelSpec(
         distribution=order.distribution,

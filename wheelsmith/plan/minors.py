@@ -12,7 +12,7 @@ from dataclasses import replace
 from packaging.version import Version
 
 from wheelsmith.model import BuildPlan, Cell, Excluded, Step
-from wheelsmith.plan.recipe import gencode, without_gencode
+from wheelsmith.platforms import Platform, platforms
 
 
 def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
@@ -24,7 +24,16 @@ def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
     for cell in cells:
         if cell.toolkit:
             version = Version(cell.toolkit)
-            key = (cell.release, cell.arch, cell.python, cell.os, cell.cxx11_abi, version.major)
+            key = (
+                cell.framework,
+                cell.release,
+                cell.platform,
+                cell.arch,
+                cell.python,
+                cell.os,
+                cell.cxx11_abi,
+                version.major,
+            )
             groups.setdefault(key, []).append((version, cell))
     found = {}
     for group in groups.values():
@@ -74,17 +83,15 @@ def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
     cuda = made.wheel.toolkit
     if lacking := [text for text in own.wheel.gpu_archs if text not in made.wheel.gpu_archs]:
         return f"CUDA {cuda} makes no code for {', '.join(lacking)}"
+    platform = platforms()[made.cell.platform]
     theirs = {step.output: step for step in made.recipe.steps}
     if lacking := [step.source for step in own.recipe.steps if step.output not in theirs and step.source]:
         return f"the wheel of CUDA {cuda} leaves out {', '.join(lacking)}"
-    if not all(_same_but_more_code(step, theirs[step.output]) for step in own.recipe.steps):
+    if not all(_same_but_more_code(step, theirs[step.output], platform) for step in own.recipe.steps):
         return f"CUDA {cuda} compiles it differently"
     return None
 
 
-def _same_but_more_code(own: Step, made: Step) -> bool:
-    return without_gencode(own.argv) == without_gencode(made.argv) and _code(own) <= _code(made)
-
-
-def _code(step: Step) -> set[str]:
-    return {flag for text in step.gpu_archs for flag in gencode(text)}
+def _same_but_more_code(own: Step, made: Step, platform: Platform) -> bool:
+    without = platform.without_capabilities
+    return without(own.argv) == without(made.argv) and platform.makes_no_less(made.gpu_archs, own.gpu_archs)

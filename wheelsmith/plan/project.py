@@ -7,27 +7,24 @@ from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
 
-from wheelsmith.base import layout
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
 from wheelsmith.model import (
     BuildHost,
     BuildPlan,
     Cell,
-    CudaHome,
     Excluded,
     LockedWheel,
-    PrefixId,
     Project,
     Recipe,
     WheelSpec,
     wheel_stem,
 )
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
-from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of_image
+from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of
 from wheelsmith.plan.recipe import KernelSource, ProjectSpec
 from wheelsmith.plan.torch_cuda import why_other_cuda
-from wheelsmith.platforms import CudaToolkit, cuda_prefix, cuda_toolkits
+from wheelsmith.platforms import platforms
 
 # (requirements, Python as major.minor, CPU architecture) → exact wheels, or why there are none.
 Resolve = Callable[[tuple[str, ...], str, str], tuple[LockedWheel, ...] | str]
@@ -88,15 +85,14 @@ def _plan(
     if python not in build_host.pythons:
         where = f"image {build_host.image.name}" if build_host.image else "this machine"
         raise Impossible(f"{where} has no Python {python}: it has {', '.join(build_host.pythons)}")
-    toolkit = cuda_toolkits()[cell.toolkit] if cell.toolkit else None
-    found = toolkit_of_image(cell, toolkit, build_host) if toolkit and not toolkit.assembled else None
-    archs = requested_capabilities(cell, toolkit)
+    home, toolkit = toolkit_of(cell, build_host) or ("", None)
+    archs = requested_capabilities(cell)
     return BuildPlan(
         cell=cell,
         image=build_host.image,
         source=source.id,
         toolset=toolset,
-        toolkit=_cuda(cell, toolkit, found, build_host.machine) if toolkit else None,
+        toolkit=toolkit,
         headers=None,
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,
@@ -105,7 +101,7 @@ def _plan(
         project=Project(
             python=python,
             environment=_environment(cell, python, spec, resolve),
-            variables=_variables(cell, archs, found.home if found else layout.CUDA),
+            variables=_variables(cell, archs, home),
         ),
     )
 
@@ -138,25 +134,11 @@ def _torch(cell: Cell, spec: ProjectSpec) -> str:
     return f"=={cell.release}.*,{spec.torch}"
 
 
-def _variables(cell: Cell, archs: tuple[str, ...], cuda_home: str) -> dict[str, str]:
+def _variables(cell: Cell, archs: tuple[str, ...], home: str) -> dict[str, str]:
     """Tell a build system about the cell, in the words that torch's cpp_extension and setup.py files know."""
     # Python's own -g would leave megabytes of debug information, with paths of the sandbox in it.
     found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": "-Wl,-s -Wl,--build-id=none", "WHEELSMITH_COMPUTE": cell.compute}
-    if cell.toolkit:
-        found |= {
-            "CUDA_HOME": cuda_home,
-            "FORCE_CUDA": "1",
-            "TORCH_CUDA_ARCH_LIST": ";".join(archs),
-            # Temporary files named after the output, not after a process id, which the object would keep.
-            "NVCC_APPEND_FLAGS": "-objtemp",
-        }
-    return found
-
-
-def _cuda(cell: Cell, toolkit: CudaToolkit, found: CudaHome | None, machine: str) -> PrefixId:
-    if found is None:
-        return cuda_prefix(toolkit, machine, cell.arch)
-    return PrefixId(kind="image-cuda", version=found.release, arch=cell.arch, digest=found.digest)
+    return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {})
 
 
 def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ...]) -> WheelSpec:

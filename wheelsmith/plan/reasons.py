@@ -6,19 +6,14 @@ from collections.abc import Callable, Iterable
 
 from packaging.version import Version
 
-from wheelsmith.model import BuildHost, Cell, CudaHome, Toolset
-from wheelsmith.plan.recipe import KernelSpec, plain
+from wheelsmith.model import CUDA, BuildHost, Cell, PrefixId, Toolset
+from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.dependencies import dependencies
-from wheelsmith.platforms import CudaToolkit
+from wheelsmith.platforms import platforms
 
 
 class Impossible(Exception):  # it carries a reason, and never leaves this room
     """The cell cannot be built, and this is why."""
-
-
-def backend(cell: Cell) -> str:
-    """Return kernel-builder's name for the cell's compute platform."""
-    return "cpu" if cell.toolkit is None else "cuda"
 
 
 def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
@@ -51,9 +46,9 @@ def check_kernel(cell: Cell, spec: KernelSpec) -> None:
 
 
 def _check_backend(cell: Cell, spec: KernelSpec) -> None:
-    if backend(cell) not in spec.backends:
+    if cell.backend not in spec.backends:
         listed = ", ".join(spec.backends) or "none"
-        raise Impossible(f"the kernel has no {backend(cell)} backend: build.toml lists {listed}")
+        raise Impossible(f"the kernel has no {cell.backend} backend: build.toml lists {listed}")
 
 
 def _check_framework(cell: Cell, spec: KernelSpec) -> None:
@@ -66,12 +61,12 @@ def _check_framework(cell: Cell, spec: KernelSpec) -> None:
 
 
 def _check_cuda(cell: Cell, spec: KernelSpec) -> None:
-    if cell.toolkit:
-        _check_bounds("cuda", cell.toolkit, spec.cuda_minver, spec.cuda_maxver)
+    if cell.toolkit and cell.platform == CUDA:
+        _check_bounds(CUDA, cell.toolkit, spec.cuda_minver, spec.cuda_maxver)
 
 
 def _check_depends(cell: Cell, spec: KernelSpec) -> None:
-    for scope in ("", backend(cell)):
+    for scope in ("", cell.backend):
         if repos := spec.kernel_depends.get(scope):
             raise Impossible(
                 f"the kernel needs {', '.join(repos)} from the Hub at run time, which a wheel cannot require"
@@ -118,36 +113,61 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     raise Impossible(f"image {build_host.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
 
 
-def toolkit_of_image(cell: Cell, toolkit: CudaToolkit, build_host: BuildHost) -> CudaHome:
-    """Return the toolkit that an image must bring, because no package index has all of it.
+def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
+    """Return where the toolkit of a cell lies in the sandbox, and its name; None of a cell for the CPU.
+
+    It is assembled; where no package index has all of it, an image must bring it.
 
     :raises Impossible: the image has none, or another one.
     """
+    if cell.toolkit is None:
+        return None
+    platform = platforms()[cell.platform]
+    if platform.toolkits()[cell.toolkit].assembled:
+        return platform.place, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
+    named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
         raise Impossible(
-            f"CUDA {toolkit.version} is not complete on the package index; it must come from an image, "
+            f"{named} is not complete on the package index; it must come from an image, "
             f"which needs --engine podman or docker"
         )
     if cell.arch != build_host.machine:
-        raise Impossible(f"the CUDA toolkit of an image builds for its own {build_host.machine}, not for {cell.arch}")
-    found = build_host.cuda
-    if found is None or found.version != toolkit.version:
-        has = f"CUDA {found.version} at {found.home}" if found else "no CUDA toolkit"
-        raise Impossible(f"image {build_host.image.name} has {has}, and the cell needs CUDA {toolkit.version}")
+        said = f"the {platform.title} toolkit of an image builds for its own {build_host.machine}, not for {cell.arch}"
+        raise Impossible(said)
+    found = platform.of_image(cell.toolkit, build_host)
+    if isinstance(found, str):
+        raise Impossible(f"image {build_host.image.name} has {found}, and the cell needs {named}")
     return found
 
 
-def requested_capabilities(cell: Cell, toolkit: CudaToolkit | None) -> tuple[str, ...]:
-    """Return the compute capabilities that the cell asks for.
+def cxx_std_of(cell: Cell) -> int:
+    """Return the oldest C++ standard that a cell's toolkit takes; 0 of a cell for the CPU."""
+    return platforms()[cell.platform].toolkits()[cell.toolkit].cxx_std if cell.toolkit else 0
+
+
+def known_capabilities(cell: Cell) -> tuple[str, ...]:
+    """Return the capabilities that a cell asks for and that its toolkit makes code for."""
+    if cell.toolkit is None:
+        return ()
+    platform = platforms()[cell.platform]
+    toolkit = platform.toolkits()[cell.toolkit]
+    requested = cell.settings.gpu_archs or toolkit.default_capabilities
+    return tuple(text for text in requested if platform.plain(text) in toolkit.capabilities)
+
+
+def requested_capabilities(cell: Cell) -> tuple[str, ...]:
+    """Return the capabilities that the cell asks for.
 
     :raises Impossible: the toolkit does not know one.
     """
-    if toolkit is None:
+    if cell.toolkit is None:
         return ()
+    platform = platforms()[cell.platform]
+    toolkit = platform.toolkits()[cell.toolkit]
     requested = cell.settings.gpu_archs or toolkit.default_capabilities
-    if unknown := [text for text in requested if plain(text) not in toolkit.capabilities]:
+    if unknown := [text for text in requested if platform.plain(text) not in toolkit.capabilities]:
         raise Impossible(
-            f"gpu-archs in matrix.yaml asks for {', '.join(unknown)}, for which CUDA {toolkit.version} makes no code: "
-            f"it knows {', '.join(toolkit.capabilities)}"
+            f"gpu-archs in matrix.yaml asks for {', '.join(unknown)}, for which {platform.title} {cell.toolkit} makes "
+            f"no code: it knows {', '.join(toolkit.capabilities)}"
         )
     return requested

@@ -5,26 +5,26 @@ from __future__ import annotations
 from packaging.version import Version
 
 from wheelsmith.model import Cell
-from wheelsmith.plan.reasons import Impossible, backend, requested_capabilities
-from wheelsmith.plan.recipe import KernelSpec, Section, plain, resolve
+from wheelsmith.plan.reasons import Impossible, requested_capabilities
+from wheelsmith.plan.recipe import KernelSpec, Section
 from wheelsmith.plan.recipe.compile import SourceGroup
-from wheelsmith.platforms import CudaToolkit
+from wheelsmith.platforms import platforms
 
 
-def source_groups(cell: Cell, spec: KernelSpec, toolkit: CudaToolkit | None) -> tuple[SourceGroup, ...]:
+def source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
     """Return what is compiled for a cell: the binding, and the sections of build.toml that are for it.
 
     :raises Impossible: it cannot be.
     """
     assert spec.binding is not None  # noqa: S101  # only kernels with one come here
-    requested = requested_capabilities(cell, toolkit)
+    requested = requested_capabilities(cell)
     binding = SourceGroup(
         src=spec.binding.src,
         include=spec.binding.include,
         cxx_flags=spec.binding.cxx_flags,
         capabilities=requested,
     )
-    return (binding, *(_group(section, spec, requested, toolkit) for section in own_sections(cell, spec)))
+    return (binding, *(_group(section, spec, requested, cell) for section in own_sections(cell, spec)))
 
 
 def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
@@ -32,7 +32,7 @@ def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
 
     :raises Impossible: there are none.
     """
-    own = [section for section in spec.sections if section.backend == backend(cell)]
+    own = [section for section in spec.sections if section.backend == cell.backend]
     sections = [section for section in own if not left_out(section, cell)]
     # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
     if not sections and (own or not (spec.binding and spec.binding.src)):
@@ -45,15 +45,14 @@ def left_out(section: Section, cell: Cell) -> bool:
     return bool(section.cuda_minver and cell.toolkit and Version(cell.toolkit) < Version(section.cuda_minver))
 
 
-def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], toolkit: CudaToolkit | None) -> SourceGroup:
+def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], cell: Cell) -> SourceGroup:
     check_depends(section, spec)
-    capabilities = capabilities_of(section, requested, toolkit) if toolkit else ()
     return SourceGroup(
         src=section.src,
         include=section.include,
         cxx_flags=section.cxx_flags,
         cuda_flags=section.cuda_flags,
-        capabilities=capabilities,
+        capabilities=capabilities_of(section, requested, cell),
     )
 
 
@@ -68,19 +67,18 @@ def check_depends(section: Section, spec: KernelSpec) -> None:
         )
 
 
-def capabilities_of(section: Section, requested: tuple[str, ...], toolkit: CudaToolkit) -> tuple[str, ...]:
+def capabilities_of(section: Section, requested: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
     """Return the capabilities that a section is compiled for.
 
     :raises Impossible: there are none.
     """
-    written_for = section.capabilities
-    if written_for is not None:
-        # A list serves many toolkits: 10.1 is what CUDA 12 called 11.0, and CUDA 13 makes no code for 7.0.
-        written_for = tuple(text for text in written_for if plain(text) in toolkit.capabilities)
-    found = resolve(written_for, requested)
+    if cell.toolkit is None:
+        return ()
+    platform = platforms()[cell.platform]
+    found = platform.covers(section.capabilities, requested, cell.toolkit)
     if not found:
         raise Impossible(
-            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}; with CUDA "
-            f"{toolkit.version} none of that makes code for the gpu-archs {', '.join(requested)}"
+            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}; with {platform.title} "
+            f"{cell.toolkit} none of that makes code for the gpu-archs {', '.join(requested)}"
         )
     return found

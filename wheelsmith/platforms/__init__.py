@@ -1,4 +1,4 @@
-"""What kernels are compiled for: CUDA, its toolkits, capabilities, packages and drivers."""
+"""What kernels are compiled for: compute platforms, their toolkits, capabilities, packages and drivers."""
 
 from wheelsmith.platforms.cuda import (
     CudaPackages,
@@ -9,17 +9,27 @@ from wheelsmith.platforms.cuda import (
     cuda_prefix,
     cuda_toolkits,
     driver_floors,
-    parse_capability,
 )
+from wheelsmith.platforms.cuda_capabilities import parse_capability
+from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
+from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
 __all__ = [
+    "CPU",
     "CudaPackages",
     "CudaToolkit",
+    "DeviceCompile",
     "DriverFloor",
+    "Platform",
+    "Toolkit",
+    "compute_name",
+    "compute_order",
     "cuda_of",
     "cuda_packages",
     "cuda_prefix",
     "cuda_toolkits",
     "driver_floors",
     "parse_capability",
+    "platform_of",
+    "platforms",
 ]

@@ -6,43 +6,36 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from wheelsmith.base import layout
 from wheelsmith.base.facts import read_facts
 from wheelsmith.base.record import Record
-from wheelsmith.model.pinned import PinnedFile, pinned_prefix
-from wheelsmith.model.plan import PrefixId
+from wheelsmith.base.units import numbers
+from wheelsmith.model import CUDA, BuildHost, PinnedFile, PrefixId
+from wheelsmith.model.pinned import pinned_prefix
+from wheelsmith.platforms.cuda_capabilities import gencode, plain, resolve, without_gencode
+from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
-_CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CudaToolkit(Record):
+class CudaToolkit(Toolkit):
     """A CUDA toolkit: assembled from a package index, or, where that lacks nvcc, found in an image.
 
     One from an image has no packages, headers and runtimes here.
 
-    :param version: ``13.0``.
     :param ptx: the version of the PTX that its nvcc writes, ``9.0``, and the newest that it reads.
-    :param cxx_std: the oldest C++ standard in which the host compiler takes what its nvcc makes of torch's headers,
-        e.g. 17. That of 13.3 loses a ``typename`` in ATen/core/List_inl.h of torch 2.11, which only C++20 can do
-        without; that of 13.5 keeps it.
+    :param cxx_std: of what its nvcc makes of torch's headers. That of 13.3 loses a ``typename`` in ATen/core/List_inl.h
+        of torch 2.11, which only C++20 can do without; that of 13.5 keeps it.
     :param packages: CPU architecture of the machine that compiles → its pinned wheels.
     :param headers: libraries of which torch's own headers include the headers; nothing else of them is fetched.
     :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
-    :param capabilities: every compute capability its nvcc accepts, e.g. ``7.5``, ``9.0``, ``9.0a``.
-    :param default_capabilities: what is built when nobody says, e.g. ``8.0``, ``12.0+PTX``.
     """
 
-    version: str
     ptx: str
-    cxx_std: int
     packages: dict[str, tuple[PinnedFile, ...]]
     headers: tuple[PinnedFile, ...]
     target_runtime: dict[str, PinnedFile]
-    capabilities: tuple[str, ...]
-    default_capabilities: tuple[str, ...]
-    source: str
-    date: str
 
     @property
     def assembled(self) -> bool:
@@ -107,12 +100,89 @@ def cuda_of(compute: str) -> str | None:
     return f"{compute[2:-1]}.{compute[-1]}" if _CUDA_COMPUTE.fullmatch(compute) else None
 
 
-def parse_capability(text: str) -> tuple[int, int, str, bool]:
-    """Split ``9.0a+PTX`` into major, minor, suffix and whether PTX is wanted.
+class Cuda(Platform):
+    """CUDA, from 12.4 on."""
 
-    :raises ValueError: it is not a compute capability.
-    """
-    match = _CAPABILITY.fullmatch(text)
-    if not match:
-        raise ValueError(f"{text!r} is not a compute capability such as 8.0, 9.0a or 12.0+PTX")
-    return int(match["major"]), int(match["minor"]), match["suffix"] or "", bool(match["ptx"])
+    name = CUDA
+    title = "CUDA"
+    word = "cu"
+    device_suffix = ".cu"
+    place = layout.CUDA
+
+    def toolkits(self) -> dict[str, CudaToolkit]:
+        """Return every known toolkit."""
+        return cuda_toolkits()
+
+    def version_of(self, compute: str) -> str | None:
+        """Return ``13.0`` of ``cu130``."""
+        return cuda_of(compute)
+
+    def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
+        """Name the CUDA_HOME."""
+        return cuda_prefix(cuda_toolkits()[toolkit], machine, arch)
+
+    def made_on(self, toolkit: str, machine: str) -> bool:
+        """Say whether NVIDIA's wheels for a machine are known."""
+        return machine in cuda_toolkits()[toolkit].packages
+
+    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId] | str:
+        """Return the CUDA_HOME of an image."""
+        found = host.cuda
+        if found is None or found.version != toolkit:
+            return f"CUDA {found.version} at {found.home}" if found else "no CUDA toolkit"
+        name = PrefixId(kind="image-cuda", version=found.release, arch=host.machine, digest=found.digest)
+        return found.home, name
+
+    def command(self, step: DeviceCompile) -> tuple[str, ...]:
+        """Return nvcc's command, with kernel-builder's flags."""
+        return (
+            *(f"{step.home}/bin/nvcc", "-ccbin", step.cxx, f"-std=c++{step.cxx_std}", "-O3", "-DNDEBUG"),
+            *("-Xcompiler", "-fPIC,-fno-gnu-unique", "--expt-relaxed-constexpr", "--expt-extended-lambda"),
+            *("-DENABLE_FP8", *step.defines),
+            *(flag for capability in step.capabilities for flag in gencode(capability)),
+            *step.own_include,
+            # Temporary files named after the output, not after a process id, which the object would keep.
+            *(*step.include, *step.flags, "-objtemp"),
+            *("-c", step.source, "-o", step.output),
+        )
+
+    def runtime(self, toolkit: str, home: str, *, brought: bool) -> tuple[str, ...]:
+        """Return libcudart, as a library where somebody has loaded it, else what the kernel needs of it."""
+        folder = f"-L{home}/lib64"
+        if not brought:
+            # As kernel-builder's CMake files do by default. What a kernel offered of it would get in others' way.
+            static = "libcudart_static.a"
+            return (folder, f"-l:{static}", f"-Wl,--exclude-libs,{static}", "-ldl", "-lrt", "-lpthread")
+        # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls nothing
+        # of it: what a wheel's version says of CUDA must show in the binary.
+        return folder, f"-l:libcudart.so.{numbers(toolkit)[0]}"
+
+    def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
+        """Return what torch's cpp_extension and setup.py files know."""
+        return {
+            "CUDA_HOME": home,
+            "FORCE_CUDA": "1",
+            "TORCH_CUDA_ARCH_LIST": ";".join(capabilities),
+            # As for one source.
+            "NVCC_APPEND_FLAGS": "-objtemp",
+        }
+
+    def covers(self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str) -> tuple[str, ...]:
+        """Return what of a list a toolkit makes, for the capabilities that are asked for."""
+        if written_for is not None:
+            # A list serves many toolkits: 10.1 is what CUDA 12 called 11.0, and CUDA 13 makes no code for 7.0.
+            known = cuda_toolkits()[toolkit].capabilities
+            written_for = tuple(text for text in written_for if plain(text) in known)
+        return resolve(written_for, requested)
+
+    def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return nvcc's command without -gencode."""
+        return without_gencode(argv)
+
+    def makes_no_less(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """Compare what is asked of nvcc."""
+        return {flag for text in one for flag in gencode(text)} >= {flag for text in other for flag in gencode(text)}
+
+    def plain(self, capability: str) -> str:
+        """Return ``9.0`` of ``9.0+PTX``."""
+        return plain(capability)

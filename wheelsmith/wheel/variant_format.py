@@ -16,7 +16,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.base.record import Record
 from wheelsmith.frameworks import STABLE, framework, read_local_version
 from wheelsmith.model import VARIANT_LABEL
-from wheelsmith.platforms import parse_capability
+from wheelsmith.platforms import cuda_of, parse_capability
 
 NULL = "null"
 # Under this URL uv knows the schema; variantlib 0.2.2 writes another, which uv warns of, and reads any.
@@ -67,7 +67,7 @@ def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
         return Variant(label=NULL)
     archs = tuple(gpu_archs)
     architectures = sm_values(archs, [text for text in archs if text.endswith("+PTX")])
-    features: dict[str, tuple[str, ...]] = {"cuda_version_lower_bound": (f"{compute[2:-1]}.{compute[-1]}",)}
+    features: dict[str, tuple[str, ...]] = {"cuda_version_lower_bound": (cuda_of(compute) or "",)}
     if architectures:
         features["sm_arch"] = tuple(sorted(architectures))
     # The label spells the properties, so that wheels which two machines make never contradict each other.

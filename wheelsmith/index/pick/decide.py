@@ -22,11 +22,11 @@ from wheelsmith.index.resolve import (
     Refusal,
     Target,
     Template,
-    compute_name,
     fill,
     slots_of,
     template_for,
 )
+from wheelsmith.platforms import compute_name
 
 _COMPUTE = re.compile(r"cpu|cu\d{3,}")
 _CUDA = re.compile(r"(?:cuda)?(\d{2})\.(\d)")

@@ -23,7 +23,7 @@ from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of
 from wheelsmith.plan.recipe import may_import
 from wheelsmith.plan.recipe.dependencies import dependencies
-from wheelsmith.platforms import cuda_of
+from wheelsmith.platforms import CPU, cuda_of, platform_of
 
 METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
@@ -170,7 +170,8 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
 
 
 def _backend(compute: str) -> str:
-    return "cpu" if compute == "cpu" else "cuda"
+    found = platform_of(compute)
+    return found[0].name if found else CPU
 
 
 def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:

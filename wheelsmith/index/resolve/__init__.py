@@ -2,7 +2,7 @@
 
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import Installer, Presence, Template, clean_base, fill, slots_of, template_for
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Nearest, Refusal, Target, compute_name
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Nearest, Refusal, Target
 
 __all__ = [
     "Choice",
@@ -15,7 +15,6 @@ __all__ = [
     "Target",
     "Template",
     "clean_base",
-    "compute_name",
     "fill",
     "slots_of",
     "template_for",

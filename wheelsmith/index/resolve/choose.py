@@ -16,10 +16,11 @@ from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, Unserve
 from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING
 from wheelsmith.index.resolve.fits import accepts, platforms_for, tag_ranks
-from wheelsmith.index.resolve.nearest import Axes, compute_order, nearest
+from wheelsmith.index.resolve.nearest import Axes, nearest
 from wheelsmith.index.resolve.obstacles import gpu_note, obstacle
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target, compute_name
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target
 from wheelsmith.model import TORCH
+from wheelsmith.platforms import compute_name, compute_order
 
 NO_REASON = "no reason is given"
 # Those that were released, by November 2026, and are not older than what torch 2.6 runs on.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
-from wheelsmith.index.resolve.target import Nearest, Target, compute_name
+from wheelsmith.index.resolve.target import Nearest, Target
 from wheelsmith.model import TORCH
-from wheelsmith.platforms import cuda_of
+from wheelsmith.platforms import compute_name, compute_order, cuda_of
 
 _MOST = 3
 
@@ -40,12 +40,6 @@ def nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> 
             if two:
                 return (Nearest(target=two.target, change=f"{one.change} and {two.change}"),)
     return ()
-
-
-def compute_order(compute: str) -> tuple[int, ...]:
-    """Order compute platforms: CPU first, then CUDA by its version."""
-    cuda = cuda_of(compute)
-    return numbers(cuda) if cuda else (0,)
 
 
 def runs_on(made_with: str, torch_has: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from wheelsmith.base.units import listed
 from wheelsmith.frameworks import TorchRelease, torch_releases
 from wheelsmith.index.resolve.target import KnownWheel, Target
-from wheelsmith.model import TORCH
-from wheelsmith.platforms import cuda_of
+from wheelsmith.model import CUDA, TORCH
+from wheelsmith.platforms import cuda_of, platforms
 
 
 def torch_build(target: Target, known: KnownWheel | None = None) -> str | None:
@@ -46,4 +46,4 @@ def _oldest(cuda: str, known: KnownWheel | None) -> str:
 
 
 def _compute(cuda: str) -> str:
-    return "cu" + cuda.replace(".", "")
+    return platforms()[CUDA].compute(cuda)

@@ -121,8 +121,3 @@ class KnownWheel:
     def pure(self) -> bool:
         """Say whether nothing is compiled in it."""
         return "any" in self.platforms
-
-
-def compute_name(compute: str) -> str:
-    """Return ``CUDA 13.0`` of ``cu130``, and ``CPU`` of ``cpu``."""
-    return "CPU" if compute == "cpu" else f"CUDA {compute[2:-1]}.{compute[-1]}" if compute[:2] == "cu" else compute

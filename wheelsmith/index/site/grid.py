@@ -14,9 +14,9 @@ from packaging.version import Version
 from wheelsmith.base.units import numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, CatalogueWheel, Unserved
 from wheelsmith.index.entries.entry import NoWheel
-from wheelsmith.index.resolve.nearest import compute_order
 from wheelsmith.index.resolve.pairing import torch_build
-from wheelsmith.index.resolve.target import KnownWheel, Target, compute_name
+from wheelsmith.index.resolve.target import KnownWheel, Target
+from wheelsmith.platforms import compute_name, compute_order
 
 
 class GridStatus(StrEnum):

@@ -18,11 +18,11 @@ from wheelsmith.index.entries.entry import NoWheel, ProjectState
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import Installer, Presence, fill, slots_of, template_for
-from wheelsmith.index.resolve.nearest import compute_order
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Target, compute_name
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
 from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
 from wheelsmith.index.site.picker import Picker, picker_data, picker_of
 from wheelsmith.index.site.wheel_groups import BASE, VersionOfWheels, span, versions_of
+from wheelsmith.platforms import compute_name, compute_order
 
 if TYPE_CHECKING:
     from jinja2 import Environment

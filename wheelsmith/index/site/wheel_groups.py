@@ -13,11 +13,11 @@ from wheelsmith.index.entries.catalogue import CatalogueCell, CatalogueWheel
 from wheelsmith.index.entries.listing import EVERYTHING
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.commands import pin
-from wheelsmith.index.resolve.nearest import compute_order
-from wheelsmith.index.resolve.target import Choice, Target, compute_name
+from wheelsmith.index.resolve.target import Choice, Target
 from wheelsmith.index.site.grid import target_query
 from wheelsmith.index.site.picker import USUAL, Picker
 from wheelsmith.model import TORCH
+from wheelsmith.platforms import compute_name, compute_order
 
 # A page does not know where it will be served. Its script does; without one, people set a variable.
 BASE = "$INDEX/"

@@ -1,7 +1,6 @@
 """From build.toml to the exact compile and link commands of one cell."""
 
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
-from wheelsmith.plan.recipe.capabilities import gencode, plain, resolve, without_gencode
 from wheelsmith.plan.recipe.card import CARD, render_card
 from wheelsmith.plan.recipe.compile import CompileTarget
 from wheelsmith.plan.recipe.imports import may_import
@@ -23,14 +22,10 @@ __all__ = [
     "Requirements",
     "Section",
     "compiled_recipe",
-    "gencode",
     "may_import",
     "noarch_recipe",
     "parse_build_toml",
     "parse_project",
-    "plain",
     "render_card",
     "render_metadata",
-    "resolve",
-    "without_gencode",
 ]

@@ -12,10 +12,9 @@ from pathlib import PurePosixPath
 from wheelsmith.base import layout
 from wheelsmith.frameworks import Framework
 from wheelsmith.model import Step, StepKind
-from wheelsmith.plan.recipe.capabilities import gencode
+from wheelsmith.platforms import CPU, DeviceCompile, Platform, platforms
 
 _HOST_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
-_DEVICE_SUFFIX = ".cu"
 HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc"}
 # Where the short headers are written, under the kernel's source.
 LIGHT_HEADERS = "wheelsmith-headers"
@@ -29,8 +28,9 @@ class CompileTarget:
     :param framework: what calls the extension.
     :param cxx: the C++ compiler to call.
     :param cxx_std: the C++ standard's year, e.g. 17.
-    :param toolkit: the CUDA toolkit as ``major.minor``; None is a CPU build.
-    :param cuda_home: where the toolkit lies inside the sandbox.
+    :param platform: whose toolkit it is compiled with; None is a CPU build.
+    :param toolkit: as ``major.minor``.
+    :param home: where the toolkit lies inside the sandbox.
     :param stable_abi: the torch release of the stable ABI to target, or None.
     :param cxx11_abi: False compiles for a framework that was built without the C++11 ABI.
     :param light_headers: True lets torch/all.h be our own short one.
@@ -39,8 +39,9 @@ class CompileTarget:
     framework: Framework
     cxx: str
     cxx_std: int
+    platform: Platform | None
     toolkit: str | None
-    cuda_home: str
+    home: str
     namespace: str
     stable_abi: str | None
     cxx11_abi: bool | None = True
@@ -55,7 +56,7 @@ class CompileTarget:
     @property
     def backend(self) -> str:
         """Return kernel-builder's name for the compute platform."""
-        return "cuda" if self.toolkit else "cpu"
+        return self.platform.name if self.platform else CPU
 
     @property
     def includes(self) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ class CompileTarget:
         for folder in self.framework.include:
             found += ["-isystem", f"{self.framework.place}/{folder}"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
-        return (*found, *(("-isystem", f"{self.cuda_home}/include") if self.toolkit else ()))
+        return (*found, *(("-isystem", f"{self.home}/include") if self.platform else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +89,8 @@ def compile_steps(groups: tuple[SourceGroup, ...], target: CompileTarget) -> Ite
     for source in dict.fromkeys(path for group in groups for path in group.src):
         group = _merged(source, tuple(group for group in groups if source in group.src))
         suffix = PurePosixPath(source).suffix
-        if suffix == _DEVICE_SUFFIX:
-            yield _device(source, group, target)
+        if platform := _compiles(suffix):
+            yield _device(source, group, target, platform)
         elif suffix in _HOST_SUFFIXES:
             yield _host(source, group, target)
 
@@ -108,7 +109,11 @@ def _merged(source: str, groups: tuple[SourceGroup, ...]) -> SourceGroup:
 def is_known_source(path: str) -> bool:
     """Say whether a file in ``src`` is one that can be compiled or included."""
     suffix = PurePosixPath(path).suffix
-    return suffix in _HOST_SUFFIXES | HEADER_SUFFIXES | {_DEVICE_SUFFIX}
+    return suffix in _HOST_SUFFIXES | HEADER_SUFFIXES or _compiles(suffix) is not None
+
+
+def _compiles(suffix: str) -> Platform | None:
+    return next((each for each in platforms().values() if each.device_suffix == suffix), None)
 
 
 def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
@@ -134,7 +139,9 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
 def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
     """Return the step that makes the extension module."""
     libraries = ["-Wl,--no-as-needed", *stubs]
-    libraries += _cuda_runtime(target) if target.toolkit else ()
+    if target.platform and target.toolkit:
+        brought = target.framework.brings_cuda
+        libraries += target.platform.runtime(target.toolkit, target.home, brought=brought)
     libraries.append("-Wl,--as-needed")
     return Step(
         kind=StepKind.LINK,
@@ -145,16 +152,6 @@ def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, tar
             *("-Wl,-s", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
         ),
     )
-
-
-def _cuda_runtime(target: CompileTarget) -> tuple[str, ...]:
-    folder = f"-L{target.cuda_home}/lib64"
-    if not target.framework.brings_cuda:
-        # As kernel-builder's CMake files do by default. What of it the kernel offers to others would get in their way.
-        return (folder, "-l:libcudart_static.a", "-Wl,--exclude-libs,libcudart_static.a", "-ldl", "-lrt", "-lpthread")
-    # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls nothing of
-    # it: what a wheel's version says of CUDA must show in the binary.
-    return folder, f"-l:libcudart.so.{str(target.toolkit).split('.', maxsplit=1)[0]}"
 
 
 def _object(source: str) -> str:
@@ -182,29 +179,24 @@ def _host(source: str, group: SourceGroup, target: CompileTarget) -> Step:
     )
 
 
-def _device(source: str, group: SourceGroup, target: CompileTarget) -> Step:
-    output = _object(source)
+def _device(source: str, group: SourceGroup, target: CompileTarget, platform: Platform) -> Step:
+    step = DeviceCompile(
+        home=target.home if target.platform is platform else platform.place,
+        cxx=target.cxx,
+        cxx_std=target.cxx_std,
+        defines=target.defines,
+        capabilities=group.capabilities,
+        own_include=tuple(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
+        include=target.includes,
+        flags=group.cuda_flags,
+        source=f"{layout.SOURCE}/{source}",
+        output=_object(source),
+    )
     return Step(
         kind=StepKind.NVCC,
-        output=output,
+        output=step.output,
         inputs=(f"src/{source}",),
         source=source,
         gpu_archs=group.capabilities,
-        argv=(
-            *(
-                f"{target.cuda_home}/bin/nvcc",
-                "-ccbin",
-                target.cxx,
-                f"-std=c++{target.cxx_std}",
-                "-O3",
-                "-DNDEBUG",
-            ),
-            *("-Xcompiler", "-fPIC,-fno-gnu-unique", "--expt-relaxed-constexpr", "--expt-extended-lambda"),
-            *("-DENABLE_FP8", *target.defines),
-            *(flag for capability in group.capabilities for flag in gencode(capability)),
-            *(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
-            # Temporary files named after the output, not after a process id, which the object would keep.
-            *(*target.includes, *group.cuda_flags, "-objtemp"),
-            *("-c", f"{layout.SOURCE}/{source}", "-o", output),
-        ),
+        argv=platform.command(step),
     )

@@ -6,11 +6,22 @@ suffix (``9.0a``) runs on exactly its own. The rule is kernel-builder's ``cuda_a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from wheelsmith.platforms import parse_capability
-
 _GENCODE = "-gencode="
+_CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
+
+
+def parse_capability(text: str) -> tuple[int, int, str, bool]:
+    """Split ``9.0a+PTX`` into major, minor, suffix and whether PTX is wanted.
+
+    :raises ValueError: it is not a compute capability.
+    """
+    match = _CAPABILITY.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not a compute capability such as 8.0, 9.0a or 12.0+PTX")
+    return int(match["major"]), int(match["minor"]), match["suffix"] or "", bool(match["ptx"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

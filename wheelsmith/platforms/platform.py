@@ -1,0 +1,147 @@
+"""What a compute platform is here: what a kernel's GPU code is compiled with, and how it is named everywhere."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wheelsmith.base.record import Record
+from wheelsmith.model import BuildHost, PrefixId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit(Record):
+    """A release of a platform's compilers and libraries.
+
+    :param version: ``13.0``: what an axis of matrix.yaml names.
+    :param cxx_std: the oldest C++ standard in which its compilers take torch's headers, e.g. 17.
+    :param capabilities: every kind of GPU that it makes code for, e.g. ``7.5``, ``9.0``, ``9.0a``.
+    :param default_capabilities: what is built when nobody says, e.g. ``8.0``, ``12.0+PTX``.
+    """
+
+    version: str
+    cxx_std: int
+    capabilities: tuple[str, ...]
+    default_capabilities: tuple[str, ...]
+    source: str
+    date: str
+
+    @property
+    @abstractmethod
+    def assembled(self) -> bool:
+        """Say whether a package index has all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCompile:
+    """A source with GPU code, and how it is compiled.
+
+    :param home: where the toolkit lies inside the sandbox.
+    :param cxx: the compiler for what runs on the CPU.
+    :param cxx_std: the C++ standard's year.
+    :param include: words that name the folders of headers, in order.
+    :param flags: the kernel's own.
+    """
+
+    home: str
+    cxx: str
+    cxx_std: int
+    defines: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    own_include: tuple[str, ...]
+    include: tuple[str, ...]
+    flags: tuple[str, ...]
+    source: str
+    output: str
+
+
+class Platform(ABC):
+    """One compute platform; its module and its facts are all that is known of it by name.
+
+    :cvar name: as kernel-builder's backends are called, and an axis of matrix.yaml.
+    :cvar title: as people write it.
+    :cvar word: what its names in versions, in variants and in an index's roots begin with.
+    :cvar device_suffix: of sources that its own compiler takes.
+    :cvar place: where its toolkit is mounted.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    word: ClassVar[str]
+    device_suffix: ClassVar[str]
+    place: ClassVar[str]
+
+    @abstractmethod
+    def toolkits(self) -> Mapping[str, Toolkit]:
+        """Return every known toolkit by its ``major.minor``, oldest first."""
+
+    @abstractmethod
+    def version_of(self, compute: str) -> str | None:
+        """Return the version of a compute platform of its own, ``13.0`` of ``cu130``; None of anything else."""
+
+    @abstractmethod
+    def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
+        """Name the toolkit that compiles on ``machine`` for ``arch``, by what it is made from."""
+
+    @abstractmethod
+    def made_on(self, toolkit: str, machine: str) -> bool:
+        """Say whether a toolkit for a machine can be assembled."""
+
+    @abstractmethod
+    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId] | str:
+        """Return where the toolkit of an image is, and its name; or what the image has instead, in words."""
+
+    @abstractmethod
+    def command(self, step: DeviceCompile) -> tuple[str, ...]:
+        """Return the command that compiles one source."""
+
+    @abstractmethod
+    def runtime(self, toolkit: str, home: str, *, brought: bool) -> tuple[str, ...]:
+        """Return the words that link an extension with its runtime.
+
+        :param brought: whoever loads the extension has loaded it.
+        """
+
+    @abstractmethod
+    def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
+        """Return what tells a project's build system of the toolkit, and which code to make."""
+
+    @abstractmethod
+    def covers(self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str) -> tuple[str, ...]:
+        """Return the capabilities that sources are compiled for, ascending.
+
+        :param written_for: what they were written for; None takes what is requested as it is.
+        """
+
+    @abstractmethod
+    def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a command without what says for which capabilities it makes code."""
+
+    @abstractmethod
+    def makes_no_less(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """Say whether code for some capabilities is all that code for others is."""
+
+    def compute(self, version: str) -> str:
+        """Return ``cu130`` of ``13.0``."""
+        return self.word + version.replace(".", "")
+
+    def plain(self, capability: str) -> str:
+        """Return a capability as toolkits list it."""
+        return capability
+
+    def why_impossible(self, toolkit: str, image: str | None) -> str | None:
+        """Say why nothing can be compiled with a toolkit; None where it can.
+
+        :param image: the container image that is asked for.
+        """
+        found = self.toolkits().get(toolkit)
+        if found is None:
+            return f"{self.title} {toolkit} is not known: wheelsmith knows {self.title} {', '.join(self.toolkits())}"
+        if not found.assembled and image is None:
+            return (
+                f"{self.title} {toolkit} is not complete on the package index, so it must come from an image: "
+                f"set image in a rule for these cells"
+            )
+        return None
