@@ -72,7 +72,7 @@ def test_edition_5_whole():
     assert spec.sections[1].capabilities == ("8.0", "9.0a")
     assert spec.python_depends[""] == ("einops",)
     assert spec.kernel_depends[""] == ("a/b",)
-    assert (spec.cuda_minver, spec.cuda_maxver) == ("12.6", "13.2")
+    assert spec.toolkit_bounds == {"cuda": ("12.6", "13.2")}
     assert KernelSpec.from_json(spec.to_json()) == spec
 
 

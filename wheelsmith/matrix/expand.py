@@ -8,8 +8,8 @@ from itertools import product
 
 from wheelsmith.frameworks import framework
 from wheelsmith.matrix.types import CudaCompatibility, Matrix, Rule
-from wheelsmith.model import Cell, CellSettings, Excluded
-from wheelsmith.platforms import platforms
+from wheelsmith.model import CUDA, Cell, CellSettings, Excluded
+from wheelsmith.platforms import platform_of, platforms
 
 
 def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
@@ -25,15 +25,18 @@ def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:
 
 def _cells(matrix: Matrix) -> Iterator[Cell]:
     calls = framework(matrix.framework)
-    for release, cuda, arch, python in product(matrix.releases, matrix.cuda, matrix.arch, matrix.python or (None,)):
-        compute = None if cuda == "cpu" else cuda
+    for release, compute, arch, python in product(
+        matrix.releases, matrix.computes, matrix.arch, matrix.python or (None,)
+    ):
+        platform, toolkit = platform_of(compute) or (None, None)
         yield Cell(
             framework=calls.name,
             release=release,
-            toolkit=compute,
+            platform=platform.name if platform else CUDA,
+            toolkit=toolkit,
             arch=arch,
             python=python,
-            cxx11_abi=calls.cxx11_abi(release, arch, compute),
+            cxx11_abi=calls.cxx11_abi(release, arch, toolkit),
         )
 
 

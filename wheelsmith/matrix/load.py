@@ -196,7 +196,7 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         version=model.version,
         framework=framework,
         releases=tuple(releases),
-        cuda=tuple(model.axes.cuda),
+        computes=model.axes.computes,
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),
         settings=CellSettings(
@@ -237,7 +237,7 @@ def _selector(model: SelectorModel | None) -> Selector:
         return Selector()
     return Selector(
         releases=tuple(pattern for patterns in model.releases.values() for pattern in patterns),
-        cuda=tuple(model.cuda or ()),
+        toolkits={name: tuple(patterns) for name, patterns in model.toolkits.items()},
         arch=tuple(model.arch or ()),
         python=tuple(model.python or ()),
     )

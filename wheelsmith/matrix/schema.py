@@ -5,6 +5,7 @@ Only this module and ``values`` know pydantic; what it accepts leaves as the pla
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
@@ -12,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import (
+    TEXT_OR_NUMBER,
     Arch,
     Boolean,
-    CudaMinor,
     Declared,
     GpuArchs,
     Headers,
@@ -26,10 +27,12 @@ from wheelsmith.matrix.values import (
     PublicVersion,
     PythonMinor,
     ReleaseMinor,
+    compute_of,
     distinct,
     only_text,
     text_or_number,
 )
+from wheelsmith.platforms import Platform, platforms
 
 
 class _Model(BaseModel):
@@ -68,10 +71,9 @@ class KernelModel(_Model):
         return self
 
 
-class _OtherAxes(_Model):
-    cuda: Annotated[list[CudaMinor], AfterValidator(distinct), Field(min_length=1, max_length=100)] = Field(
-        description="CUDA toolkits, such as 13.0, and cpu"
-    )
+class _Axes(_Model):
+    """The axes of every framework and of every platform are added below."""
+
     arch: Annotated[list[Arch], AfterValidator(distinct), Field(min_length=1)] = Field(
         ["x86_64"], description="CPU architectures"
     )
@@ -82,58 +84,83 @@ class _OtherAxes(_Model):
     @property
     def releases(self) -> dict[str, list[str]]:
         """Return the releases of each framework that is named."""
-        return {name: found for name in frameworks() if (found := getattr(self, _field(name)))}
+        return _given(self, frameworks())
+
+    @property
+    def computes(self) -> tuple[str, ...]:
+        """Return the compute platforms, in the order of their axes; the CPU once."""
+        return tuple(dict.fromkeys(name for found in _given(self, platforms()).values() for name in found))
 
     @model_validator(mode="after")
-    def _one_framework(self) -> Self:
+    def _of_each_kind(self) -> Self:
         if len(self.releases) != 1:
             raise ValueError(f"axes name one framework: {' or '.join(frameworks())}")
+        if not self.computes:
+            raise ValueError(f"axes name what is compiled for: {' or '.join(platforms())}, where cpu stands, too")
         return self
 
 
-class _OtherPatterns(_Model):
-    cuda: Patterns | None = None
+class _Patterns(_Model):
     arch: Patterns | None = None
     python: Patterns | None = None
 
     @property
     def releases(self) -> dict[str, list[str]]:
         """Return the patterns for each framework that is named."""
-        return {name: found for name in frameworks() if (found := getattr(self, _field(name)))}
+        return _given(self, frameworks())
+
+    @property
+    def toolkits(self) -> dict[str, list[str]]:
+        """Return the patterns for each platform that is named."""
+        return _given(self, platforms())
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if not (self.releases or self.cuda or self.arch or self.python):
-            raise ValueError(f"a selector names at least one of {', '.join(frameworks())}, cuda, arch and python")
+        if not (self.releases or self.toolkits or self.arch or self.python):
+            axes = ", ".join((*frameworks(), *platforms()))
+            raise ValueError(f"a selector names at least one of {axes}, arch and python")
         return self
 
 
-def _field(framework: str) -> str:
-    return framework.replace("-", "_")
+def _given(model: BaseModel, names: Iterable[str]) -> dict[str, list[str]]:
+    return {name: found for name in names if (found := getattr(model, _field(name)))}
 
 
-def _axis(framework: str) -> Any:
-    releases = Annotated[list[ReleaseMinor], AfterValidator(distinct), Field(min_length=1, max_length=100)]
+def _field(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _releases(framework: str) -> Any:
+    values = Annotated[list[ReleaseMinor], AfterValidator(distinct), Field(min_length=1, max_length=100)]
     example = list(frameworks()[framework].releases())[-1]
     said = f"{framework} releases, such as {example}; the axes name one framework"
-    return releases | None, Field(None, alias=framework, description=said)
+    return values | None, Field(None, alias=framework, description=said)
 
 
-def _patterns(framework: str) -> Any:
-    return Patterns | None, Field(None, alias=framework)
+def _computes(platform: Platform) -> Any:
+    value = Annotated[str, AfterValidator(compute_of(platform)), Field(json_schema_extra=TEXT_OR_NUMBER)]
+    values = Annotated[list[value], AfterValidator(distinct), Field(min_length=1, max_length=100)]
+    example = list(platform.toolkits())[-1]
+    said = f"{platform.title} toolkits, such as {example}, and cpu; at least one platform is named"
+    return values | None, Field(None, alias=platform.name, description=said)
+
+
+def _patterns(axis: str) -> Any:
+    return Patterns | None, Field(None, alias=axis)
 
 
 AxesModel = create_model(
     "AxesModel",
-    __base__=_OtherAxes,
+    __base__=_Axes,
     __doc__="What is combined with what, in this order.",
-    **{_field(name): _axis(name) for name in frameworks()},
+    **{_field(name): _releases(name) for name in frameworks()},
+    **{_field(name): _computes(platform) for name, platform in platforms().items()},
 )
 SelectorModel = create_model(
     "SelectorModel",
-    __base__=_OtherPatterns,
+    __base__=_Patterns,
     __doc__="Which cells: a value, a glob (13.*), a version specifier (<2.11), or a list of these.",
-    **{_field(name): _patterns(name) for name in frameworks()},
+    **{_field(name): _patterns(name) for name in (*frameworks(), *platforms())},
 )
 
 

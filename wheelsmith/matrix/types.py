@@ -43,7 +43,7 @@ class Selector(Record):
     """
 
     releases: tuple[str, ...] = ()
-    cuda: tuple[str, ...] = ()
+    toolkits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     arch: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
 
@@ -51,11 +51,20 @@ class Selector(Record):
         """Say whether the cell is selected."""
         values = (
             (self.releases, cell.release),
-            (self.cuda, cell.toolkit or "cpu"),
             (self.arch, cell.arch),
             (self.python, cell.python or ""),
         )
-        return all(not patterns or any(_match(p, value) for p in patterns) for patterns, value in values)
+        return self._is_for(cell) and all(
+            not patterns or any(_match(p, value) for p in patterns) for patterns, value in values
+        )
+
+    def _is_for(self, cell: Cell) -> bool:
+        """Say whether the cell's compute platform is selected; the CPU is a value of every platform's axis."""
+        if not self.toolkits:
+            return True
+        value = cell.toolkit or cell.compute
+        named = self.toolkits.values() if cell.toolkit is None else [self.toolkits.get(cell.platform, ())]
+        return any(_match(pattern, value) for patterns in named for pattern in patterns)
 
 
 def is_specifier(pattern: str) -> bool:
@@ -127,7 +136,7 @@ class Matrix(Record):
 
     :param version: overrides build.toml's version.
     :param framework: whose releases one axis names.
-    :param cuda: ``cpu`` or ``major.minor``.
+    :param computes: compute platforms, such as ``cpu`` and ``cu130``.
     :param python: empty for a kernel in the Hub's layout, whose wheels serve every Python.
     :param settings: what holds for every cell before rules.
     :param cuda_compatibility: ``hub`` is the Hub loader's rule: no CUDA newer than torch's own. ``minor`` builds also
@@ -139,7 +148,7 @@ class Matrix(Record):
     version: str | None
     framework: str = TORCH
     releases: tuple[str, ...]
-    cuda: tuple[str, ...]
+    computes: tuple[str, ...]
     arch: tuple[str, ...]
     python: tuple[str, ...] = ()
     settings: CellSettings = field(default_factory=CellSettings)

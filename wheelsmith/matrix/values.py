@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -11,12 +12,11 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from wheelsmith.matrix.types import is_specifier
-from wheelsmith.platforms import parse_capability
+from wheelsmith.platforms import CPU, Platform, platforms
 
 ARCHES = ("x86_64", "aarch64")
 # A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
 _MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
-_CUDA = re.compile(r"[1-9][0-9]\.[0-9]")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _LONGEST_PATTERN = 200
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
@@ -39,8 +39,9 @@ def _minor(text: str) -> str:
     return _release(text, _MINOR)
 
 
-def _cuda(text: str) -> str:
-    return text if text == "cpu" else _release(text, _CUDA)
+def compute_of(platform: Platform) -> Callable[[str], str]:
+    """Return what reads a value of a platform's axis: a toolkit's version or ``cpu``, as a compute platform's name."""
+    return lambda text: CPU if text == CPU else platform.compute(_release(text, platform.shape))
 
 
 def _python(text: str) -> str:
@@ -48,7 +49,14 @@ def _python(text: str) -> str:
 
 
 def _capability(text: str) -> str:
-    parse_capability(text)
+    mistakes = []
+    for platform in platforms().values():
+        try:
+            platform.check_capability(text)
+        except ValueError as error:
+            mistakes.append(str(error))
+    if len(mistakes) == len(platforms()):
+        raise ValueError("; ".join(mistakes))
     return text
 
 
@@ -137,13 +145,12 @@ def text_or_number(schema: dict[str, Any]) -> None:
 
 
 # Editors read an unquoted 2.10 as a number; wheelsmith reads it as the text it is.
-_TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
+TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 
-ReleaseMinor = Annotated[str, AfterValidator(_minor), Field(json_schema_extra=_TEXT_OR_NUMBER)]
-CudaMinor = Annotated[str, AfterValidator(_cuda), Field(json_schema_extra=_TEXT_OR_NUMBER)]
-PythonMinor = Annotated[str, AfterValidator(_python), Field(json_schema_extra=_TEXT_OR_NUMBER)]
-Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra=_TEXT_OR_NUMBER)]
-Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=_TEXT_OR_NUMBER)]
+ReleaseMinor = Annotated[str, AfterValidator(_minor), Field(json_schema_extra=TEXT_OR_NUMBER)]
+PythonMinor = Annotated[str, AfterValidator(_python), Field(json_schema_extra=TEXT_OR_NUMBER)]
+Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra=TEXT_OR_NUMBER)]
+Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Patterns = Annotated[
     list[Pattern],
     BeforeValidator(_listed),

@@ -41,7 +41,7 @@ from wheelsmith.plan.recipe import (
     noarch_recipe,
     render_metadata,
 )
-from wheelsmith.plan.recipe.compile import SourceGroup
+from wheelsmith.plan.recipe.compile import SourceGroup, is_device_source
 from wheelsmith.plan.recipe.make import namespace
 from wheelsmith.plan.sections import capabilities_of, check_depends, left_out, own_sections, source_groups
 from wheelsmith.platforms import platforms
@@ -240,7 +240,7 @@ def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -
     calls = framework(cell.framework)
     needed = f"{calls.project}>={floor}" if floor else calls.requirement(cell.release)
     own = (*python_depends(spec, ""), *python_depends(spec, cell.backend))
-    device = (group for group in groups if any(path.endswith(".cu") for path in group.src))
+    device = (group for group in groups if any(is_device_source(path) for path in group.src))
     return WheelSpec(
         distribution=order.distribution,
         version=version,

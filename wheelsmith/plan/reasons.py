@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from packaging.version import Version
 
-from wheelsmith.model import CUDA, BuildHost, Cell, PrefixId, Toolset
+from wheelsmith.model import BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.dependencies import dependencies
 from wheelsmith.platforms import platforms
@@ -38,7 +38,7 @@ def check_kernel(cell: Cell, spec: KernelSpec) -> None:
     checks = (
         lambda: _check_backend(cell, spec),
         lambda: _check_framework(cell, spec),
-        lambda: _check_cuda(cell, spec),
+        lambda: _check_toolkit(cell, spec),
         lambda: _check_depends(cell, spec),
     )
     if found := obstacles(checks):
@@ -60,9 +60,9 @@ def _check_framework(cell: Cell, spec: KernelSpec) -> None:
         _check_bounds(cell.framework, cell.release, spec.binding.minver, spec.binding.maxver)
 
 
-def _check_cuda(cell: Cell, spec: KernelSpec) -> None:
-    if cell.toolkit and cell.platform == CUDA:
-        _check_bounds(CUDA, cell.toolkit, spec.cuda_minver, spec.cuda_maxver)
+def _check_toolkit(cell: Cell, spec: KernelSpec) -> None:
+    if cell.toolkit:
+        _check_bounds(cell.platform, cell.toolkit, *spec.toolkit_bounds.get(cell.platform, (None, None)))
 
 
 def _check_depends(cell: Cell, spec: KernelSpec) -> None:

@@ -41,8 +41,8 @@ def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
 
 
 def left_out(section: Section, cell: Cell) -> bool:
-    """Say whether a cell's CUDA is too old for a section."""
-    return bool(section.cuda_minver and cell.toolkit and Version(cell.toolkit) < Version(section.cuda_minver))
+    """Say whether a cell's toolkit is too old for a section."""
+    return bool(section.toolkit_minver and cell.toolkit and Version(cell.toolkit) < Version(section.toolkit_minver))
 
 
 def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], cell: Cell) -> SourceGroup:
@@ -51,7 +51,7 @@ def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], cell:
         src=section.src,
         include=section.include,
         cxx_flags=section.cxx_flags,
-        cuda_flags=section.cuda_flags,
+        device_flags=section.device_flags,
         capabilities=capabilities_of(section, requested, cell),
     )
 

@@ -12,7 +12,7 @@ from wheelsmith.base.record import Record
 from wheelsmith.base.units import numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
-from wheelsmith.platforms.cuda_capabilities import gencode, plain, resolve, without_gencode
+from wheelsmith.platforms.cuda_capabilities import gencode, parse_capability, plain, resolve, without_gencode
 from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
@@ -106,8 +106,10 @@ class Cuda(Platform):
     name = CUDA
     title = "CUDA"
     word = "cu"
+    shape = re.compile(r"[1-9][0-9]\.[0-9]")
     device_suffix = ".cu"
     place = layout.CUDA
+    section_keys = ("cuda-flags", "cuda-capabilities", "cuda-minver")
 
     def toolkits(self) -> dict[str, CudaToolkit]:
         """Return every known toolkit."""
@@ -182,6 +184,10 @@ class Cuda(Platform):
     def makes_no_less(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Compare what is asked of nvcc."""
         return {flag for text in one for flag in gencode(text)} >= {flag for text in other for flag in gencode(text)}
+
+    def check_capability(self, text: str) -> None:
+        """Refuse what is no compute capability."""
+        parse_capability(text)
 
     def plain(self, capability: str) -> str:
         """Return ``9.0`` of ``9.0+PTX``."""

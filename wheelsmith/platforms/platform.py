@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,15 +64,19 @@ class Platform(ABC):
     :cvar name: as kernel-builder's backends are called, and an axis of matrix.yaml.
     :cvar title: as people write it.
     :cvar word: what its names in versions, in variants and in an index's roots begin with.
+    :cvar shape: of a toolkit's version, so that a name of a compute platform is of one version alone.
     :cvar device_suffix: of sources that its own compiler takes.
     :cvar place: where its toolkit is mounted.
+    :cvar section_keys: keys of build.toml's sections: flags for its compiler, capabilities, the oldest toolkit.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     word: ClassVar[str]
+    shape: ClassVar[re.Pattern[str]]
     device_suffix: ClassVar[str]
     place: ClassVar[str]
+    section_keys: ClassVar[tuple[str, str, str]]
 
     @abstractmethod
     def toolkits(self) -> Mapping[str, Toolkit]:
@@ -122,6 +127,13 @@ class Platform(ABC):
     @abstractmethod
     def makes_no_less(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Say whether code for some capabilities is all that code for others is."""
+
+    @abstractmethod
+    def check_capability(self, text: str) -> None:
+        """Refuse what is no kind of GPU.
+
+        :raises ValueError: it says what it should be.
+        """
 
     def compute(self, version: str) -> str:
         """Return ``cu130`` of ``13.0``."""

@@ -15,7 +15,7 @@ from wheelsmith.model import TORCH
 from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, Binding, KernelSpec, Section
 from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces
 from wheelsmith.plan.recipe.toml_text import load_toml
-from wheelsmith.platforms import parse_capability
+from wheelsmith.platforms import platforms
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 _NEWEST_EDITION = 5
@@ -56,7 +56,7 @@ def _kernel(root: TableReader) -> KernelSpec:
             general.complain(f"unknown backend {backend!r}", "backends", f"known: {', '.join(BACKENDS)}")
     python_depends = {"": general.texts("python-depends")}
     kernel_depends = {"": _kernel_depends(general)}
-    minver, maxver = _backend_tables(general, python_depends, kernel_depends)
+    bounds = _backend_tables(general, python_depends, kernel_depends)
     framework, binding, pyext = _framework(root, general, edition)
     spec = KernelSpec(
         name=name,
@@ -70,8 +70,7 @@ def _kernel(root: TableReader) -> KernelSpec:
         binding=binding,
         pyext=pyext,
         sections=_sections(root),
-        cuda_minver=minver,
-        cuda_maxver=maxver,
+        toolkit_bounds=bounds,
         python_depends=python_depends,
         kernel_depends=kernel_depends,
         repo_id=_hub(general),
@@ -102,9 +101,9 @@ def _edition(root: TableReader, general: TableReader) -> int:
 
 def _backend_tables(
     general: TableReader, python: dict[str, tuple[str, ...]], kernels: dict[str, tuple[str, ...]]
-) -> tuple[str | None, str | None]:
+) -> dict[str, tuple[str | None, str | None]]:
     """Read ``[general.<backend>]``; those of backends that are not built are read and left alone."""
-    cuda_bounds: tuple[str | None, str | None] = (None, None)
+    bounds: dict[str, tuple[str | None, str | None]] = {}
     for backend in ("cuda", "xpu", "neuron", "tpu"):
         table = general.table(backend)
         if table is None:
@@ -112,10 +111,10 @@ def _backend_tables(
         python[backend] = table.texts("python-depends")
         if backend != "tpu":
             kernels[backend] = _kernel_depends(table)
-        if backend == "cuda":
-            cuda_bounds = (table.version("minver"), table.version("maxver"))
+        if backend in platforms():
+            bounds[backend] = (table.version("minver"), table.version("maxver"))
         table.done()
-    return cuda_bounds
+    return bounds
 
 
 def _kernel_depends(table: TableReader) -> tuple[str, ...]:
@@ -219,7 +218,7 @@ def _section(name: str, table: TableReader) -> Section | None:
         return None
     if "depends" not in table:
         table.complain(f"depends is missing in [kernel.{name}]", remedy='depends = ["torch"], or [] for none')
-    capabilities = table.texts("cuda-capabilities") if backend == "cuda" else ()
+    flags, capabilities, minver = _device_keys(backend, table)
     section = Section(
         name=name,
         backend=backend,
@@ -227,23 +226,29 @@ def _section(name: str, table: TableReader) -> Section | None:
         depends=table.texts("depends"),
         include=_paths(table, "include"),
         cxx_flags=table.texts("cxx-flags"),
-        cuda_flags=table.texts("cuda-flags") if backend == "cuda" else (),
+        device_flags=flags,
         capabilities=capabilities or None,
-        cuda_minver=table.version("cuda-minver") if backend == "cuda" else None,
+        toolkit_minver=minver,
     )
-    _check_capabilities(table, capabilities)
     if not section.src:
         table.complain(f"src is missing or empty in [kernel.{name}]", "src")
     table.done()
     return section
 
 
-def _check_capabilities(table: TableReader, capabilities: tuple[str, ...]) -> None:
+def _device_keys(backend: str, table: TableReader) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+    """Read what a section says to its platform's compiler: flags, capabilities, the oldest toolkit."""
+    platform = platforms().get(backend)
+    if platform is None:
+        return (), (), None
+    flags, archs, minver = platform.section_keys
+    capabilities = table.texts(archs)
     for capability in capabilities:
         try:
-            parse_capability(capability)
+            platform.check_capability(capability)
         except ValueError as error:
-            table.complain(str(error), "cuda-capabilities")
+            table.complain(str(error), archs)
+    return table.texts(flags), capabilities, table.version(minver)
 
 
 def _paths(table: TableReader, key: str) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class SourceGroup:
     src: tuple[str, ...]
     include: tuple[str, ...] = ()
     cxx_flags: tuple[str, ...] = ()
-    cuda_flags: tuple[str, ...] = ()
+    device_flags: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
 
 
@@ -101,7 +101,7 @@ def _merged(source: str, groups: tuple[SourceGroup, ...]) -> SourceGroup:
         src=(source,),
         include=tuple(dict.fromkeys(folder for group in groups for folder in group.include)),
         cxx_flags=tuple(flag for group in groups for flag in group.cxx_flags),
-        cuda_flags=tuple(flag for group in groups for flag in group.cuda_flags),
+        device_flags=tuple(flag for group in groups for flag in group.device_flags),
         capabilities=tuple(text for text in wanted if f"{text}+PTX" not in wanted),
     )
 
@@ -110,6 +110,11 @@ def is_known_source(path: str) -> bool:
     """Say whether a file in ``src`` is one that can be compiled or included."""
     suffix = PurePosixPath(path).suffix
     return suffix in _HOST_SUFFIXES | HEADER_SUFFIXES or _compiles(suffix) is not None
+
+
+def is_device_source(path: str) -> bool:
+    """Say whether a file is compiled for GPUs."""
+    return _compiles(PurePosixPath(path).suffix) is not None
 
 
 def _compiles(suffix: str) -> Platform | None:
@@ -188,7 +193,7 @@ def _device(source: str, group: SourceGroup, target: CompileTarget, platform: Pl
         capabilities=group.capabilities,
         own_include=tuple(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
         include=target.includes,
-        flags=group.cuda_flags,
+        flags=group.device_flags,
         source=f"{layout.SOURCE}/{source}",
         output=_object(source),
     )

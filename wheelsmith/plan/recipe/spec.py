@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from wheelsmith.base.record import Record
 from wheelsmith.frameworks import framework
 from wheelsmith.model import TORCH
+from wheelsmith.platforms import CPU, platforms
 
-BUILT_BACKENDS = ("cpu", "cuda")
+BUILT_BACKENDS = (CPU, *platforms())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,8 @@ class Section(Record):
     """One ``[kernel.<name>]``: sources that share their flags.
 
     :param capabilities: compute capabilities that the sources are written for; None takes those of the build.
-    :param cuda_minver: the section is left out by an older CUDA.
+    :param device_flags: for its platform's own compiler.
+    :param toolkit_minver: the section is left out by an older toolkit.
     """
 
     name: str
@@ -42,9 +44,9 @@ class Section(Record):
     depends: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     cxx_flags: tuple[str, ...] = ()
-    cuda_flags: tuple[str, ...] = ()
+    device_flags: tuple[str, ...] = ()
     capabilities: tuple[str, ...] | None = None
-    cuda_minver: str | None = None
+    toolkit_minver: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class KernelSpec(Record):
     :param framework: what calls it.
     :param binding: None for a kernel with nothing compiled.
     :param sections: those of the backends cpu and cuda; other backends' variants are other people's.
+    :param toolkit_bounds: platform → its oldest and its newest toolkit that the kernel is for.
     :param repo_id: the Hub repo that it is published as.
     :param python_depends: backend, or ``""`` for all → names from build.toml's allow-list.
     :param kernel_depends: backend, or ``""`` for all → Hub repos that the kernel needs at run time.
@@ -71,8 +74,7 @@ class KernelSpec(Record):
     binding: Binding | None = None
     pyext: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
-    cuda_minver: str | None = None
-    cuda_maxver: str | None = None
+    toolkit_bounds: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     import_name: str | None = None
     repo_id: str | None = None
     python_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
