@@ -16,8 +16,8 @@ from functools import cache
 from packaging.version import Version
 
 from wheelsmith.frameworks.known import framework, frameworks
-from wheelsmith.model import TORCH, Cell
-from wheelsmith.platforms import cuda_toolkits
+from wheelsmith.model import CUDA, TORCH, Cell
+from wheelsmith.platforms import CPU, cuda_toolkits, platform_of
 
 STABLE = "torchstable"
 # ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
@@ -84,6 +84,7 @@ def read_local_version(local: str | None) -> LocalVersion:
             named.append(compute)
         if compute is None:
             wrong.append(f"the version says {found[0][:20]}, and no such CUDA is known")
+    named += [part for part in text.split(".") if (own := platform_of(part)) and own[0].name != CUDA]
     # ``cu12.cu126`` says one thing twice.
     exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
@@ -132,7 +133,7 @@ def cuda_release(compute: str) -> str | None:
 
 def _spelled(read: LocalVersion) -> str | None:
     """Return how wheelsmith spells it; None of what it never says, as ``cu13``, which leaves the minor open."""
-    if read.compute is None or (read.compute != "cpu" and cuda_release(read.compute) is None):
+    if read.compute is None or (read.compute != CPU and platform_of(read.compute) is None):
         return None
     release = framework(read.framework).local_part(read.release) if read.release else STABLE if read.stable else None
     return f"{read.compute}.{release}" if release else read.compute

@@ -10,7 +10,8 @@ from wheelsmith.base.facts import read_facts
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.frameworks.framework import Framework, Release
 from wheelsmith.frameworks.torch_files import OPS, REGISTRATION
-from wheelsmith.model import TORCH, Cell
+from wheelsmith.model import CUDA, TORCH, Cell
+from wheelsmith.platforms import platforms
 
 _PATCHES = range(10)  # of a torch release: none has had more than three
 
@@ -118,6 +119,8 @@ class Torch(Framework):
         release = torch_releases()[cell.release]
         if cell.toolkit is None:
             return None
+        if cell.platform != CUDA:
+            return f"wheelsmith knows no torch for {platforms()[cell.platform].title}"
         if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
             return (
                 f"torch {cell.release} for CUDA {cell.toolkit} has the C++11 ABI, unlike the {cell.arch} wheel that "

@@ -16,7 +16,7 @@ from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import check_about
 from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState, Removed
 from wheelsmith.model import Cell, read_wheel_name
-from wheelsmith.platforms import parse_capability
+from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import dump_variants, variant_mistakes
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -124,8 +124,9 @@ def _check_answer(answer: Answer) -> None:
 def _check_cells(cells: Iterable[Cell]) -> None:
     for cell in cells:
         check_release(cell.release)
-        if cell.framework not in frameworks():
-            raise ValueError(f"{_quoted(cell.framework)} is no framework that is known")
+        for name, known in ((cell.framework, frameworks()), (cell.platform, platforms())):
+            if name not in known:
+                raise ValueError(f"{_quoted(name)} is no framework, or no compute platform, that is known")
         if cell.python is not None:
             check_release(cell.python)
         if cell.toolkit is not None and not _CUDA.fullmatch(cell.toolkit):

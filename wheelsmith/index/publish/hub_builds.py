@@ -23,7 +23,7 @@ from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of
 from wheelsmith.plan.recipe import may_import
 from wheelsmith.plan.recipe.dependencies import dependencies
-from wheelsmith.platforms import CPU, cuda_of, platform_of
+from wheelsmith.platforms import CPU, platform_of
 
 METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
@@ -157,7 +157,8 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     compute = said.compute
     if compute is None or not said.own:
         raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
-    cell = replace(entry.cells[0], toolkit=cuda_of(compute))
+    platform = platform_of(compute)
+    cell = replace(entry.cells[0], toolkit=platform[1] if platform else None)
     if said.release:
         name = replace(cell, release=said.release).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
