@@ -8,6 +8,7 @@ from wheelsmith.frameworks.local_version import (
     cuda_major,
     cuda_release,
     local_version_of,
+    names_cuda,
     outranked,
     read_local_version,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "framework",
     "frameworks",
     "local_version_of",
+    "names_cuda",
     "outranked",
     "patches_of",
     "read_local_version",

@@ -121,6 +121,11 @@ def outranked(versions: Iterable[Version]) -> dict[Version, Version]:
     return found
 
 
+def names_cuda(compute: str | None) -> bool:
+    """Say whether it is CUDA that a compute platform's name is of: ``cu130``, ``cu13``."""
+    return compute is not None and compute[:2] == "cu" and compute[2:].isdecimal()
+
+
 def cuda_major(compute: str) -> int:
     """Return 13 of ``cu130`` and of ``cu13``."""
     return int(compute[2:4])

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 from packaging.specifiers import SpecifierSet
 
-from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks
+from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, names_cuda
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries
@@ -131,7 +131,7 @@ class Providers:
         majors = cuda_releases(library)
         if self.compute == "cpu":
             return "CUDA's, and the version says cpu"
-        if self.compute and cuda_major(self.compute) not in majors:
+        if self.compute and names_cuda(self.compute) and cuda_major(self.compute) not in majors:
             return f"of CUDA {', '.join(map(str, majors))}, and the version says {self.compute}"
         return None
 
@@ -224,7 +224,7 @@ class Providers:
 
     @property
     def _majors(self) -> tuple[int, ...]:
-        return (cuda_major(self.compute),) if self.compute and self.compute != "cpu" else CUDA_MAJORS
+        return (cuda_major(self.compute),) if self.compute and names_cuda(self.compute) else CUDA_MAJORS
 
     @cached_property
     def _platform_libraries(self) -> frozenset[str]:

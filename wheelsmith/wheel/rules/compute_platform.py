@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from wheelsmith.base.units import counted
-from wheelsmith.frameworks import cuda_major, cuda_release
+from wheelsmith.frameworks import cuda_major, cuda_release, names_cuda
 from wheelsmith.wheel.cuda_libraries import is_cudas, is_of_another_cuda
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
@@ -41,7 +41,7 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         wrong += [f"the version says cpu, {name} needs {', '.join(cuda)}"] if cuda else []
         wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
         wrong += [f"the version says cpu, {name} holds CUDA's runtime"] if code.runtime else []
-    elif compute is not None:
+    elif compute is not None and names_cuda(compute):
         runtime = f"libcudart.so.{_runtime_major(compute)}"
         nvidia = code.present and not code.others
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
@@ -81,7 +81,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if wheel.compute == "cpu" and wheel.unseen:
         unseen = [f"the version says cpu, and {name} {why}" for name, why in wheel.unseen.items()]
         yield finding("compute-platform", unseen, "")
-    if wheel.compute not in {None, "cpu"} and wheel.extensions and not _speaks_of_cuda(wheel):
+    if names_cuda(wheel.compute) and wheel.extensions and not _speaks_of_cuda(wheel):
         yield finding("compute-platform", [f"the version says {wheel.compute}, and nothing in it is CUDA's"], "")
 
 

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from wheelsmith.frameworks import cuda_major
+from wheelsmith.frameworks import cuda_major, names_cuda
 from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.environments import holds
 from wheelsmith.wheel.inspection import Inspection
@@ -42,6 +42,8 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         named = dict.fromkeys(line for together in asked for line in together)
         wrong = [f"the version says cpu, and it requires {line}, which is for CUDA" for line in named]
         yield from [finding("cuda-requirement", wrong, "")] if wrong else []
+        return
+    if not names_cuda(compute):
         return
     major = cuda_major(compute)
     wrong, seen = [], 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wheelsmith.base.units import numbers
-from wheelsmith.frameworks import cuda_major, cuda_release
+from wheelsmith.frameworks import cuda_major, cuda_release, names_cuda
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.inspection import Inspection
@@ -45,7 +45,7 @@ def compare_major(name: str, code: GpuCode, major: int) -> Finding:
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     compute = wheel.compute
-    if compute is None or compute == "cpu":
+    if compute is None or not names_cuda(compute):
         return
     release = cuda_release(compute)
     for name, _, code in examined_files(wheel):
