@@ -13,13 +13,14 @@ import click
 from wheelsmith.base.errors import EngineError
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.verbs import Verbs
+from wheelsmith.model.engines import AUTO, WITH_IMAGES
 from wheelsmith.run.prepare import default_cache
 
 if TYPE_CHECKING:
     from wheelsmith.engine import ContainerEngine
     from wheelsmith.engine.images import Image
 
-_ENGINES = click.Choice(["auto", "podman", "docker"])
+_ENGINES = click.Choice([AUTO, *WITH_IMAGES])
 _engine_option = click.option(
     "--engine", type=_ENGINES, default="auto", show_default=True, help="Whose images; auto takes the first that works."
 )

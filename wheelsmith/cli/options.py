@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from wheelsmith.base.units import parse_seconds, parse_size
+from wheelsmith.model.engines import AUTO, ENGINES
 from wheelsmith.run.prepare import Request, cache_limit, default_cache
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -61,7 +62,7 @@ def engine_option(command: _F) -> _F:
     """Add ``--engine``."""
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "podman", "docker", "bwrap", "local"]),
+        type=click.Choice([AUTO, *ENGINES]),
         help="Where builds run; default: the matrix's choice.",
     )(command)
 

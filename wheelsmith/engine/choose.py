@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bwrap import Bubblewrap
-from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.local import Local
-from wheelsmith.engine.podman import Podman
 from wheelsmith.engine.protocol import Engine, Probe, Readiness
+from wheelsmith.model.engines import AUTO, ENGINES, KnownEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,14 @@ def engines(cache: Path) -> dict[str, Engine]:
 
     :param cache: where engines keep what they know of images.
     """
-    found: tuple[Engine, ...] = (Podman(cache), Docker(cache), Bubblewrap(), Local())
-    return {engine.name: engine for engine in found}
+    return {name: _make(known, cache) for name, known in ENGINES.items()}
+
+
+def _make(known: KnownEngine, cache: Path) -> Engine:
+    module, name = known.place
+    made = getattr(import_module(module), name)
+    engine: Engine = made(cache) if known.images else made()
+    return engine
 
 
 def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Path) -> Choice:
@@ -39,7 +45,7 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     :raises EngineError: it is not ready here, with what mends it.
     """
     known = engines(cache)
-    if name != "auto":
+    if name != AUTO:
         if refusal := _refusal(known[name], known[name].probe(), images):
             raise refusal
         return Choice(engine=known[name])

@@ -17,6 +17,7 @@ from wheelsmith.matrix.values import (
     Arch,
     Boolean,
     Declared,
+    EngineName,
     GpuArchs,
     Headers,
     HubRepo,
@@ -32,6 +33,7 @@ from wheelsmith.matrix.values import (
     only_text,
     text_or_number,
 )
+from wheelsmith.model.engines import AUTO
 from wheelsmith.platforms import Platform, platforms
 
 
@@ -197,9 +199,7 @@ class RuleModel(_Model):
 class EngineModel(_Model):
     """Where cells are built, and what one cell may use."""
 
-    name: Literal["auto", "podman", "docker", "bwrap", "local"] = Field(
-        "auto", description="auto takes the first that works here and has the image"
-    )
+    name: EngineName = Field(AUTO, description="auto takes the first that works here and has the image")
     image: Image | None = Field(
         None, description="A container image: a recipe of wheelsmith image, or a reference; default: manylinux_2_28"
     )

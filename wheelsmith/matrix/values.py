@@ -5,13 +5,14 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from wheelsmith.matrix.types import is_specifier
+from wheelsmith.model.engines import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, platforms
 
 ARCHES = ("x86_64", "aarch64")
@@ -164,5 +165,9 @@ PublicVersion = Annotated[str, AfterValidator(_public_version)]
 Image = Annotated[str, AfterValidator(_image)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 Arch = Literal["x86_64", "aarch64"]
+if TYPE_CHECKING:
+    EngineName = str
+else:
+    EngineName = Literal[(AUTO, *ENGINES)]
 Headers = Literal["whole", "light"]
 GpuArchs = Annotated[list[Capability], Field(min_length=1), AfterValidator(distinct)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from packaging.version import Version
 
 from wheelsmith.model import BuildHost, Cell, PrefixId, Toolset
+from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.dependencies import dependencies
 from wheelsmith.platforms import platforms
@@ -128,8 +129,7 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
     named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
         raise Impossible(
-            f"{named} is not complete on the package index; it must come from an image, "
-            f"which needs --engine podman or docker"
+            f"{named} is not complete on the package index; it must come from an image, which needs {USE_IMAGES}"
         )
     if cell.arch != build_host.machine:
         said = f"the {platform.title} toolkit of an image builds for its own {build_host.machine}, not for {cell.arch}"

@@ -11,6 +11,7 @@ from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import CudaCompatibility, Matrix, cell_of, expand, idle_rules, load_matrix, select
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice
+from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
 from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.recipe import (
@@ -214,7 +215,7 @@ class _Planner:
         image = cell.settings.image
         if image and not self.engine.has_images:
             reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
-            return Excluded(cell=cell, reason=f"{reason}: use --engine podman or docker")
+            return Excluded(cell=cell, reason=f"{reason}: use {USE_IMAGES}")
         named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
         source, declared = self.kernel, self.matrix.kernel.declare
         build_host = self._build_host(image or self.matrix.engine.image)
