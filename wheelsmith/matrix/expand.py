@@ -8,7 +8,7 @@ from itertools import product
 
 from wheelsmith.frameworks import framework
 from wheelsmith.matrix.types import CudaCompatibility, Matrix, Rule
-from wheelsmith.model import CUDA, Cell, CellSettings, Excluded
+from wheelsmith.model import CUDA, Cell, Excluded
 from wheelsmith.platforms import platform_of, platforms
 
 
@@ -47,20 +47,10 @@ def _answer(matrix: Matrix, cell: Cell) -> Cell | Excluded:
             continue
         if rule.exclude:
             return Excluded(cell=cell, reason=f"{rule.reason} ({rule.place})")
-        settings = _set(settings, rule)
+        settings = replace(settings, **{name: getattr(rule.settings, name) for name in rule.sets})
     cell = replace(cell, settings=settings)
     reason = _why_impossible(cell, matrix)
     return Excluded(cell=cell, reason=reason) if reason else cell
-
-
-def _set(settings: CellSettings, rule: Rule) -> CellSettings:
-    changes = {
-        "gpu_archs": rule.gpu_archs,
-        "advertise": rule.advertise,
-        "image": rule.image,
-        "torch_headers": rule.torch_headers,
-    }
-    return replace(settings, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]  # names and types are CellSettings' own
 
 
 def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from wheelsmith.model import CellSettings
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from wheelsmith.matrix.schema import MatrixModel, SelectorModel
+    from wheelsmith.matrix.schema import MatrixModel, SelectorModel, SettingsModel
 
 _LARGEST = 1 << 18  # bytes; a matrix is written by a person, and as much is read in two seconds
 _DEEPEST = 50  # collections within one another; a matrix has five
@@ -199,37 +200,32 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         computes=model.axes.computes,
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),
-        settings=CellSettings(
-            gpu_archs=tuple(model.gpu_archs) if model.gpu_archs else None,
-            torch_headers=model.torch_headers,
-        ),
+        settings=CellSettings(**_settings(model)),
         cuda_compatibility=CudaCompatibility(model.cuda_compatibility),
         rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
-        engine=EngineChoice(
-            name=model.engine.name,
-            image=model.engine.image,
-            memory=model.engine.memory,
-            disk=model.engine.disk,
-            seconds=model.engine.timeout,
-        ),
-        output=OutputSettings(path=model.output.path, variants=model.output.variants),
+        engine=EngineChoice(**model.engine.model_dump()),
+        output=OutputSettings(**model.output.model_dump()),
     )
 
 
 def _rule(model: MatrixModel, number: int, place: str) -> Rule:
     rule = model.rules[number]
-    settings = rule.set
-    archs = settings.gpu_archs if settings else None
+    changed = _settings(rule.set) if rule.set else {}
     return Rule(
         where=_selector(rule.exclude or rule.where),
         exclude=rule.exclude is not None,
         reason=rule.reason,
         place=place,
-        gpu_archs=tuple(archs) if archs else None,
-        advertise=settings.advertise if settings else None,
-        torch_headers=settings.torch_headers if settings else None,
-        image=settings.image if settings else None,
+        settings=CellSettings(**changed),
+        sets=tuple(changed),
     )
+
+
+def _settings(model: MatrixModel | SettingsModel) -> dict[str, Any]:
+    """Return the settings of cells that a part of the matrix gives, by their names."""
+    names = (field.name for field in fields(CellSettings))
+    given = {name: value for name in names if (value := getattr(model, name, None)) is not None}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
 def _selector(model: SelectorModel | None) -> Selector:

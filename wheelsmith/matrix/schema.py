@@ -209,8 +209,8 @@ class EngineModel(_Model):
     disk: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None, description="Most disk for one cell, such as 16GiB", json_schema_extra=only_text
     )
-    timeout: Annotated[float, BeforeValidator(parse_seconds)] | None = Field(
-        None, description="Longest time for one cell, such as 45m", json_schema_extra=only_text
+    seconds: Annotated[float, BeforeValidator(parse_seconds)] | None = Field(
+        None, alias="timeout", description="Longest time for one cell, such as 45m", json_schema_extra=only_text
     )
 
 

@@ -83,7 +83,8 @@ def _match(pattern: str, value: str) -> bool:
 class Rule(Record):
     """Excludes the cells it selects, or changes their settings.
 
-    :param gpu_archs: None leaves what was set before; so do the others.
+    :param settings: what they become.
+    :param sets: those of the settings that it changes; the others stay.
     :param place: where the rule stands, as ``matrix.yaml:9``.
     """
 
@@ -91,10 +92,8 @@ class Rule(Record):
     exclude: bool
     reason: str | None
     place: str
-    gpu_archs: tuple[str, ...] | None = None
-    advertise: bool | None = None
-    image: str | None = None
-    torch_headers: str | None = None
+    settings: CellSettings = field(default_factory=CellSettings)
+    sets: tuple[str, ...] = ()
 
 
 class CudaCompatibility(StrEnum):

@@ -10,7 +10,7 @@ from wheelsmith.base.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellSettings(Record):
-    """What rules may set for the cells they select.
+    """What rules may set for the cells they select: named as in matrix.yaml, with _ for -.
 
     :param gpu_archs: compute capabilities such as ``8.0`` or ``9.0+PTX``; None takes the toolkit's default.
     :param advertise: False builds the cell but leaves it out of the index.
