@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import replace
 
@@ -10,6 +11,9 @@ from wheelsmith.engine import Ending, Exit, Limits, visible
 from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
 
+_MORE_MEMORY = "engine.memory in matrix.yaml (a cell) or --memory (the run)"
+# Where the kernel does not count memory, it refuses it: compilers say so in words of their own, or abort without any.
+_REFUSED = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|MemoryError|bad_alloc")
 _ABORTED = 128 + signal.SIGABRT  # as a shell says it
 
 
@@ -56,7 +60,7 @@ def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tup
 
     :param what: the command, as a sentence begins with it: ``the build``.
     """
-    message, remedy = _explain(what, exit_, limits)
+    message, remedy = _explain(what, exit_, limits, tail)
     status = Status.CANCELLED if exit_.ending is Ending.CANCELLED else Status.FAILED
     return StageFailed(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status)
 
@@ -67,15 +71,13 @@ def check_failed(report: CheckReport) -> StageFailed:
     return StageFailed(Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong)))
 
 
-def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
+def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> tuple[str, str | None]:
     most = limits.counted_memory or 0
     gib = f"{most / 2**30:.3g} GiB"
-    key = "engine.memory in matrix.yaml (a cell) or --memory (the run)"
     return {
         Ending.EXITED: (
             f"{what} ended with exit code {exit_.code}",
-            # So ends C++ that is refused memory, without a word of it, where the kernel does not count it.
-            f"if it was refused memory: raise {key}" if exit_.code == _ABORTED else None,
+            f"if it was refused memory: raise {_MORE_MEMORY}" if _was_refused(exit_, tail) else None,
         ),
         Ending.TIMEOUT: (
             f"{what} ran longer than {limits.seconds:g} s",
@@ -83,7 +85,7 @@ def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
         ),
         Ending.OUT_OF_MEMORY: (
             f"out of memory: the limit is {gib}",
-            f"raise {key}, or build with fewer jobs (-j 1)",
+            f"raise {_MORE_MEMORY}, or build with fewer jobs (-j 1)",
         ),
         Ending.TOO_MUCH_OUTPUT: (f"{what} printed more than {limits.output} bytes", None),
         Ending.DISK_FULL: (
@@ -94,3 +96,7 @@ def _explain(what: str, exit_: Exit, limits: Limits) -> tuple[str, str | None]:
         Ending.CANCELLED: ("cancelled", None),
         Ending.KILLED: (f"{what} was killed (code {exit_.code})", None),
     }[exit_.ending]
+
+
+def _was_refused(exit_: Exit, tail: tuple[str, ...]) -> bool:
+    return exit_.code == _ABORTED or any(_REFUSED.search(line) for line in tail)
