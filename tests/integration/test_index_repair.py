@@ -303,3 +303,11 @@ def test_the_last_wheel_takes_its_project_from_every_page(index, run):
     assert run("index", "gc", index, "--grace", "1s").code == 0
     assert list((index / "files").rglob("relu*")) == []
     assert run("index", "remove", index, "relu", "1").code == 4
+
+
+@pytest.mark.parametrize("command", ["verify", "repair"])
+def test_where_nothing_lies_there_is_no_index(run, tmp_path, command):
+    answer = run("index", command, tmp_path / "nothing")
+    assert answer.code == 4
+    assert f"there is no index: nothing lies in {tmp_path / 'nothing'}" in answer.err
+    assert not list(tmp_path.rglob("*.html"))

@@ -49,8 +49,10 @@ def command(*, target: str, folders: tuple[Path, ...], dry_run: bool, as_json: b
         click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
     for filename, reason in beside.left_out.items():
         click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
+    without = sum(map(len, release.answers.values()))
+    left = f", {counted(without, 'cell')} without a wheel" if without else ""
     new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
-    click.echo(f"{new} {'would be new' if dry_run else 'new'}, {known} there: {opened.name}", err=True)
+    click.echo(f"{new} {'would be new' if dry_run else 'new'}, {known} there{left}: {opened.name}", err=True)
 
 
 def _json(target: str, published: Published, writes: tuple[Write, ...]) -> dict[str, object]:

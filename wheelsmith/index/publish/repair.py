@@ -11,7 +11,7 @@ from typing import Any
 
 from wheelsmith.base.files import sha256_file
 from wheelsmith.index.entries import IndexEntry, ProjectState, about_of, project_of, read_metadata
-from wheelsmith.index.publish.verify import Fault, Trouble, unasked_pages, verify
+from wheelsmith.index.publish.verify import Fault, Trouble, refuse_nothing, unasked_pages, verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Storage
 
@@ -34,6 +34,7 @@ def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
     :param copies: folders that may have the right bytes of wheels that are missing or damaged, at any depth.
     :raises PackageIndexError: a project's state cannot be read, or the index cannot be written.
     """
+    refuse_nothing(storage)
     return storage.transaction(lambda held: _repair(held, copies))
 
 

@@ -65,10 +65,12 @@ class Trouble:
 def verify(storage: Storage) -> tuple[Trouble, ...]:
     """Return what is wrong with the index; nothing is changed. Reads every wheel.
 
-    :raises PackageIndexError: the storage cannot be read.
+    :raises PackageIndexError: the storage cannot be read, or nothing lies there at all.
     """
     links = frozenset(storage.irregular())
     states, broken = sift_states(storage)
+    if not states and not broken and not links:
+        refuse_nothing(storage)
     wrong = [_link(storage, key) for key in sorted(links)]
     wrong += [_broken(name, error) for name, error in sorted(broken.items()) if not _beneath(state_key(name), links)]
     for state in states.values():
@@ -79,6 +81,18 @@ def verify(storage: Storage) -> tuple[Trouble, ...]:
         if not _beneath(key, links):
             wrong += _page_troubles(storage, key, data)
     return (*wrong, *_unasked(storage, expected, broken))
+
+
+def refuse_nothing(storage: Storage) -> None:
+    """Refuse a place where nothing lies: a wrong address is no index that wants repair.
+
+    :raises PackageIndexError: it is one.
+    """
+    if next(storage.listing(""), None) is None:
+        raise PackageIndexError(
+            f"there is no index: nothing lies in {storage.name}",
+            remedy="give the address of one, or make it: wheelsmith build-matrix, wheelsmith publish",
+        )
 
 
 def advise(storage: Storage) -> tuple[Trouble, ...]:
