@@ -9,6 +9,7 @@ from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, 
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan import plan_kernel
 from wheelsmith.plan.recipe import KernelSource, parse_build_toml
+from wheelsmith.platforms import header_libraries
 
 TOML = """\
 [general]
@@ -314,3 +315,24 @@ def test_a_source_of_two_sections_is_compiled_once():
 def test_a_source_that_is_not_there_is_the_kernels_mistake():
     with pytest.raises(BuildTomlError, match=r"gone\.cu, which is not there"):
         plan(device='[kernel.more]\nbackend = "cuda"\ndepends = []\nsrc = ["gone.cu"]\n')
+
+
+def test_a_library_of_headers_is_seen_by_every_source_and_is_part_of_the_build():
+    more = '[kernel.more]\nbackend = "cuda"\ndepends = ["torch", "{}"]\nsrc = ["c.cu"]\n'
+    plain = plan(device=more.format("torch"))
+    made, newer = (plan(device=more.format(name)) for name in ("cutlass_3_6", "cutlass_3_8"))
+    assert [library.version for library in made.libraries] == ["cutlass_3_6"]
+    for kind in (StepKind.CXX, StepKind.NVCC):
+        for words in commands(made, kind).values():
+            assert "-isystem /opt/libraries/cutlass_3_6/include" in words
+    assert len({plain.build_digest, made.build_digest, newer.build_digest}) == 3
+    # Who depends on none is not built anew because there are some.
+    assert "libraries" in plain.to_json()
+    assert plain.libraries == ()
+
+
+def test_what_kernel_builder_pins_is_what_is_fetched():
+    for name, library in header_libraries().items():
+        assert library.wheel.version == f"{library.version}.0"
+        assert name == f"cutlass_{library.version.rpartition('.')[0].replace('.', '_')}"
+        assert library.wheel.record_sha256

@@ -10,6 +10,7 @@ PLAN = "/work/plan.json"
 TORCH = "/opt/torch"
 TVM_FFI = "/opt/tvm-ffi"
 CUDA = "/opt/cuda"
+LIBRARIES = "/opt/libraries"
 TOOLS = "/opt/wheelsmith"
 ENVIRONMENT = "/opt/environment"
 

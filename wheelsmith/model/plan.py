@@ -32,7 +32,7 @@ class SourceId(Record):
 class PrefixId(Record):
     """A toolchain prefix that can be made from pinned files, or that an image holds.
 
-    :param kind: ``cuda``, a framework's name, or ``image-cuda`` for a toolkit that lies in the image.
+    :param kind: ``cuda``, a framework's name, ``library``, or ``image-cuda`` for a toolkit that lies in the image.
     :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
     :param digest: sha256 over the pins it is made from, known before anything is fetched.
     """
@@ -153,6 +153,7 @@ class BuildPlan(Record):
     for every torch it serves.
 
     :param image: where it is built, or None on the machine itself.
+    :param libraries: of headers that the kernel depends on beside them.
     :param headers: the framework's; None where nothing is compiled, and of a project.
     :param recipe: empty for a project, which has its own way.
     """
@@ -168,6 +169,7 @@ class BuildPlan(Record):
     wheel: WheelSpec
     recipe_version: int
     project: Project | None = None
+    libraries: tuple[PrefixId, ...] = ()
     schema_version: int = SCHEMA_VERSION
     # A run asks several times for the digest of each plan, and a plan never changes.
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -186,6 +188,8 @@ class BuildPlan(Record):
         # or the same compilers without any image, make the same wheel. A project may use all that it finds.
         if self.project is None:
             del data["image"]
+        if not self.libraries:
+            del data["libraries"]
         # What is declared changes no byte, but a wheel that was checked with it is not proven without it.
         if not self.wheel.declared:
             del data["wheel"]["declared"]

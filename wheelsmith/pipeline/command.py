@@ -53,12 +53,16 @@ def compile_steps(plan: BuildPlan) -> tuple[Step, ...]:
 def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -> tuple[Mount, ...]:
     """Return the mounts of compilers, fetching what is not here.
 
-    :param headers: torch's too.
+    :param headers: the framework's and those of libraries, too.
     """
     mounts = []
     if plan.headers and headers:
         place = framework(plan.cell.framework).place
         mounts.append(Mount(source=context.toolchains.prepare(plan.headers), target=place))
+        mounts += [
+            Mount(source=context.toolchains.prepare(library), target=f"{layout.LIBRARIES}/{library.version}")
+            for library in plan.libraries
+        ]
     if plan.toolkit and plan.toolkit.kind == "cuda":
         mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=layout.CUDA))
     return tuple(mounts)

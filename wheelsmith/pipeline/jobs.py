@@ -121,6 +121,7 @@ def whole_inputs(plan: BuildPlan) -> dict[str, str]:
         "generated": canonical_digest(plan.recipe.generated),
         plan.cell.framework: plan.headers.digest if plan.headers else "",
         "cuda": plan.toolkit.digest if plan.toolkit else "",
+        **{library.version: library.digest for library in plan.libraries},
     }
 
 

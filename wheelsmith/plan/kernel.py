@@ -43,7 +43,7 @@ from wheelsmith.plan.recipe import (
 )
 from wheelsmith.plan.recipe.compile import SourceGroup, is_device_source
 from wheelsmith.plan.recipe.make import namespace
-from wheelsmith.plan.sections import capabilities_of, check_depends, left_out, own_sections, source_groups
+from wheelsmith.plan.sections import capabilities_of, check_depends, left_out, libraries_of, own_sections, source_groups
 from wheelsmith.platforms import platforms
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
@@ -190,7 +190,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     calls, platform = framework(cell.framework), platforms()[cell.platform] if cell.toolkit else None
     release = stable or cell.release
     home, toolkit = toolkit_of(cell, build_host) or ("", None)
-    groups = source_groups(cell, order.spec)
+    groups, libraries = source_groups(cell, order.spec), libraries_of(cell, order.spec)
     target = CompileTarget(
         framework=calls,
         cxx=toolset.cxx,
@@ -204,8 +204,9 @@ def _compiled_plan(order: _Order) -> BuildPlan:
         stable_abi=stable,
         cxx11_abi=calls.cxx11_abi(release, cell.arch, cell.toolkit),
         light_headers=cell.settings.torch_headers == "light",
+        libraries=tuple(library.name for library in libraries),
     )
-    return _plan(
+    made = _plan(
         order,
         toolset,
         toolkit,
@@ -213,6 +214,7 @@ def _compiled_plan(order: _Order) -> BuildPlan:
         compiled_recipe(order.spec, order.source, groups, target),
         _wheel(order, stable, groups),
     )
+    return replace(made, libraries=tuple(library.prefix for library in libraries))
 
 
 def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:

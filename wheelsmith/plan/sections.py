@@ -8,7 +8,7 @@ from wheelsmith.model import Cell
 from wheelsmith.plan.reasons import Impossible, requested_capabilities
 from wheelsmith.plan.recipe import KernelSpec, Section
 from wheelsmith.plan.recipe.compile import SourceGroup
-from wheelsmith.platforms import platforms
+from wheelsmith.platforms import HeaderLibrary, header_libraries, platforms
 
 
 def source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
@@ -61,10 +61,18 @@ def check_depends(section: Section, spec: KernelSpec) -> None:
 
     :raises Impossible: it does.
     """
-    if others := [name for name in section.depends if name != spec.framework]:
+    known = {spec.framework, *header_libraries()}
+    if others := [name for name in section.depends if name not in known]:
         raise Impossible(
-            f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide"
+            f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide: "
+            f"it has those of {', '.join(header_libraries())}"
         )
+
+
+def libraries_of(cell: Cell, spec: KernelSpec) -> tuple[HeaderLibrary, ...]:
+    """Return the libraries that a cell's sections depend on; every source sees them, as in kernel-builder."""
+    names = dict.fromkeys(name for section in own_sections(cell, spec) for name in section.depends)
+    return tuple(header_libraries()[name] for name in names if name in header_libraries())
 
 
 def capabilities_of(section: Section, requested: tuple[str, ...], cell: Cell) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from wheelsmith.platforms.cuda import (
     driver_floors,
 )
 from wheelsmith.platforms.cuda_capabilities import parse_capability
+from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
 from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
@@ -20,6 +21,7 @@ __all__ = [
     "CudaToolkit",
     "DeviceCompile",
     "DriverFloor",
+    "HeaderLibrary",
     "Platform",
     "Toolkit",
     "compute_name",
@@ -29,6 +31,7 @@ __all__ = [
     "cuda_prefix",
     "cuda_toolkits",
     "driver_floors",
+    "header_libraries",
     "parse_capability",
     "platform_of",
     "platforms",

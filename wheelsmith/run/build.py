@@ -264,7 +264,9 @@ def _heaviest_first(builds: Iterable[Build]) -> list[BuildPlan]:
 
 
 def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
-    return tuple(prefix for prefix in (plan.headers, plan.toolkit) if prefix and prefix.kind != "image-cuda")
+    return tuple(
+        prefix for prefix in (plan.headers, plan.toolkit, *plan.libraries) if prefix and prefix.kind != "image-cuda"
+    )
 
 
 def _fetched(plan: BuildPlan) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import framework
 from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PrefixId
-from wheelsmith.platforms import CudaToolkit, cuda_toolkits
+from wheelsmith.platforms import CudaToolkit, cuda_toolkits, header_libraries
+from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.environment import install_environment, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings
@@ -53,7 +54,7 @@ class Toolchains:
 
         :raises ToolchainError: it cannot be made, and what mends that.
         """
-        make = self._cuda if prefix.kind == "cuda" else self._framework
+        make = {"cuda": self._cuda, LIBRARY: self._library}.get(prefix.kind, self._framework)
         return self._once(self._path(prefix), lambda folder: make(prefix, folder))
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
@@ -147,6 +148,10 @@ class Toolchains:
         calls = framework(prefix.kind)
         release = next(known for known in calls.releases().values() if known.version == prefix.version)
         self._fetch_headers(release.wheels[prefix.arch], folder, calls.headers)
+
+    def _library(self, prefix: PrefixId, folder: Path) -> None:
+        library = header_libraries()[prefix.version]
+        self._fetch_headers(library.wheel, folder, library.headers)
 
     def _cuda(self, prefix: PrefixId, folder: Path) -> None:
         toolkit = cuda_toolkits()[prefix.version]

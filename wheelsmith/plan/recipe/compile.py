@@ -34,6 +34,7 @@ class CompileTarget:
     :param stable_abi: the torch release of the stable ABI to target, or None.
     :param cxx11_abi: False compiles for a framework that was built without the C++11 ABI.
     :param light_headers: True lets torch/all.h be our own short one.
+    :param libraries: names of libraries of headers that every source sees.
     """
 
     framework: Framework
@@ -46,6 +47,7 @@ class CompileTarget:
     stable_abi: str | None
     cxx11_abi: bool | None = True
     light_headers: bool = False
+    libraries: tuple[str, ...] = ()
 
     @property
     def defines(self) -> tuple[str, ...]:
@@ -65,6 +67,8 @@ class CompileTarget:
         found = ["-I", f"{layout.SOURCE}/csrc", *light]
         for folder in self.framework.include:
             found += ["-isystem", f"{self.framework.place}/{folder}"]
+        for library in self.libraries:
+            found += ["-isystem", f"{layout.LIBRARIES}/{library}/include"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
         return (*found, *(("-isystem", f"{self.home}/include") if self.platform else ()))
 
