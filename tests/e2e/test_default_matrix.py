@@ -136,7 +136,7 @@ def test_it_installs_by_name_and_the_operator_is_right(installer, built, url, to
     else:
         command = [BIN / "uv", "pip", "install", "--quiet", "--python", torch_python, "--reinstall", "--no-deps"]
         command += ["--no-config", "--default-index", f"{url}/cpu/", "img2gray"]
-    env = {k: v for k, v in os.environ.items() if k not in {"PIP_FIND_LINKS", "PYTHONPATH"}}
+    env = {k: v for k, v in os.environ.items() if k not in {"PIP_FIND_LINKS", "PYTHONPATH", "PYTEST_ADDOPTS"}}
     answer = subprocess.run(command, env=env, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     shown = subprocess.run([torch_python, "-m", "pip", "show", "img2gray"], capture_output=True, text=True).stdout
