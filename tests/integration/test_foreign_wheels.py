@@ -13,6 +13,7 @@ from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.entries import NoWheel
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Folder
+from wheelsmith.platforms import cuda_toolkits
 
 NOW = "2026-01-02T03:04:05Z"
 ABI3 = "cp39-abi3-manylinux_2_28_x86_64"
@@ -177,3 +178,40 @@ def test_a_lie_beyond_names_and_torch_is_left_to_check(way, tmp_path, monkeypatc
         )
     assert run_command(monkeypatch, capsys, *given).code == 0
     assert verify(Folder(tmp_path / "index")) == ()
+
+
+TVM = "apache-tvm-ffi==0.1.*"
+KNOWN = {f"cu{cuda.replace('.', '')}" for cuda in cuda_toolkits()}
+# Version, METADATA's lines, tag → the framework, and the compute platforms, that a wheel serves.
+CALLED = {
+    "as its version says": ("2+cu130.tvmffi0.1", (TVM,), "py3-none-manylinux_2_28_x86_64", "tvm-ffi", {"cu130"}),
+    "as its version says, whatever is beside it": (
+        *("2+cpu.tvmffi0.1", (TVM, "torch"), "py3-none-manylinux_2_28_x86_64"),
+        *("tvm-ffi", {"cpu"}),
+    ),
+    "torch's, with help": ("2+cpu.torch2.11", (TVM, "torch==2.11.*"), ABI3, "torch", {"cpu"}),
+    "as it requires": ("2+cpu", (TVM,), "py3-none-manylinux_2_28_x86_64", "tvm-ffi", {"cpu"}),
+    "as it requires, for a CUDA": ("2+cu132", (TVM,), "py3-none-manylinux_2_28_x86_64", "tvm-ffi", {"cu132"}),
+    "in a spelling of somebody else": ("2+cpu.tvmffi01", (TVM,), "py3-none-linux_x86_64", "tvm-ffi", {"cpu"}),
+    "some patch of it": ("2+cpu.tvmffi0.1.9", (TVM,), "py3-none-linux_x86_64", "tvm-ffi", {"cpu"}),
+    "nothing compiled": ("2", (TVM,), "py3-none-any", "tvm-ffi", KNOWN | {"cpu"}),
+    "a minor that is not known": ("2+cpu", ("apache-tvm-ffi==0.7.*",), "py3-none-linux_x86_64", None, set()),
+    "either of the two": ("2+cpu", (TVM, "torch==2.11.*"), ABI3, "torch", {"cpu"}),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_wheel_is_for_the_framework_that_it_requires(name, tmp_path):
+    version, requires, tag, framework, computes = CALLED[name]
+    cells = offer(make_wheel(tmp_path, "kernel", version, requires=requires, tag=tag)).entry.cells
+    assert {served.framework for served in cells} == ({framework} if framework else set())
+    assert {served.compute for served in cells} == computes
+    assert {served.release for served in cells} <= {"0.1", "2.11"}
+
+
+@pytest.mark.parametrize("requires", ["apache-tvm-ffi>=0.1", "apache-tvm-ffi==0.2.*"])
+def test_a_wheel_for_another_tvm_ffi_than_it_requires_is_refused(requires, tmp_path, monkeypatch, capsys):
+    path = make_wheel(tmp_path, "kernel", "2+cpu.tvmffi0.1", requires=(requires,), tag="py3-none-linux_x86_64")
+    answer = run_command(monkeypatch, capsys, "index", "add", str(tmp_path / "index"), str(path))
+    assert answer.code == 2
+    assert f"the version says tvm-ffi 0.1, Requires-Dist says {requires}" in answer.err

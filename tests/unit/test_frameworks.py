@@ -10,7 +10,15 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import Mistakes
 from wheelsmith.frameworks import framework, frameworks, local_version_of, read_local_version
-from wheelsmith.index.entries.catalogue import CatalogueCell, catalogue_cell
+from wheelsmith.index.entries.catalogue import (
+    Catalogue,
+    CatalogueCell,
+    Unserved,
+    catalogue_cell,
+    dump_catalogue,
+    load_catalogue,
+)
+from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.resolve import Installer, Presence, Target, fill, template_for
 from wheelsmith.matrix import expand, parse_matrix
 from wheelsmith.model import Cell, Excluded
@@ -40,6 +48,11 @@ def test_json_names_the_release_by_its_framework():
 def test_what_is_written_is_read(cell):
     assert Cell.from_json(cell.to_json()) == cell
     assert CatalogueCell.from_json(catalogue_cell(cell).to_json()) == catalogue_cell(cell)
+    catalogue = Catalogue(
+        project="k",
+        unserved=(Unserved(cell=catalogue_cell(cell), version="1", status=NoWheel.EXCLUDED, reason="no"),),
+    )
+    assert load_catalogue(dump_catalogue(catalogue), "here") == catalogue
 
 
 @pytest.mark.parametrize(
@@ -66,11 +79,20 @@ def test_the_version_says_which():
     assert (read.compute, read.framework, read.release, read.torch, read.own) == ("cu130", "tvm-ffi", "0.1", None, True)
 
 
-@pytest.mark.parametrize("text", ["cpu.tvmffi0.1.torch2.11", "cpu.torch2.11.tvmffi0.1"])
-def test_of_two_frameworks_none_counts(text):
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("cpu.tvmffi0.1.torch2.11", "the version says torch and tvm-ffi"),
+        ("cpu.torch2.11.tvmffi0.1", "the version says torch and tvm-ffi"),
+        ("cpu.torchstable.tvmffi0.1", "the version says torch and tvm-ffi"),
+        ("cpu.tvmffi0.1.torchstable", "the version says torch and tvm-ffi"),
+        ("cpu.tvmffi0.1.tvmffi0.2", "the version says tvm-ffi 0.1 and 0.2"),
+    ],
+)
+def test_of_two_releases_none_counts(text, wrong):
     read = read_local_version(text)
-    assert read.wrong == ("the version says torch and tvm-ffi",)
-    assert read.release is None
+    assert read.wrong == (wrong,)
+    assert (read.release, read.compute, read.own) == (None, None, False)
 
 
 @pytest.mark.parametrize("text", ["cpu.tvmffi", "cpu.tvmffi0.1.2", "cpu.xtvmffi0.1", "cpu.tvmffi0"])

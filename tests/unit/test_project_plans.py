@@ -35,14 +35,24 @@ def build_host(image=None):
     return BuildHost(image=found, machine="x86_64", python="3.11", toolsets=(GXX,), pythons=pythons, cuda=None)
 
 
-def plan(*, cuda="13.0", python="3.12", spec=SPEC, resolved=(TORCH,), place=None, arch="x86_64", **more):
+def plan(
+    *,
+    cuda="13.0",
+    python="3.12",
+    spec=SPEC,
+    resolved=(TORCH,),
+    place=None,
+    arch="x86_64",
+    calls=("torch", "2.11"),
+    **more,
+):
     asked = []
 
     def resolve(*question):
         asked.append(question)
         return resolved
 
-    cell = Cell(release="2.11", toolkit=cuda, arch=arch, python=python)
+    cell = Cell(framework=calls[0], release=calls[1], toolkit=cuda, arch=arch, python=python)
     made = plan_project(
         cell,
         spec=spec,
@@ -190,6 +200,7 @@ def test_a_project_may_use_all_of_an_image():
             {"resolved": locked("2.11.0", "nvidia-cuda-runtime-cu12", "12.8.90")},
             "built for CUDA 12.8, not for CUDA 13.0",
         ),
+        ({"calls": ("tvm-ffi", "0.1")}, "built for torch, not for tvm-ffi: give matrix.yaml the axis torch"),
         ({"resolved": locked("2.11.0+cu126")}, "built for CUDA 12.6, not for CUDA 13.0"),
     ],
 )

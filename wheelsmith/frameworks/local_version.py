@@ -88,15 +88,16 @@ def read_local_version(local: str | None) -> LocalVersion:
     # ``cu12.cu126`` says one thing twice.
     exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
-    wrong += [f"the version says torch {' and '.join(torch)}"] if len(torch) > 1 else []
+    releases = {TORCH: torch, **_others(text)}
+    wrong += [f"the version says {name} {' and '.join(found)}" for name, found in releases.items() if len(found) > 1]
     wrong += [f"the version says {STABLE} and torch {torch[0]}"] if stable and torch else []
-    others = {name: match[1] for name, shape in _others().items() if (match := shape.search(text))}
-    calls = {**({TORCH: torch[0]} if len(torch) == 1 and not stable else {}), **others}
+    calls = [name for name, found in releases.items() if found or (name == TORCH and stable)]
     wrong += [f"the version says {' and '.join(calls)}"] if len(calls) > 1 else []
+    one = releases[calls[0]] if len(calls) == 1 and not stable else ()
     read = LocalVersion(
         compute=exact[0] if len(exact) == 1 and not wrong else None,
-        framework=next(iter(others), TORCH),
-        release=next(iter(calls.values())) if len(calls) == 1 else None,
+        framework=calls[-1] if calls else TORCH,
+        release=one[0] if len(one) == 1 else None,
         stable=stable,
         wrong=tuple(wrong),
     )
@@ -144,9 +145,13 @@ def _spelled(read: LocalVersion) -> str | None:
     return f"{read.compute}.{release}" if release else read.compute
 
 
+def _others(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the releases that are named of each framework but torch: in no spelling but ours."""
+    return {name: tuple(dict.fromkeys(shape.findall(text))) for name, shape in _shapes().items()}
+
+
 @cache
-def _others() -> dict[str, re.Pattern[str]]:
-    """Return how each framework but torch is named, the release as a group: in no spelling but ours."""
+def _shapes() -> dict[str, re.Pattern[str]]:
     names = (name for name in frameworks() if name != TORCH)
     return {name: re.compile(rf"(?<![a-z0-9]){framework(name).local_part('')}(\d+\.\d+)(?!\.?\d)") for name in names}
 

@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
 from wheelsmith.model import (
+    TORCH,
     BuildHost,
     BuildPlan,
     Cell,
@@ -79,6 +80,11 @@ def _plan(
     build_host: BuildHost,
     resolve: Resolve,
 ) -> BuildPlan:
+    if cell.framework != TORCH:
+        raise Impossible(
+            f"a project with a build system of its own is built for torch, not for {cell.framework}: "
+            f"give matrix.yaml the axis torch"
+        )
     toolset = compilers(cell, build_host)
     if cell.arch != build_host.machine:
         raise Impossible(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")

@@ -9,7 +9,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import CheckReport, Finding, readable
-from wheelsmith.wheel.rules import RULES, torch_requirement
+from wheelsmith.wheel.rules import RULES, framework_requirement, torch_requirement
 
 
 def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
@@ -25,13 +25,14 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
         return CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
 
 
-def torch_mistake(path: Path) -> str | None:
-    """Return why what a wheel requires of torch is not what its version says; None where it is.
+def framework_mistake(path: Path) -> str | None:
+    """Return why what a wheel requires of its framework is not what its version says; None where it is.
 
     :raises WheelError: the file cannot be read as a wheel at all.
     """
     with Inspection(path) as wheel:
-        return next((found.message for found in torch_requirement.RULE.findings(wheel) if not found.ok), None)
+        findings = (*torch_requirement.RULE.findings(wheel), *framework_requirement.RULE.findings(wheel))
+        return next((found.message for found in findings if not found.ok), None)
 
 
 def _findings(wheel: Inspection) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ class CatalogueCell(ReleaseRecord):
     arch: str
     python: str | None = None
     os: str = "linux"
-    cxx11_abi: bool | None = True
+    cxx11_abi: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,18 +11,22 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.frameworks import (
+    Framework,
     LocalVersion,
     cuda_major,
     cuda_release,
     framework,
+    frameworks,
     read_local_version,
     torch_releases,
 )
+from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of, unreadable_requirement
 from wheelsmith.index.publish.release import offer_of
 from wheelsmith.index.publish.writer import Offer
-from wheelsmith.index.resolve.fits import accepts
+from wheelsmith.index.resolve.fits import accepts, wanted
 from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name, same_version
+from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.wheel import wheel_file
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
@@ -35,14 +39,14 @@ def foreign_wheel(path: Path) -> Offer:
 
     :raises WheelError: it cannot be read as a wheel, is not what its file name says, or requires what is nothing.
     """
-    from wheelsmith.wheel.check import torch_mistake
+    from wheelsmith.wheel.check import framework_mistake
 
     offer = offer_of(path, wheel_file(path), (), None)
     check_names(offer)
     _check_requirements(offer)
-    cells = _cells_of(path.name, offer.entry.requires_torch)
-    offer = replace(offer, entry=replace(offer.entry, cells=cells))
-    if offer.entry.requires_torch is not None and (why := torch_mistake(offer.wheel)):
+    requires = _required_of_frameworks(offer.entry)
+    offer = replace(offer, entry=replace(offer.entry, cells=_cells_of(path.name, requires)))
+    if requires and (why := framework_mistake(offer.wheel)):
         raise WheelError(
             why,
             where=Place(file=offer.entry.filename),
@@ -78,50 +82,52 @@ def _check_requirements(offer: Offer) -> None:
         )
 
 
-def _cells_of(filename: str, requires_torch: str | None) -> tuple[Cell, ...]:
+def _required_of_frameworks(entry: IndexEntry) -> dict[str, str]:
+    """Return the frameworks that METADATA asks for, each with the versions that it takes."""
+    others = {name: each.project for name, each in frameworks().items() if name != TORCH}
+    asked = {TORCH: entry.requires_torch, **{name: wanted(entry.requires, own) for name, own in others.items()}}
+    return {name: versions for name, versions in asked.items() if versions is not None}
+
+
+def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
     """Return what a wheel serves, as far as its name and its METADATA say it.
 
-    The local version names the compute platform, and perhaps torch, in any project's spelling. Where it names no torch,
-    every release counts that METADATA takes and that was made for the platform. A wheel with nothing compiled, which
-    names no platform, serves all of them; of a compiled one nobody knows.
+    The local version names the compute platform, and perhaps a release of a framework, torch's in any project's
+    spelling. Where it names none, every release counts that METADATA takes and that was made for the platform: of
+    torch, but where another framework alone is required. A wheel with nothing compiled, which names no platform, serves
+    all of them; of a compiled one nobody knows.
     """
     name = read_wheel_name(filename)
     said = read_local_version(name.version.local)
     if name.label is not None or said.wrong or (said.compute is None and not _is_pure(name)):
         return ()
-    if said.framework != TORCH:
-        return tuple(_of_another_framework(name, said))
-    torches = (said.torch,) if said.torch else tuple(t for t in torch_releases() if accepts(requires_torch, t))
+    open_to = TORCH if said.stable or TORCH in requires else next(iter(requires), TORCH)
+    calls = framework(said.framework if said.release else open_to)
+    takes = (r for r in calls.releases() if accepts(requires.get(calls.name), r))
     return tuple(
-        Cell(release=torch, toolkit=cuda, arch=arch, python=_python(name), cxx11_abi=_cxx11_abi(torch, arch))
-        for torch in torches
-        for cuda in _cudas(said, torch)
+        Cell(
+            framework=calls.name,
+            release=release,
+            toolkit=cuda,
+            arch=arch,
+            python=_python(name),
+            cxx11_abi=calls.cxx11_abi(release, arch, cuda),
+        )
+        for release in ((said.release,) if said.release else takes)
+        for cuda in _cudas(said, calls, release)
         for arch in _archs(name)
     )
 
 
-def _of_another_framework(name: WheelName, said: LocalVersion) -> Iterator[Cell]:
-    """Yield what a wheel serves that names a framework which is built for no CUDA: what its version says."""
-    cuda = cuda_release(said.compute) if said.compute and said.compute != "cpu" else None
-    if said.release is None or said.compute is None or (cuda is None and said.compute != "cpu"):
-        return
-    calls = framework(said.framework)
-    for arch in _archs(name):
-        abi = calls.cxx11_abi(said.release, arch, cuda)
-        yield Cell(
-            framework=calls.name, release=said.release, toolkit=cuda, arch=arch, python=_python(name), cxx11_abi=abi
-        )
-
-
-def _cudas(said: LocalVersion, torch: str) -> tuple[str | None, ...]:
-    """Return the CUDAs of a torch that a wheel is for; None is the CPU."""
+def _cudas(said: LocalVersion, calls: Framework, release: str) -> tuple[str | None, ...]:
+    """Return the CUDAs of a release that a wheel is for; None is the CPU."""
     if said.compute == "cpu":
         return (None,)
     named = cuda_release(said.compute) if said.compute else None
-    if named and said.torch:
+    if named and (said.release or not calls.by_compute):
         return (named,)
-    release = torch_releases().get(torch)
-    built = release.cuda if release else ()
+    known = torch_releases().get(release) if calls.by_compute else None
+    built = known.cuda if known else () if calls.by_compute else tuple(cuda_toolkits())
     if named:
         return (named,) if named in built else ()
     if said.compute:
@@ -150,8 +156,3 @@ def _python(name: WheelName) -> str | None:
     if len(pythons) != 1 or not (match := _CPYTHON.fullmatch("-".join(next(iter(pythons))))):
         return None
     return f"3.{match['minor']}"
-
-
-def _cxx11_abi(torch: str, arch: str) -> bool:
-    release = torch_releases().get(torch)
-    return release is None or release.cxx11_abi.get(arch, True)

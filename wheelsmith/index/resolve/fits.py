@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.platforms import parse_capability
@@ -51,6 +53,12 @@ def tag_ranks(python: str, *, free_threaded: bool, platforms: tuple[str, ...]) -
         *compatible_tags((major, minor), f"cp{major}{minor}", platforms),
     ]
     return {tag: place for place, tag in reversed(list(enumerate(tags)))}
+
+
+def wanted(requires: Iterable[str], project: str) -> str | None:
+    """Return which versions of a project are required, by all lines together; None where none names it."""
+    lines = [line for line in map(Requirement, requires) if canonicalize_name(line.name) == project]
+    return str(SpecifierSet(",".join(str(line.specifier) for line in lines if line.specifier))) if lines else None
 
 
 @cache

@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from wheelsmith.frameworks import framework, read_local_version
 from wheelsmith.index.entries.catalogue import CatalogueWheel
+from wheelsmith.index.resolve.fits import wanted
 from wheelsmith.model import TORCH, ReleaseRecord
 
 
@@ -107,10 +108,7 @@ class KnownWheel:
         """Return which versions of a framework it requires, as a specifier; None where it requires none or any."""
         if name == TORCH:
             return self.wheel.requires_torch
-        lines = (Requirement(text) for text in self.wheel.requires)
-        own = framework(name).project
-        found = next((line for line in lines if canonicalize_name(line.name) == own), None)
-        return str(found.specifier) if found else None
+        return wanted(self.wheel.requires, framework(name).project)
 
     def beside(self, name: str) -> tuple[str, ...]:
         """Return what it requires beside a framework."""
