@@ -153,7 +153,14 @@ def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Asked) -> Decis
         computes = [beside, *(name for name in computes if name != beside)]
     keep = there is not None if asked.keep_torch is None else asked.keep_torch
     releases = [_release(there)] if there and keep else chooser.axes.releases[::-1]
-    return _first(chooser, machine, asked, releases, computes, Presence.PRESENT if keep else Presence.ABSENT)
+    found = _first(chooser, machine, asked, releases, computes, Presence.PRESENT if keep else Presence.ABSENT)
+    name, notes = chooser.axes.framework, found.notes
+    if there:
+        replaced = not keep and _release(there) != found.target.release
+        notes = (f"as you asked, this replaces {name} {there}",) if replaced else ()
+    if asked.torch:
+        notes = (*notes, f"a wheel for {name} goes with any torch: --torch {asked.torch} changes nothing")
+    return replace(found, notes=notes)
 
 
 def _computes(chooser: Chooser, machine: Machine, asked: Asked) -> list[str]:
