@@ -1,5 +1,6 @@
 """Projects with a build system of their own: setup.py, torch's cpp_extension, pybind11."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -55,9 +56,9 @@ def test_it_is_installed_by_pip_and_called(project, torch_python):
     index = (project.folder / "dist" / "index" / "cpu").as_uri()
     subprocess.run([*command, "--no-deps", "--index-url", index, "add-constant"], check=True)
     tests = project.folder / "k" / "tests"
-    answer = subprocess.run(
-        [torch_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests], capture_output=True, text=True, cwd=tests
-    )
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    command = [torch_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=tests, env=env)
     assert answer.returncode == 0, answer.stdout
     assert "passed" in answer.stdout
 

@@ -11,7 +11,7 @@ from states import HIDDEN
 from wheels import make_wheel, offer
 
 from wheelsmith.base.record import by_lines
-from wheelsmith.index.entries import Answer, NoWheel
+from wheelsmith.index.entries import CellWithoutWheel, NoWheel
 from wheelsmith.index.publish import Index, repair, verify
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
@@ -36,7 +36,9 @@ def wheel(folder, name, cell):
 def index(tmp_path):
     """Two projects on two compute platforms; ``made`` has the wheels."""
     offers = [wheel(tmp_path / "made", name, cell) for name in ("kernel", "relu") for cell in CELLS]
-    answer = Answer(cell=replace(CELLS[0], release="2.8"), version="1", status=NoWheel.FAILED, reason="it did")
+    answer = CellWithoutWheel(
+        cell=replace(CELLS[0], release="2.8"), version="1", status=NoWheel.FAILED, reason="it did"
+    )
     Index(Folder(tmp_path / "index")).add(offers, upload_time=NOW, answers={"kernel": [answer]})
     return tmp_path / "index"
 

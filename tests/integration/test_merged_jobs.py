@@ -8,7 +8,7 @@ from command_line import run_command
 from kernels import matrix, pure_kernel
 from wheels import make_wheel, offer
 
-from wheelsmith.index.entries import Answer, NoWheel
+from wheelsmith.index.entries import CellWithoutWheel, NoWheel
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
@@ -34,7 +34,9 @@ def job(folder, *torches, failed=()):
         path = make_wheel(folder / "wheels", "kernel", f"1+cpu.torch{torch}", requires=(f"torch=={torch}.*",))
         offers.append(offer(path, Cell(release=torch, toolkit=None, arch="x86_64")))
     answers = [
-        Answer(cell=Cell(release=t, toolkit=None, arch="x86_64"), version="1", status=NoWheel.FAILED, reason="it did")
+        CellWithoutWheel(
+            cell=Cell(release=t, toolkit=None, arch="x86_64"), version="1", status=NoWheel.FAILED, reason="it did"
+        )
         for t in failed
     ]
     Index(Folder(folder / "index")).add(offers, upload_time=NOW, answers={"kernel": answers})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.index.entries import Answer, IndexEntry, NoWheel, ProjectState, Provenance
+from wheelsmith.index.entries import CellWithoutWheel, IndexEntry, NoWheel, ProjectState, Provenance
 from wheelsmith.model import Cell, CellSettings, SourceId
 
 HIDDEN = CellSettings(advertise=False)
@@ -50,9 +50,11 @@ def provenance(made_for: Cell) -> Provenance:
     )
 
 
-def unserved(made: Cell, status: NoWheel, reason: str, *, version: str = "1.0", tail: tuple[str, ...] = ()) -> Answer:
+def unserved(
+    made: Cell, status: NoWheel, reason: str, *, version: str = "1.0", tail: tuple[str, ...] = ()
+) -> CellWithoutWheel:
     """Return why a cell has no wheel."""
-    return Answer(cell=made, version=version, status=status, reason=reason, tail=tail)
+    return CellWithoutWheel(cell=made, version=version, status=status, reason=reason, tail=tail)
 
 
 def project(*entries: IndexEntry, **fields) -> ProjectState:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import (
-    Answer,
+    CellWithoutWheel,
     IndexEntry,
     NoWheel,
     ProjectState,
@@ -40,7 +40,7 @@ def entry(version, *cells, sha256="ab" * 32):
 
 
 def answer(cell, version="1", status=NoWheel.EXCLUDED):
-    return Answer(cell=cell, version=version, status=status, reason="because")
+    return CellWithoutWheel(cell=cell, version=version, status=status, reason="because")
 
 
 additions = st.lists(

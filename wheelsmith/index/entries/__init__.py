@@ -2,15 +2,22 @@
 
 from wheelsmith.index.entries.about import About, about_of
 from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalogue_of, load_catalogue
-from wheelsmith.index.entries.entry import Answer, IndexEntry, NoWheel, ProjectState, ProjectStatus, Provenance
+from wheelsmith.index.entries.entry import (
+    CellWithoutWheel,
+    IndexEntry,
+    NoWheel,
+    ProjectState,
+    ProjectStatus,
+    Provenance,
+)
 from wheelsmith.index.entries.listing import roots
 from wheelsmith.index.entries.metadata import read_metadata, requires_beside_torch, requires_torch
 from wheelsmith.index.entries.state import check_project, project_of, remove, set_status, unyank, yank
 
 __all__ = [
     "About",
-    "Answer",
     "Catalogue",
+    "CellWithoutWheel",
     "IndexEntry",
     "NoWheel",
     "ProjectState",

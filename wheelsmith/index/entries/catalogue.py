@@ -17,7 +17,7 @@ from wheelsmith.base.record import Record, in_one_line, read_json
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import (
-    Answer,
+    CellWithoutWheel,
     IndexEntry,
     NoWheel,
     ProjectState,
@@ -212,7 +212,7 @@ def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
     )
 
 
-def _unserved(answer: Answer) -> Unserved:
+def _unserved(answer: CellWithoutWheel) -> Unserved:
     return Unserved(
         cell=catalogue_cell(answer.cell),
         version=answer.version,

@@ -99,7 +99,7 @@ class NoWheel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Record):
+class CellWithoutWheel(Record):
     """What became of a cell that no wheel serves.
 
     :param version: of the kernel, without a local part.
@@ -139,7 +139,7 @@ class ProjectState(Record):
 
     project: str
     entries: tuple[IndexEntry, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[CellWithoutWheel, ...] = ()
     status: ProjectStatus = ProjectStatus.ACTIVE
     status_reason: str | None = None
     removed: tuple[Removed, ...] = ()

@@ -12,7 +12,14 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.base.record import by_lines, in_one_line, read_json
-from wheelsmith.index.entries.entry import SCHEMA_VERSION, Answer, IndexEntry, ProjectState, ProjectStatus, Removed
+from wheelsmith.index.entries.entry import (
+    SCHEMA_VERSION,
+    CellWithoutWheel,
+    IndexEntry,
+    ProjectState,
+    ProjectStatus,
+    Removed,
+)
 from wheelsmith.index.entries.validity import check_entry, check_state
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
@@ -88,7 +95,9 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
     return state
 
 
-def add_entries(state: ProjectState, entries: Sequence[IndexEntry], answers: Iterable[Answer] = ()) -> ProjectState:
+def add_entries(
+    state: ProjectState, entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel] = ()
+) -> ProjectState:
     """Add wheels, and what became of the cells that have none; what is there already stays as it is.
 
     :raises PackageIndexError: a file name is or was there with other bytes, or the project takes no wheels.
@@ -188,7 +197,7 @@ def _check_variants(entries: Iterable[IndexEntry]) -> None:
             )
 
 
-def _answers(entries: Sequence[IndexEntry], answers: Iterable[Answer]) -> tuple[Answer, ...]:
+def _answers(entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel]) -> tuple[CellWithoutWheel, ...]:
     """Keep the last answer of each cell, for the newest version, where no wheel of that version serves the cell."""
     given = [(Version(answer.version), answer) for answer in answers]
     if not given:

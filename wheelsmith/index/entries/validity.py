@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import check_about
-from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState, Removed
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, ProjectState, Removed
 from wheelsmith.model import Cell, read_wheel_name
 from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import dump_variants, variant_mistakes
@@ -116,7 +116,7 @@ def _check_words(entry: IndexEntry, label: str | None) -> None:
         raise ValueError(f"{_quoted(entry.variant_of)} is not the plain file name of a wheel")
 
 
-def _check_answer(answer: Answer) -> None:
+def _check_answer(answer: CellWithoutWheel) -> None:
     _check_cells([answer.cell])
     Version(answer.version)
 

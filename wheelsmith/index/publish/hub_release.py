@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
-from wheelsmith.index.entries.entry import Answer, IndexEntry
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry
 from wheelsmith.index.publish.hub_builds import METADATA, gives_way
 from wheelsmith.index.publish.writer import Index, Offer
 from wheelsmith.index.storage.protocol import Storage
@@ -33,7 +33,7 @@ def add_release(
     builds: Sequence[Build],
     *,
     upload_time: str,
-    answers: Mapping[str, Sequence[Answer]] | None = None,
+    answers: Mapping[str, Sequence[CellWithoutWheel]] | None = None,
 ) -> tuple[IndexEntry, ...]:
     """Add wheels as ``Index.add`` does, and in the same transaction their builds.
 

@@ -13,7 +13,7 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.entries import (
-    Answer,
+    CellWithoutWheel,
     IndexEntry,
     NoWheel,
     Provenance,
@@ -41,7 +41,7 @@ class Release:
     """
 
     offers: tuple[Offer, ...]
-    answers: dict[str, tuple[Answer, ...]]
+    answers: dict[str, tuple[CellWithoutWheel, ...]]
 
 
 def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[Offer, ...]:
@@ -91,13 +91,15 @@ def _variant_wheel(offer: Offer, variant: Variant, version: str, store: Store, w
         return store.put(digest, wheel, wheel_file(wheel))
 
 
-def unserved_cells(version: str, results: Sequence[BuildResult], excluded: Sequence[Excluded]) -> tuple[Answer, ...]:
+def unserved_cells(
+    version: str, results: Sequence[BuildResult], excluded: Sequence[Excluded]
+) -> tuple[CellWithoutWheel, ...]:
     """Return why the other cells of a run have no wheel.
 
     :param version: of the kernel, without a local part.
     """
     failed = [
-        Answer(
+        CellWithoutWheel(
             cell=result.cell,
             version=version,
             status=NoWheel.FAILED,
@@ -108,7 +110,8 @@ def unserved_cells(version: str, results: Sequence[BuildResult], excluded: Seque
         if result.status is Status.FAILED and result.failure
     ]
     left_out = [
-        Answer(cell=item.cell, version=version, status=NoWheel.EXCLUDED, reason=item.reason) for item in excluded
+        CellWithoutWheel(cell=item.cell, version=version, status=NoWheel.EXCLUDED, reason=item.reason)
+        for item in excluded
     ]
     return (*failed, *left_out)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, WheelError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.index.entries import Answer, IndexEntry, ProjectState
+from wheelsmith.index.entries import CellWithoutWheel, IndexEntry, ProjectState
 from wheelsmith.index.entries.stored_states import project_in
 from wheelsmith.index.publish.foreign import check_names, foreign_wheel
 from wheelsmith.index.publish.release import Release, offer_of
@@ -36,7 +36,7 @@ def release_from(folders: Sequence[Path]) -> Release:
     :raises WheelError: a wheel beside no index cannot be read.
     """
     releases = [release_of(folder) for folder in folders]
-    answers: dict[str, list[Answer]] = {}
+    answers: dict[str, list[CellWithoutWheel]] = {}
     for release in releases:
         for project, given in release.answers.items():
             answers.setdefault(project, []).extend(given)

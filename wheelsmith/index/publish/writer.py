@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.entries.entry import Answer, IndexEntry, ProjectState
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, ProjectState
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key
 from wheelsmith.index.entries.variants import variants_files
@@ -65,7 +65,7 @@ class Index:
         offers: Sequence[Offer],
         *,
         upload_time: str,
-        answers: Mapping[str, Sequence[Answer]] | None = None,
+        answers: Mapping[str, Sequence[CellWithoutWheel]] | None = None,
         revise: Mapping[str, Callable[[ProjectState], ProjectState]] | None = None,
     ) -> tuple[IndexEntry, ...]:
         """Add wheels; those that are there already change nothing. Gives their entries, in the order of the offers.
@@ -75,7 +75,7 @@ class Index:
         :param revise: project → what is to be done to its state before.
         :raises PackageIndexError: a file name is there with other bytes, or the storage cannot be written.
         """
-        named: dict[str, list[Answer]] = {}
+        named: dict[str, list[CellWithoutWheel]] = {}
         for name, given in (answers or {}).items():
             named.setdefault(check_project(name), []).extend(given)
         return self._storage.transaction(lambda storage: _add(storage, offers, named, revise or {}, upload_time))
@@ -111,7 +111,7 @@ class Index:
 def _add(
     storage: Storage,
     offers: Sequence[Offer],
-    answers: Mapping[str, Sequence[Answer]],
+    answers: Mapping[str, Sequence[CellWithoutWheel]],
     revise: Mapping[str, Callable[[ProjectState], ProjectState]],
     upload_time: str,
 ) -> tuple[IndexEntry, ...]:

@@ -16,7 +16,7 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.hub_client import (
     Busy,
     HubPlace,
-    Passing,
+    TransientError,
     ask,
     ask_once,
     check_client,
@@ -168,7 +168,7 @@ class HubRepo:
                 if not isinstance(conflict, Busy):
                     self._old.add(head)
                 time.sleep(pause(number))
-            except Passing as passing:
+            except TransientError as passing:
                 troubles += 1
                 if troubles == _TROUBLES:
                     raise unreachable(self._place, passing) from None
@@ -292,7 +292,7 @@ class HubRepo:
             except RevisionNotFoundError:
                 if self._commit is None:
                     raise
-                raise Passing("a new commit cannot be read yet") from None
+                raise TransientError("a new commit cannot be read yet") from None
 
         return ask(self._place, patiently)
 

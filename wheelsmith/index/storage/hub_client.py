@@ -30,7 +30,7 @@ _ATTEMPTS = 8
 _SILENCE = 120.0
 
 
-class Passing(Exception):  # it carries a reason, and never leaves the index
+class TransientError(Exception):  # it carries a reason, and never leaves the index
     """The Hub failed in a way that another attempt may find mended."""
 
 
@@ -120,7 +120,7 @@ def ask(place: HubPlace, question: Callable[[], T]) -> T:
     for number in range(_ATTEMPTS):
         try:
             return ask_once(place, question)
-        except Passing as passing:
+        except TransientError as passing:
             if number == _ATTEMPTS - 1:
                 raise unreachable(place, passing) from None
             time.sleep(pause(number))
@@ -130,7 +130,7 @@ def ask(place: HubPlace, question: Callable[[], T]) -> T:
 def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
     """Ask the Hub.
 
-    :raises Passing: it may answer another time.
+    :raises TransientError: it may answer another time.
     :raises Conflict: a commit was refused because of another one.
     :raises PackageIndexError: it refused.
     """
@@ -141,7 +141,7 @@ def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
         session.timeout = _SILENCE
     try:
         return question()
-    except (PackageIndexError, Passing):
+    except (PackageIndexError, TransientError):
         raise
     except Exception as error:  # noqa: BLE001  # which HTTP library the client uses, and so what it raises, is its affair
         # Of a file that could not be sent, the client tells only that; why is beneath.
@@ -154,7 +154,7 @@ def pause(number: int) -> float:
     return random.uniform(0, min(5.0, 0.1 * 2**number))  # noqa: S311  # not a secret
 
 
-def unreachable(place: HubPlace, passing: Passing) -> PackageIndexError:
+def unreachable(place: HubPlace, passing: TransientError) -> PackageIndexError:
     """Return the error of a Hub that kept failing."""
     return PackageIndexError(
         f"{place.name} cannot be reached: {passing}", remedy="check the network and HF_ENDPOINT, then do it again"
@@ -190,7 +190,7 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
             f"{place.name} does not take what was sent",
             remedy="see on its page whether its storage is full; or pip install --upgrade huggingface_hub",
         )
-    return Passing(type(error).__name__)
+    return TransientError(type(error).__name__)
 
 
 def no_branch(place: HubPlace) -> PackageIndexError:
@@ -217,7 +217,7 @@ def _judged_status(place: HubPlace, status: int, message: str | None) -> Excepti
     if status == HTTPStatus.CONFLICT:
         return Busy(f"{place.name} is being changed by another process")
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Passing(f"the Hub answered {status}{said}")
+        return TransientError(f"the Hub answered {status}{said}")
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return not_writable(place, said)
     return PackageIndexError(f"the Hub refused with {status} for {place.name}{said}", remedy="see what it says")
