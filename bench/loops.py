@@ -36,7 +36,7 @@ def build_usual(workshop: Workshop, kernel: str, cell: Cell, python: Path) -> Co
 
     :param python: the environment's folder.
     """
-    home = cuda_home(cell.toolkit)
+    home = cuda_home(cell.cuda)
     return _pip_wheel(workshop, kernel, cell, python, {"CUDA_HOME": str(home)})
 
 
@@ -47,7 +47,7 @@ def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, cca
         short leaves nothing to be found.
     """
     require_ccache()
-    home = cuda_home(cell.toolkit)
+    home = cuda_home(cell.cuda)
     with emptied(workshop.folder / "ccache") as used:
         if ccache.is_dir():
             shutil.copytree(ccache, used, dirs_exist_ok=True)
@@ -86,7 +86,7 @@ def require_ccache() -> None:
 
 def _cxx_std(cell: Cell) -> int:
     """Return the C++ standard of our own build: some pairs of torch and CUDA do not compile in the older one."""
-    return max(torch_releases()[cell.release].cxx_std, cuda_toolkits()[cell.toolkit].cxx_std)
+    return max(torch_releases()[cell.torch].cxx_std, cuda_toolkits()[cell.cuda].cxx_std)
 
 
 def _pip_wheel(workshop: Workshop, kernel: str, cell: Cell, python: Path, variables: dict[str, str]) -> Cost:

@@ -74,8 +74,8 @@ def prepare_toolchains(cells: Iterable[Cell], cache: Path) -> None:
     toolchains, arch = Toolchains(cache, ignore), platform.machine()
     toolchains.tools()
     for cell in cells:
-        toolchains.prepare(cuda_prefix(cuda_toolkits()[cell.toolkit], arch, arch))
-        toolchains.prepare(framework(cell.framework).prefix(cell.release, arch))
+        toolchains.prepare(cuda_prefix(cuda_toolkits()[cell.cuda], arch, arch))
+        toolchains.prepare(framework("torch").prefix(cell.torch, arch))
 
 
 def steps(events: Iterable[dict[str, Any]]) -> Figures | None:
