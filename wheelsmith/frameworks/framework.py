@@ -88,12 +88,12 @@ class Framework(ABC):
     def local_part(self, release: str) -> str:
         """Return how a local version names a release, e.g. ``torch2.11``."""
 
-    @abstractmethod
     def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
         """Say whether a build has the C++11 ABI, which its kernels must share; None where they share nothing of it.
 
         :param cuda: of the build, as ``13.0``; None for the CPU alone.
         """
+        return None
 
     @abstractmethod
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
@@ -107,12 +107,12 @@ class Framework(ABC):
     def files(self, package: str, namespace: str) -> dict[str, str]:
         """Return what a build adds to a kernel's source: path under ``packages`` → text."""
 
-    @abstractmethod
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Say why a known release has no wheels for a cell.
 
         :param any_minor: a CUDA newer than the framework's own, of the same major, is no reason.
         """
+        return None
 
     def exports(self) -> tuple[Exports, ...]:
         """Return what its libraries offer; nothing of torch's, which the check has tables of."""

@@ -10,7 +10,6 @@ from packaging.version import Version
 from wheelsmith.base import layout
 from wheelsmith.base.facts import read_facts
 from wheelsmith.frameworks.framework import Exports, Framework, Release
-from wheelsmith.model import Cell
 
 # A kernel calls what kernel-builder's own file of this name has; the names are an interface, the text is ours.
 _OPS = '''\
@@ -99,10 +98,6 @@ class TvmFfi(Framework):
         """Return ``tvmffi0.1``: PEP 440 has no dashes there."""
         return f"tvmffi{release}"
 
-    def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
-        """Return None: what crosses its ABI is plain C."""
-        return None
-
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
         """Return kernel-builder's macros."""
         return f"-DTVM_FFI_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
@@ -125,7 +120,3 @@ class TvmFfi(Framework):
         return tuple(
             Exports(library=library, versions=versions, since=since) for library in {each.library for each in releases}
         )
-
-    def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
-        """Return None: it is built for no CUDA."""
-        return None
