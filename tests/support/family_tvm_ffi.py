@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from forge import Wheel, legal, lie
+from forge_gpu import code
 
 Change = Callable[[Wheel], object]
 _TVM = "tvm_ffi"
@@ -39,6 +40,85 @@ for _name, _lines in {
     "from a URL": ("apache-tvm-ffi @ https://example.org/apache_tvm_ffi-0.1.0-py3-none-any.whl",),
 }.items():
     _lie("framework libraries", _name, "another tvm-ffi than the version says, or none", _requires(*_lines))
+for _name, _line in {
+    "a later minor alone": "apache-tvm-ffi>=0.1,!=0.2,!=0.2.*,<0.4",
+    "any minor but one": "apache-tvm-ffi>=0.1,!=0.2.*",
+    "nothing between": "apache-tvm-ffi>0.1,<0.1",
+    "what is no version": "apache-tvm-ffi===0.1.9+other",
+    "a build of its own": "apache-tvm-ffi==0.1.9+cu130",
+}.items():
+    _lie("framework together", _name, "another tvm-ffi than the version says, or none", _requires(_line))
+_lie(
+    "framework together",
+    "two minors by two lines",
+    "no version is both",
+    _requires("apache-tvm-ffi==0.1.*", "apache-tvm-ffi==0.2.*"),
+)
+for _name, _version in {
+    "two releases of it": "1.0+cpu.tvmffi0.1.tvmffi0.2",
+    "every torch, too": "1.0+cpu.torchstable.tvmffi0.1",
+    "a CUDA that there is not": "1.0+cu999.tvmffi0.1",
+    "CUDA without its code": "1.0+cu130.tvmffi0.1",
+    "torch instead": "1.0+cpu.torch2.11",
+}.items():
+    _lie(
+        "compute torch names framework",
+        _name,
+        "it is for tvm-ffi 0.1 and the CPU",
+        lambda wheel, to=_version: wheel.rename(to),
+    )
+for _name, _needed in {
+    "another name of its library": "libtvm_ffi.so.1",
+    "a library for its tests": "libtvm_ffi_testing.so",
+    "the driver for the CPU": "libcuda.so.1",
+}.items():
+    _lie(
+        "libraries compute",
+        _name,
+        "importing tvm_ffi does not load it",
+        lambda wheel, library=_needed: wheel.library.needed.insert(0, library),
+    )
+_lie(
+    "symbols",
+    "its symbols from nowhere",
+    "nothing that it needs has them",
+    lambda wheel: wheel.library.needed.remove("libtvm_ffi.so"),
+)
+_lie(
+    "symbols",
+    "a symbol of the one release that is left out",
+    "older ones lack it",
+    lambda wheel: (
+        wheel.library.import_("TVMFFIBigIntFromByteArray", kind=0),
+        wheel.requires("apache-tvm-ffi==0.1.*,!=0.1.15.post2"),
+    ),
+)
+_lie(
+    "compute",
+    "GPU code for the CPU",
+    "the version says cpu",
+    lambda wheel: setattr(wheel.library, "fatbin", code("80")),
+)
+for _name, _line in {
+    "for another system": 'apache-tvm-ffi; sys_platform == "win32"',
+    "for newer Pythons": 'apache-tvm-ffi==0.1.*; python_version >= "3.12"',
+}.items():
+    _lie(
+        "libraries",
+        _name,
+        "without it importing tvm_ffi does not load its library",
+        lambda wheel, line=_line: (wheel.rename("1.0+cpu"), wheel.requires(line)),
+    )
+_legal(
+    "by the Python, in a version that names no release",
+    "each of them is asked for one",
+    lambda wheel: (
+        wheel.rename("1.0+cpu"),
+        wheel.requires(*(f'apache-tvm-ffi==0.1.*; python_version {than} "3.12"' for than in ("<", ">="))),
+    ),
+)
+_legal("a post-release of it", "it is of the minor", _requires("apache-tvm-ffi==0.1.15.post2"))
+_legal("in another spelling", "names are compared as PEP 503 has it", _requires("Apache_TVM.FFI==0.1.*"))
 _lie("framework", "0.2 in the version", "it requires 0.1", lambda wheel: wheel.rename("1.0+cpu.tvmffi0.2"))
 _lie(
     "names compute torch framework",

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.frameworks import LocalVersion, read_local_version, torch_releases
+from wheelsmith.frameworks import LocalVersion, frameworks, read_local_version, torch_releases
 from wheelsmith.model import WheelName, WheelSpec, read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.cpu_code import find_cpu_code
 from wheelsmith.wheel.elf import Extension, read_extension
-from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments, named_pythons
+from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments, holds, named_pythons
 from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.installed import EntryPoint, read_entry_points
@@ -40,6 +42,8 @@ from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 from wheelsmith.wheel.variant_format import NULL
 
 _LONGEST_ENTRY_POINTS = 2**18  # bytes
+# Characters of markers, times the environments that they are asked in: about a second.
+_MOST_MARKERS = 5_000_000
 _LONGEST_RECORD = 64 * 2**20
 
 
@@ -174,15 +178,28 @@ class Inspection:
         """Who brings the libraries and symbols that the ELF files need."""
         platforms = frozenset(tag.platform for tag in self.name.tags)
         torch = self.torch_requirement
-        # What an extra alone requires is not there when nobody asks for it.
-        lines = (line for line in self.requirements.lines if "extra" not in str(line.marker or ""))
-        projects: dict[str, SpecifierSet] = {}
-        for line in lines:
-            # One that holds for some Pythons or machines alone narrows nothing for the others.
-            allowed = line.specifier if line.marker is None else SpecifierSet()
-            name = canonicalize_name(line.name)
-            projects[name] = projects.get(name, SpecifierSet()) & allowed
-        return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, projects)
+        return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, self._brought)
+
+    @cached_property
+    def _brought(self) -> dict[str, SpecifierSet]:
+        """The projects of frameworks that are required wherever the wheel is, with the versions that are allowed."""
+        found: dict[str, list[Requirement]] = {each.project: [] for each in frameworks().values() if each.exports()}
+        for line in self.requirements.lines:
+            if (name := canonicalize_name(line.name)) in found:
+                found[name].append(line)
+        markers = sum(len(str(line.marker or "")) for lines in found.values() for line in lines)
+        if markers * len(self.environments) > _MOST_MARKERS:
+            return {}
+        everywhere = {
+            name: lines
+            for name, lines in found.items()
+            if all(any(holds(line, where) for line in lines) for where in self.environments)
+        }
+        # A line that holds for some Pythons or machines alone narrows nothing for the others.
+        return {
+            name: reduce(and_, (line.specifier for line in lines if line.marker is None), SpecifierSet())
+            for name, lines in everywhere.items()
+        }
 
     def python_code(self, *words: bytes) -> PythonCode:
         """Read every Python file that has one of these words."""

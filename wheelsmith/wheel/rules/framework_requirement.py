@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
@@ -13,6 +14,8 @@ from wheelsmith.model import TORCH
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+
+_MOST = 100  # minors, and patches of one
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
@@ -33,25 +36,32 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     text = f"{project}{allowed}"
     if others := [release for release in _beside(said.release) if allowed.contains(release, prereleases=True)]:
         wrong.append(f"{named}, Requires-Dist says {text}, which may be {others[0]}")
-    elif not any(allowed.contains(f"{said.release}.{patch}", prereleases=True) for patch in range(100)):
+    elif not any(allowed.contains(version, prereleases=True) for version in _within(said.release, allowed)):
         wrong.append(f"{named}, Requires-Dist says {text}")
     yield finding("framework-requirement", wrong, f"Requires-Dist: {text}")
 
 
 def _beside(release: str) -> Iterator[str]:
-    """Yield versions before and after all of a minor release: what admits none of them is within it, or has gaps."""
+    """Yield versions of the minors before and after one: what admits none of them is within it, or has gaps."""
     major, minor = numbers(release)
-    yield f"{major}.{minor + 1}.dev0"
-    yield f"{major}.{minor + 1}"
-    yield f"{major}.{minor + 100}"
+    for other in range(_MOST):
+        if other != minor:
+            yield from (f"{major}.{other}.dev0", f"{major}.{other}", f"{major}.{other}.9999")
     yield f"{major + 1}.0"
-    if minor:
-        yield f"{major}.{minor - 1}.9999"
+
+
+def _within(release: str, allowed: SpecifierSet) -> Iterator[str]:
+    """Yield versions of a minor: its patches, and what is pinned of it, which may be a post-release."""
+    yield from (f"{release}.{patch}" for patch in range(_MOST))
+    pinned = (each.version for each in allowed if each.operator == "==" and not each.version.endswith(".*"))
+    yield from (
+        text for text in pinned if list(Version(text).release[:2]) == list(numbers(release)) and "+" not in text
+    )
 
 
 RULE = Rule(
     name="framework-requirement",
     proves="`+cu130.tvmffi0.1` requires apache-tvm-ffi 0.1, by a line without a marker, and no other minor",
-    leaves_open="a specifier with gaps, that takes a later minor but not its first version",
+    leaves_open="a specifier with gaps, that takes some patch of another minor but not its first version",
     examine=_examine,
 )
