@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from wheelsmith.cli.app import cli
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.matrix.schema import json_schema
 from wheelsmith.wheel.rules import RULES, Rule
 
@@ -29,8 +30,8 @@ index, what it requires of torch; `publish` and `index repair` compare its bytes
 A finding is `ok` or `wrong`, and says what was seen and where. A file that is another project's, or that runs whenever
 Python starts, is refused unless whoever builds the wheel declares it: `--declare distutils-precedence.pth`.
 
-The exports of torch 2.6 to 2.15 are in the package as 40-bit fingerprints, made by `scripts/torch_symbols.py` from the
-wheels pinned in `frameworks/torch.json`. One symbol in three million that nobody exports would pass unnoticed.
+The exports of torch {first} to {last} are in the package as 40-bit fingerprints, made by `scripts/torch_symbols.py`
+from the wheels pinned in `frameworks/torch.json`. One symbol in three million that nobody exports would pass unnoticed.
 
 What a static check cannot prove: that the kernel computes the right thing (`--test` runs its own test), and that a
 symbol means the same in two torch releases. Below, each rule by its name in `--json`; and
@@ -65,7 +66,8 @@ def command_page() -> str:
 
 def checks_page(rules: Sequence[Rule]) -> str:
     """Return the page of every rule of a check."""
-    parts = [NOTE, CHECKS]
+    first, *_, last = torch_releases()
+    parts = [NOTE, CHECKS.format(first=first, last=last)]
     for rule in rules:
         parts += [f"## {rule.name}", f"Proves: {rule.proves}."]
         parts.append(f"Leaves open: {rule.leaves_open}.")

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from package_index import ARCHES, opened
+
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model import PinnedFile
-from wheelsmith.model.events import ignore
-from wheelsmith.toolchain.locate import locate
-from wheelsmith.toolchain.pip_settings import pip_settings
-from wheelsmith.toolchain.remote import fetch_part
-from wheelsmith.wheel.elf import Extension, read_extension
+from wheelsmith.wheel.elf import read_extension
 from wheelsmith.wheel.symbols import TorchLibrary, fingerprint, symbol_table, write_table
 
-ARCHES = ("x86_64", "aarch64")
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchWheel:
+    """What one wheel of torch has: file name → library, and → the fingerprints of what it exports."""
+
+    libraries: dict[str, TorchLibrary]
+    exports: dict[str, set[int]]
 
 
 def is_library(name: str) -> bool:
@@ -31,42 +37,43 @@ def is_library(name: str) -> bool:
     return folder in {"torch/lib", "torch.libs"} and ".so" in file
 
 
-def libraries(pin: PinnedFile) -> dict[str, Extension]:
-    """Fetch the libraries of one wheel and return what each says of itself, by file name."""
-    found: dict[str, Extension] = {}
-    settings = pip_settings()
-    with settings.client() as client, tempfile.TemporaryDirectory() as scratch:
-        wheel = fetch_part(pin, locate(pin, settings), Path(scratch), is_library, client, ignore)
-        with zipfile.ZipFile(wheel) as archive:
-            for name in filter(is_library, archive.namelist()):
-                library = Path(archive.extract(name, scratch))
-                with library.open("rb") as file:
-                    found[library.name] = read_extension(name, file)
-                library.unlink()
-    return found
+def read_wheel(pin: PinnedFile) -> TorchWheel:
+    """Fetch the libraries of one wheel and return what each says of itself."""
+    libraries: dict[str, TorchLibrary] = {}
+    exports: dict[str, set[int]] = {}
+    with opened(pin, is_library) as archive, tempfile.TemporaryDirectory() as scratch:
+        for name in filter(is_library, archive.namelist()):
+            library = Path(archive.extract(name, scratch))
+            with library.open("rb") as file:
+                read = read_extension(name, file)
+            libraries[library.name] = TorchLibrary(soname=read.soname or library.name, needed=read.needed)
+            exports[library.name] = {fingerprint(symbol) for symbol in read.exported}
+            library.unlink()
+    return TorchWheel(libraries=libraries, exports=exports)
 
 
-def main(words: list[str]) -> None:
-    """Make the tables of the architectures named on the command line, or of all."""
-    for arch in words or ARCHES:
-        graph: dict[str, dict[str, TorchLibrary]] = {}
-        table: dict[str, dict[str, set[int]]] = {}
-        known = symbol_table(arch)
-        for minor, release in torch_releases().items():
-            if known and minor in known.releases:
-                graph[minor], table[minor] = known.libraries[minor], known.exports_of(minor)
-            else:
-                found = libraries(release.wheels[arch])
-                graph[minor] = {
-                    file: TorchLibrary(soname=read.soname or file, needed=read.needed) for file, read in found.items()
-                }
-                table[minor] = {file: {fingerprint(s) for s in read.exported} for file, read in found.items()}
-            print(arch, minor, sum(map(len, table[minor].values())), flush=True)
-        date = datetime.now(UTC).date().isoformat()
-        data = write_table(graph, table, source="the torch wheels pinned in frameworks/torch.json", date=date)
-        (TARGET / f"torch-{arch}.bin").write_bytes(data)
-        print(arch, len(data), "bytes")
+def write_symbols(arch: str, fresh: Mapping[str, TorchWheel], date: str) -> None:
+    """Write the table of an architecture: of wheels that were just read, of those in it, of those that it lacks."""
+    known = symbol_table(arch)
+    found: dict[str, TorchWheel] = {}
+    for minor, release in torch_releases().items():
+        if minor in fresh:
+            found[minor] = fresh[minor]
+        elif known and minor in known.releases:
+            found[minor] = TorchWheel(libraries=known.libraries[minor], exports=known.exports_of(minor))
+        else:
+            found[minor] = read_wheel(release.wheels[arch])
+        print(arch, minor, sum(map(len, found[minor].exports.values())), flush=True)
+    data = write_table(
+        {minor: wheel.libraries for minor, wheel in found.items()},
+        {minor: wheel.exports for minor, wheel in found.items()},
+        source="the torch wheels pinned in frameworks/torch.json",
+        date=date,
+    )
+    (TARGET / f"torch-{arch}.bin").write_bytes(data)
+    print(arch, len(data), "bytes")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for arch in sys.argv[1:] or ARCHES:
+        write_symbols(arch, {}, datetime.now(UTC).date().isoformat())

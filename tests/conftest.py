@@ -4,6 +4,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 sys.path.append(str(Path(__file__).parent.parent))  # where bench lies, which is not installed
+sys.path.append(str(Path(__file__).parent.parent / "scripts"))  # what maintainers run, likewise
 
 import pytest
 import tiers

@@ -1,8 +1,10 @@
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
+from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases, why_incompatible
 from wheelsmith.plan.recipe.dependencies import dependencies
 from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors, parse_capability
@@ -56,13 +58,14 @@ def test_pins_are_whole(pin):
 
 
 def test_torch_releases():
-    assert list(torch_releases()) == ["2.6", "2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"]
+    known = ["2.6", "2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"]
+    assert list(torch_releases())[: len(known)] == known
     for minor, release in torch_releases().items():
         assert release.version.startswith(minor + ".")
         assert set(release.wheels) == {"x86_64", "aarch64"}
         assert release.cxx_std in {17, 20}
         assert set(release.cxx11_abi) == set(release.wheels)
-    assert {minor: release.cuda for minor, release in torch_releases().items()} == {
+    assert {minor: torch_releases()[minor].cuda for minor in known} == {
         "2.6": ("11.8", "12.4", "12.6"),
         "2.7": ("11.8", "12.6", "12.8"),
         "2.8": ("12.6", "12.8", "12.9"),
@@ -79,7 +82,8 @@ def test_torch_releases():
 
 
 def test_toolkits():
-    assert list(cuda_toolkits()) == ["12.4", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.5"]
+    assert {"12.4", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.5"} <= set(cuda_toolkits())
+    assert list(cuda_toolkits()) == sorted(cuda_toolkits(), key=numbers)
     assert [v for v, toolkit in cuda_toolkits().items() if not toolkit.assembled] == ["12.4", "12.6", "12.8", "12.9"]
     assert [v for v, toolkit in cuda_toolkits().items() if toolkit.cxx_std > 17] == ["13.3"]
     for toolkit in cuda_toolkits().values():
@@ -88,6 +92,14 @@ def test_toolkits():
         assert {c.removesuffix("+PTX") for c in toolkit.default_capabilities} <= set(toolkit.capabilities)
         x86, arm = (toolkit.packages.get(arch, ()) for arch in ("x86_64", "aarch64"))
         assert [pin.project for pin in x86] == [pin.project for pin in arm]
+
+
+def test_the_readme_names_what_is_known():
+    """By where it begins: the newest release is in the facts alone."""
+    text = " ".join((Path(__file__).parent.parent.parent / "README.md").read_text().split())
+    majors = {numbers(version)[0] for version, toolkit in cuda_toolkits().items() if toolkit.assembled}
+    assert f"CUDA {' and '.join(map(str, sorted(majors)))} is assembled from pinned packages" in text
+    assert f"of torch, from {next(iter(torch_releases()))} on, only the headers are fetched" in text
 
 
 def test_the_hubs_rule_for_cuda_minors():

@@ -8,6 +8,7 @@ from packaging.utils import parse_wheel_filename
 from zips import tag_lines, wheel_entries, write_zip
 
 from wheelsmith.base.errors import WheelError
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.environments import environments, named_pythons
@@ -15,6 +16,7 @@ from wheelsmith.wheel.headers import read_headers
 from wheelsmith.wheel.requirements import read_requirements, requires_python, torch_markers, torch_requirement
 
 INFO = "kernel-1.dist-info"
+NEWEST = list(torch_releases())[-1]
 METADATA = "Metadata-Version: 2.1\nName: kernel\nVersion: 1\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n"
 
@@ -310,8 +312,8 @@ def test_the_stable_abi_serves_later_pythons():
         ("1+cu130.torchstable", ("torch>=2.11",), None),
         ("1+cu130.torchstable", ("torch>=2.16",), None),
         ("1+cu130.torchstable", (), "the version says torchstable, and no torch is required"),
-        ("1+cu130.torchstable", ("torch==2.11.*",), "which leaves out torch 2.15"),
-        ("1+cu130.torchstable", ("torch>=2.11,<2.13",), "which leaves out torch 2.15"),
+        ("1+cu130.torchstable", ("torch==2.11.*",), f"which leaves out torch {NEWEST}"),
+        ("1+cu130.torchstable", ("torch>=2.11,<2.13",), f"which leaves out torch {NEWEST}"),
         ("1", (), None),
         ("1+cu130.torch2.11", (), "no torch is required"),
         ("1+cu130.torch2.11", ("torch==2.11.*; extra == 'torch'",), "no torch is required"),

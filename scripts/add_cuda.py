@@ -1,0 +1,227 @@
+"""Add a CUDA toolkit to what wheelsmith knows, or put a newer patch of it in the place of the one before.
+
+    python scripts/add_cuda.py 13.5
+
+NVIDIA's package cuda-toolkit names the packages of each release; what they hold is asked of the compilers themselves:
+the capabilities and the PTX version of ptxas, and, by compiling torch's headers, the C++ standard that nvcc takes them
+in. Writes platforms/cuda.json and, for the first toolkit of a major, drivers.json. Fetches about 150 MB, needs g++.
+
+The headers of cuBLAS and the like, and what is built when nobody says, are those of the toolkit before. Of a new major
+no program knows what is built then, nor the oldest driver: they are options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from package_index import ARCHES, both, pinned, pinned_in_part, published, read_member
+from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from wheelsmith.frameworks import framework, torch_releases
+from wheelsmith.model import PinnedFile
+from wheelsmith.model.events import ignore
+from wheelsmith.platforms import cuda_prefix, cuda_toolkits
+from wheelsmith.run.prepare import default_cache
+from wheelsmith.toolchain import Toolchains
+
+PLATFORMS = Path(__file__).parent.parent / "wheelsmith" / "platforms"
+TARGET = PLATFORMS / "cuda.json"
+DRIVERS = PLATFORMS / "drivers.json"
+# What a toolkit is assembled from, in this order; and whose headers torch's own include.
+RUNTIME = "nvidia-cuda-runtime"
+PACKAGES = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-cccl", RUNTIME)
+HEADERS = ("nvidia-cublas", "nvidia-cusparse", "nvidia-cusolver", "nvidia-curand", "nvidia-cufft", "nvidia-nvtx")
+STANDARDS = (17, 20)
+SOURCE = (
+    "the packages on PyPI, as cuda-toolkit names them; capabilities and PTX from ptxas; C++ standard by compiling the "
+    "headers of torch; defaults from huggingface/kernels templates/torch/preamble.cmake"
+)
+_CAPABILITY = re.compile(r"'sm_(\d+)(\d)([af]?)'")
+_PTX = re.compile(r"current version is '([\d.]+)'")
+
+
+def main() -> None:
+    """Write the toolkit that the command line names."""
+    options = _options()
+    data = json.loads(TARGET.read_text())
+    before = before_it(options.version, data["toolkits"])
+    if before is None and not (options.default_capability and options.driver and options.driver_source):
+        raise SystemExit(
+            f"CUDA {options.version} is the first of its major: no program knows what is built when nobody says, nor "
+            "its oldest driver; give --default-capability, --driver and --driver-source"
+        )
+    entry = described(options, before)
+    write(entry, data)
+    if options.cxx_std is None:
+        write({**entry, "cxx_std": standard_of(options.version)}, data)
+    if before is None:
+        add_driver(options)
+        print("what its libraries export: scripts/library_symbols.py cuda")
+    known = cuda_toolkits()[options.version]
+    print(f"CUDA {known.version}: PTX {known.ptx}, C++ {known.cxx_std}, {', '.join(known.capabilities)}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("version", help="such as 13.5")
+    parser.add_argument("--date", default=datetime.now(UTC).date().isoformat(), help="when it was looked up; today")
+    parser.add_argument("--cxx-std", type=int, help="the oldest C++ standard in which it takes torch's headers")
+    parser.add_argument(
+        "--default-capability", action="append", help="built when nobody says: 9.0, 12.1+PTX; repeatable"
+    )
+    parser.add_argument("--driver", help="the oldest driver of a new major, such as 580")
+    parser.add_argument("--driver-source", help="who says so")
+    parser.add_argument("--source", help="where all the rest is from")
+    options = parser.parse_args()
+    if not re.fullmatch(r"\d+\.\d+", options.version):
+        parser.error(f"{options.version} is not a toolkit such as 13.5")
+    return options
+
+
+def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what is known of a toolkit, with the oldest C++ standard where none was named."""
+    named = of_release(options.version)
+    packages = {project: wheels_of(project, named) for project in PACKAGES}
+    capabilities, ptx = ask_ptxas(packages[PACKAGES[0]][platform.machine()])
+    defaults = options.default_capability or (before or {})["default_capabilities"]
+    if unknown := {text.removesuffix("+PTX") for text in defaults} - set(capabilities):
+        raise SystemExit(f"CUDA {options.version} makes no code for {', '.join(unknown)}: give --default-capability")
+    return {
+        "version": options.version,
+        "ptx": ptx,
+        "cxx_std": options.cxx_std or STANDARDS[0],
+        "packages": {arch: [pinned(packages[project][arch]) for project in PACKAGES] for arch in ARCHES},
+        "headers": before["headers"]
+        if before
+        else [pinned_in_part(wheels_of(each, named)[ARCHES[0]]) for each in HEADERS],
+        "target_runtime": {arch: pinned(packages[RUNTIME][arch]) for arch in ARCHES},
+        "capabilities": capabilities,
+        "default_capabilities": defaults,
+        "source": options.source or SOURCE,
+        "date": options.date,
+    }
+
+
+def before_it(version: str, toolkits: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the newest known toolkit that is assembled, of the same major and not newer; None for a new major."""
+    of_major = [
+        item for item in toolkits if item["packages"] and Version(item["version"]).major == Version(version).major
+    ]
+    older = [item for item in of_major if Version(item["version"]) <= Version(version)]
+    return max(older or of_major, key=lambda item: Version(item["version"]), default=None)
+
+
+def of_release(version: str) -> dict[str, SpecifierSet]:
+    """Return which versions of NVIDIA's packages are of the newest patch of a CUDA release: project → versions."""
+    releases = published("cuda-toolkit")
+    patches = [release for release in releases if f"{release.major}.{release.minor}" == version]
+    if not patches:
+        raise SystemExit(f"the package index has no cuda-toolkit {version}; the newest: {list(releases)[-1]}")
+    text = read_member(releases[max(patches)][0], "*.dist-info/METADATA")
+    return named_by(Metadata.from_email(text, validate=False).requires_dist or [])
+
+
+def named_by(requirements: Iterable[Requirement]) -> dict[str, SpecifierSet]:
+    """Return the packages that belong to the toolkit itself: those of which one version is named."""
+    return {need.name: need.specifier for need in requirements if all(each.operator == "==" for each in need.specifier)}
+
+
+def wheels_of(project: str, named: dict[str, SpecifierSet]) -> dict[str, PinnedFile]:
+    """Return CPU architecture → the newest wheel of a package that belongs to a release."""
+    if project not in named:
+        raise SystemExit(f"cuda-toolkit does not name {project}")
+    wheels = published(project)
+    fitting = [version for version in wheels if version in named[project]]
+    if not fitting:
+        raise SystemExit(f"the package index has no {project}{named[project]}")
+    return both(project, wheels[max(fitting)])
+
+
+def ask_ptxas(pin: PinnedFile) -> tuple[list[str], str]:
+    """Return the capabilities that a toolkit makes code for, and the newest PTX that it reads, which nvcc writes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        ptxas, source = Path(scratch) / "ptxas", Path(scratch) / "new.ptx"
+        ptxas.write_bytes(read_member(pin, "*/bin/ptxas"))
+        ptxas.chmod(0o755)
+        source.write_text(".version 99.0\n.target sm_90\n.address_size 64\n")
+        told = [
+            subprocess.run([ptxas, *words], capture_output=True, text=True, check=False)
+            for words in (["--help"], [source, "-o", "/dev/null"])
+        ]
+    return capabilities_of(told[0].stdout), ptx_of(told[1].stdout + told[1].stderr)
+
+
+def capabilities_of(text: str) -> list[str]:
+    """Return the capabilities that the help of ptxas lists, in order: ``9.0``, ``9.0a``."""
+    found = {(int(major), int(minor), suffix) for major, minor, suffix in _CAPABILITY.findall(text)}
+    return [f"{major}.{minor}{suffix}" for major, minor, suffix in sorted(found)]
+
+
+def ptx_of(text: str) -> str:
+    """Return the version that ptxas names when it refuses a newer one."""
+    found = _PTX.search(text)
+    if found is None:
+        raise SystemExit(f"ptxas does not say which PTX it reads: {text[:200]!r}")
+    return found[1]
+
+
+def write(entry: dict[str, Any], data: dict[str, Any]) -> None:
+    """Write the toolkits with this one in its place."""
+    others = [item for item in data["toolkits"] if item["version"] != entry["version"]]
+    data["toolkits"] = sorted([*others, entry], key=lambda item: Version(item["version"]))
+    TARGET.write_text(json.dumps(data, indent=1) + "\n")
+    cuda_toolkits.cache_clear()
+
+
+def standard_of(version: str) -> int:
+    """Return the oldest C++ standard in which the toolkit takes the headers of a torch that needs no newer one."""
+    machine = platform.machine()
+    toolchains = Toolchains(default_cache(), ignore)
+    home = toolchains.prepare(cuda_prefix(cuda_toolkits()[version], machine, machine))
+    torch = [minor for minor, release in torch_releases().items() if release.cxx_std <= STANDARDS[0]][-1]
+    calls = framework("torch")
+    headers = toolchains.prepare(calls.prefix(torch, machine))
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "all.cu"
+        source.write_text("#include <torch/all.h>\n")
+        for standard in STANDARDS:
+            command = [
+                *(home / "bin" / "nvcc", f"-std=c++{standard}", "--expt-relaxed-constexpr", "-arch=compute_90", "-c"),
+                *(source, "-o", source.with_suffix(".o")),
+                *(word for folder in calls.include for word in ("-I", headers / folder)),
+            ]
+            tried = subprocess.run(command, capture_output=True, text=True, check=False)
+            print(f"nvcc {version} and the headers of torch {torch} as C++{standard}: {tried.returncode or 'ok'}")
+            if tried.returncode == 0:
+                return standard
+    raise SystemExit(f"nvcc {version} does not take the headers of torch {torch}:\n{tried.stderr[-2000:]}")
+
+
+def add_driver(options: argparse.Namespace) -> None:
+    """Write the oldest driver of a new major."""
+    data = json.loads(DRIVERS.read_text())
+    data["floors"].append(
+        {
+            "cuda": options.version.partition(".")[0],
+            "driver": options.driver,
+            "source": options.driver_source,
+            "date": options.date,
+        }
+    )
+    DRIVERS.write_text(json.dumps(data, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

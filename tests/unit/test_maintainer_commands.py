@@ -1,0 +1,168 @@
+"""A release that is taken out of the facts and added again by a maintainer's command leaves them as they were."""
+
+import json
+import sys
+from pathlib import Path
+
+import add_cuda
+import add_torch
+import package_index
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+from torch_symbols import TorchWheel
+
+from wheelsmith.frameworks import torch_releases
+from wheelsmith.model import PinnedFile
+from wheelsmith.platforms import cuda_toolkits
+from wheelsmith.wheel.symbols import symbol_table
+
+ROOT = Path(__file__).parent.parent.parent
+TORCH = ROOT / "wheelsmith/frameworks/torch.json"
+CUDA = ROOT / "wheelsmith/platforms/cuda.json"
+MATRIX = """
+| PyTorch version | Python | Stable CUDA | Experimental CUDA |
+| --- | --- | --- | --- |
+| 2.16 | >=3.11 | CUDA 13.0 (CUDNN 9.20.0.48), CUDA 12.6 | CUDA 13.2, CUDNN 9 |
+| 2.15 | >=3.10 | none | none |
+"""
+
+
+def pin(filename, project="kernel"):
+    return PinnedFile(project=project, version="1", filename=filename, sha256="0" * 64, size=1)
+
+
+def without(path, key, word, newest, tmp_path):
+    """Copy the facts without one item; return the copy and the item."""
+    data = json.loads(path.read_text())
+    item = next(each for each in data[key] if each[word] == newest)
+    data[key].remove(item)
+    copy = tmp_path / path.name
+    copy.write_text(json.dumps(data, indent=1) + "\n")
+    return copy, item
+
+
+def test_torch(tmp_path, monkeypatch):
+    minor, release = list(torch_releases().items())[-1]
+    copy, item = without(TORCH, "releases", "minor", minor, tmp_path)
+    written = []
+    monkeypatch.setattr(add_torch, "TARGET", copy)
+    monkeypatch.setattr(add_torch, "published", lambda project: {Version(release.version): release.wheels.values()})
+    monkeypatch.setattr(add_torch, "built_for", lambda pin: release.cuda[0])
+    monkeypatch.setattr(add_torch, "read_wheel", lambda pin: known_wheel(pin, minor))
+    monkeypatch.setattr(add_torch, "pinned_in_part", package_index.pinned)
+    monkeypatch.setattr(add_torch, "write_symbols", lambda arch, fresh, date: written.append((arch, *fresh)))
+    monkeypatch.setattr(add_torch.generate_reference, "main", lambda: None)
+    words = [word for cuda in item["cuda"] for word in ("--cuda", cuda)]
+    words += ["--cuda-source", item["cuda_source"], "--source", item["source"], "--date", item["date"]]
+    monkeypatch.setattr(sys, "argv", ["add_torch.py", release.version, *words])
+    add_torch.main()
+    before, after = json.loads(TORCH.read_text()), json.loads(copy.read_text())
+    before["releases"][-1]["cuda_date"] = item["date"]
+    assert json.dumps(after) == json.dumps(before)
+    assert written == [("x86_64", minor), ("aarch64", minor)]
+
+
+def known_wheel(pin, minor):
+    table = symbol_table("aarch64" if "aarch64" in pin.filename else "x86_64")
+    return TorchWheel(libraries=table.libraries[minor], exports=table.exports_of(minor))
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_the_abi_and_cuda_are_read_from_a_wheels_libraries(arch):
+    first = next(iter(torch_releases()))
+    read = {arch: known_wheel(torch_releases()[first].wheels[arch], first)}
+    assert add_torch.abi_of(read) == {"cxx11_abi": {arch: torch_releases()[first].cxx11_abi[arch]}}
+    assert add_torch.without_cuda(read) == ({"without_cuda": ["aarch64"]} if arch == "aarch64" else {})
+
+
+def test_cuda(tmp_path, monkeypatch):
+    version = next(reversed([v for v, toolkit in cuda_toolkits().items() if toolkit.assembled]))
+    copy, item = without(CUDA, "toolkits", "version", version, tmp_path)
+    wheels = {}
+    for pins in cuda_toolkits()[version].packages.values():
+        for each in pins:
+            wheels.setdefault(each.project, {}).setdefault(Version(each.version), []).append(each)
+    named = {project: SpecifierSet(f"=={next(iter(found))}.*") for project, found in wheels.items()}
+    monkeypatch.setattr(add_cuda, "TARGET", copy)
+    monkeypatch.setattr(add_cuda, "published", lambda project: {Version("1"): [], **wheels[project]})
+    monkeypatch.setattr(add_cuda, "of_release", lambda version: named)
+    monkeypatch.setattr(add_cuda, "ask_ptxas", lambda pin: (item["capabilities"], item["ptx"]))
+    monkeypatch.setattr(add_cuda, "standard_of", lambda version: item["cxx_std"])
+    monkeypatch.setattr(sys, "argv", ["add_cuda.py", version, "--source", item["source"], "--date", item["date"]])
+    add_cuda.main()
+    assert copy.read_bytes() == CUDA.read_bytes()
+
+
+def test_a_new_major_asks_for_what_no_program_knows(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["add_cuda.py", "99.0"])
+    with pytest.raises(SystemExit, match="give --default-capability, --driver and --driver-source"):
+        add_cuda.main()
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["--matrix", "RELEASE.md"], (["12.6", "13.0", "13.2"], add_torch.MATRIX)),
+        (
+            ["--matrix", "RELEASE.md", "--cuda", "12.9", "--cuda-source", "a blog"],
+            (["12.6", "12.9", "13.0", "13.2"], f"{add_torch.MATRIX}; a blog"),
+        ),
+        (["--cuda", "13.2", "--cuda", "9.0", "--cuda-source", "a blog"], (["9.0", "13.2"], "a blog")),
+        ([], "give --matrix RELEASE.md of pytorch/pytorch, or --cuda and --cuda-source"),
+        (["--cuda", "13.2"], "--cuda needs --cuda-source"),
+    ],
+)
+def test_who_says_for_which_cuda_a_torch_was_built(words, answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("RELEASE.md").write_text(MATRIX)
+    monkeypatch.setattr(sys, "argv", ["add_torch.py", "2.16.0", *words])
+    options = add_torch._options()
+    if isinstance(answer, str):
+        with pytest.raises(SystemExit, match=answer):
+            add_torch.cuda_of("2.16", [], options)
+    else:
+        assert add_torch.cuda_of("2.16", [], options) == answer
+
+
+def test_a_patch_release_keeps_what_was_known_of_its_minor(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["add_torch.py", "2.9.9"])
+    releases = json.loads(TORCH.read_text())["releases"]
+    known = torch_releases()["2.9"]
+    assert add_torch.cuda_of("2.9", releases, add_torch._options()) == (list(known.cuda), known.cuda_source)
+    assert add_torch.standard_of(Version("2.9.9"), releases) == known.cxx_std
+    assert add_torch.standard_of(Version("2.12.9"), releases) == 20
+    assert [each["minor"] for each in add_torch.put({"minor": "2.9"}, releases)] == list(torch_releases())
+
+
+def test_what_ptxas_says():
+    text = "Allowed values: 'compute_90','sm_100','sm_100f','sm_100a','sm_90a','sm_75','lto_75','sm_90'."
+    assert add_cuda.capabilities_of(text) == ["7.5", "9.0", "9.0a", "10.0", "10.0a", "10.0f"]
+    assert add_cuda.ptx_of("fatal   : Unsupported .version 99.0; current version is '9.5'\n") == "9.5"
+    with pytest.raises(SystemExit, match="does not say which PTX"):
+        add_cuda.ptx_of("")
+
+
+def test_what_belongs_to_a_toolkit_is_named_in_one_version():
+    needs = [Requirement("nvidia-cuda-nvcc==13.5.37.*; extra == 'nvcc'"), Requirement("nvidia-nvjitlink<14,>=13.5")]
+    assert add_cuda.named_by(needs) == {"nvidia-cuda-nvcc": SpecifierSet("==13.5.37.*")}
+
+
+def test_the_toolkit_before_is_of_the_same_major():
+    toolkits = json.loads(CUDA.read_text())["toolkits"]
+    assert add_cuda.before_it("13.1", toolkits)["version"] == "13.1"
+    assert add_cuda.before_it("13.99", toolkits)["version"] == list(cuda_toolkits())[-1]
+    assert add_cuda.before_it("14.0", toolkits) is None
+
+
+def test_a_wheel_for_each_architecture():
+    arm = pin("kernel-1-cp311-cp311-manylinux_2_28_aarch64.whl")
+    intel = pin("kernel-1-cp311-cp311-manylinux1_x86_64.whl")
+    strangers = [
+        pin(f"kernel-1-{tag}.whl")
+        for tag in ("cp311-cp311t-manylinux_2_28_x86_64", "cp311-cp311-musllinux_1_2_x86_64", "cp311-cp311-win_amd64")
+    ]
+    assert package_index.both("kernel", [arm, intel, *strangers], "cp311") == {"x86_64": intel, "aarch64": arm}
+    with pytest.raises(SystemExit, match="no wheel of this kernel for x86_64"):
+        package_index.both("kernel", [arm, *strangers], "cp311")
