@@ -5,13 +5,17 @@ python scripts/generate_reference.py          a test says when it is needed
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import click
 
+import wheelsmith
 from wheelsmith.cli.app import cli
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.matrix.schema import json_schema
@@ -38,6 +42,34 @@ symbol means the same in two torch releases. Below, each rule by its name in `--
 [what they find in wheels that people install](real-wheels.md)."""
 
 
+PYTHON = """# From Python
+
+A pipeline may import what is named here, from `wheelsmith` itself; types are checked (`py.typed`). Nothing else is
+public, except what this program reads of a result: other names, and fields whose types are not on this page, may change
+with any version. The command line and its JSON are the interface to everything else, `wheelsmith pick --json` among it.
+
+```python
+from pathlib import Path
+
+import wheelsmith
+
+
+def main() -> int:
+    request = wheelsmith.Request(matrix=Path("matrix.yaml"), only=("*-cpu-*",))
+    try:
+        prepared = wheelsmith.prepare(request)
+        outcome = wheelsmith.build(prepared, request)
+        for result in outcome.results:
+            print(result.cell.id, result.failure.message if result.failure else result.status)
+        if all(result.wheel for result in outcome.results):
+            wheelsmith.publish_folders([prepared.out / "index"], "s3://bucket/wheels")
+    except wheelsmith.WheelsmithError as error:
+        print(error, error.remedy)
+        return error.exit_code
+    return 0
+```"""
+
+
 def pages() -> dict[str, str]:
     """Return every generated page: file name → text."""
     return {
@@ -45,7 +77,44 @@ def pages() -> dict[str, str]:
         "matrix-yaml.md": matrix_page(json_schema()),
         "command-line.md": command_page(),
         "checks.md": checks_page(RULES),
+        "python.md": python_page(),
     }
+
+
+def python_page() -> str:
+    """Return the page of every public name, as its signature and docstring say it."""
+    parts = [NOTE, PYTHON]
+    for name in (name for name in wheelsmith.__all__ if not name.startswith("_")):
+        value = getattr(wheelsmith, name)
+        parts.append(f"## {name}")
+        if isinstance(value, UnionType):
+            events = ", ".join(f"`{each.__name__}`" for each in get_args(value))
+            parts.append(f"What a listener is given, one of: {events}, of `wheelsmith.model`.")
+            continue
+        if not (isinstance(value, type) and issubclass(value, Exception)):
+            parts.append(f"```python\n{signature_of(name, value)}\n```")
+        parts.append(described(value))
+    return "\n\n".join(parts) + "\n"
+
+
+def described(value: object) -> str:
+    """Return a docstring as Markdown."""
+    text = (inspect.getdoc(value) or "").replace("``", "`")
+    return re.sub(r"^:(param|raises) (\w+):", r"- `\2`:", text, flags=re.MULTILINE)
+
+
+def signature_of(name: str, value: type | Callable[..., object]) -> str:
+    """Return a function's signature, or the fields of a class, one a line."""
+    signature = inspect.signature(value)
+    lines = []
+    for parameter in signature.parameters.values():
+        default = parameter.default
+        known = getattr(default, "__name__", None) or repr(default)
+        text = "" if default is parameter.empty else " = …" if "factory" in known else f" = {known}"
+        lines.append(f"    {parameter.name}: {parameter.annotation}{text},\n")
+    given = "" if isinstance(value, type) else f" -> {signature.return_annotation}"
+    star = "    *,\n" if isinstance(value, type) else ""
+    return f"{name}(\n{star}{''.join(lines)}){given}"
 
 
 def command_page() -> str:

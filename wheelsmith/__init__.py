@@ -1,3 +1,64 @@
-"""A multi-variant wheel factory for Hub kernels."""
+"""A multi-variant wheel factory for Hub kernels.
+
+What is named here is public; every other name may change with any version.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wheelsmith.base.errors import WheelsmithError
+    from wheelsmith.index.publish import Published, publish_folders
+    from wheelsmith.model import BuildResult, Event
+    from wheelsmith.run.build import Outcome, build
+    from wheelsmith.run.prepare import Prepared, Request, prepare
+    from wheelsmith.wheel import CheckReport, Finding
+    from wheelsmith.wheel.check import check_wheel
+else:
+    # Found when they are asked for: the command line starts without most of them.
+    _PUBLIC = {
+        "BuildResult": "wheelsmith.model",
+        "CheckReport": "wheelsmith.wheel",
+        "Event": "wheelsmith.model",
+        "Finding": "wheelsmith.wheel",
+        "Outcome": "wheelsmith.run.build",
+        "Prepared": "wheelsmith.run.prepare",
+        "Published": "wheelsmith.index.publish",
+        "Request": "wheelsmith.run.prepare",
+        "WheelsmithError": "wheelsmith.base.errors",
+        "build": "wheelsmith.run.build",
+        "check_wheel": "wheelsmith.wheel.check",
+        "prepare": "wheelsmith.run.prepare",
+        "publish_folders": "wheelsmith.index.publish",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Return a public name from where it is."""
+        from importlib import import_module
+
+        if name not in _PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_PUBLIC[name]), name)
+
+    def __dir__() -> list[str]:
+        """Return the public names."""
+        return sorted({*globals(), *_PUBLIC})
+
 
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "BuildResult",
+    "CheckReport",
+    "Event",
+    "Finding",
+    "Outcome",
+    "Prepared",
+    "Published",
+    "Request",
+    "WheelsmithError",
+    "__version__",
+    "build",
+    "check_wheel",
+    "prepare",
+    "publish_folders",
+]

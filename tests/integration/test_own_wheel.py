@@ -81,8 +81,7 @@ def test_it_plans(installed, run, tmp_path):
 def test_it_checks(installed, wheel, run):
     checked = run(installed / "wheelsmith", "check", "--json", wheel)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    program = "import pathlib; from wheelsmith.wheel.check import check_wheel; "
-    program += f"print(check_wheel(pathlib.Path({str(wheel)!r})).ok)"
+    program = f"import pathlib, wheelsmith; print(wheelsmith.check_wheel(pathlib.Path({str(wheel)!r})).ok)"
     assert run(installed / "python", "-c", program).stdout == "True\n"
 
 

@@ -31,6 +31,7 @@ from wheelsmith.model import (
     RunStarted,
     Status,
     StepFinished,
+    ignore,
 )
 from wheelsmith.pipeline import BuildContext, CellBuild, Prefetched
 from wheelsmith.pipeline.tasks import Demand, Task
@@ -57,9 +58,17 @@ class Outcome:
     interrupted: bool
 
 
-def build(prepared: Prepared, request: Request, listen: Listener, cancel: Flag) -> Outcome:
-    """Build what the store does not have, then publish every wheel of the run to its index."""
+def build(prepared: Prepared, request: Request, listen: Listener = ignore, cancel: Flag | None = None) -> Outcome:
+    """Build what the store does not have, then publish every wheel of the run to its index.
+
+    A cell that fails is a result, not an error.
+
+    :param listen: hears of everything that happens.
+    :param cancel: a ``threading.Event``; once it is set, nothing more is begun and what runs is ended.
+    :raises WheelsmithError: the output folder, the cache or the machine is not fit for it.
+    """
     start = time.monotonic()
+    cancel = cancel or Flag()
     make_output_folder(prepared.out)
     prepared.engine.tidy()
     listen(

@@ -10,7 +10,7 @@ from wheelsmith.base.errors import MatrixError, Place, SettingError
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import CudaCompatibility, Matrix, cell_of, expand, idle_rules, load_matrix, select
-from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice
+from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice, ignore
 from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
 from wheelsmith.plan.fold import Build, fold, folded
@@ -29,24 +29,37 @@ from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.toolchain import Toolchains
 
 
+def default_cache() -> Path:
+    """Return the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
+    if named := os.environ.get("WHEELSMITH_CACHE"):
+        return Path(named).absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("wheelsmith")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the command line asks for.
+    """What is asked for: on the command line, or by a pipeline.
 
+    :param matrix: the matrix.yaml.
     :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
     :param cache_limit: bytes that it may take of the disk once the run is over; None is no limit.
     :param engine: overrides the matrix's choice.
     :param jobs: cores that the run may keep busy; None takes all.
     :param cores_per_cell: of them, for a cell that is built in one piece; None shares them out.
     :param memory: bytes that the run may use; None takes four fifths of what is free.
+    :param only: globs of the cells to take; none takes all.
+    :param skip: globs of the cells to leave out.
     :param out: overrides the matrix's output folder.
     :param force: build also what the store has.
+    :param fail_fast: stop at the first failure.
     :param reuse: take compiled pieces that were made before, and keep those that are made.
     :param test: run the kernel's test command on every wheel, also on those of the store.
     """
 
     matrix: Path
-    cache: Path
+    cache: Path = field(default_factory=default_cache)
     cache_limit: int | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
@@ -89,15 +102,6 @@ class Prepared:
     out: Path
 
 
-def default_cache() -> Path:
-    """Return the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
-    if named := os.environ.get("WHEELSMITH_CACHE"):
-        return Path(named).absolute()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("wheelsmith")
-
-
 def cache_limit() -> int | None:
     """Return the bytes that WHEELSMITH_CACHE_SIZE allows the cache, if it does.
 
@@ -111,9 +115,10 @@ def cache_limit() -> int | None:
         raise SettingError(str(error), where=Place(file="WHEELSMITH_CACHE_SIZE"), remedy=remedy) from None
 
 
-def prepare(request: Request, listen: Listener) -> Prepared:
+def prepare(request: Request, listen: Listener = ignore) -> Prepared:
     """Read the matrix, fetch the kernel's source and plan every selected cell.
 
+    :param listen: hears of what is worth knowing meanwhile.
     :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
     """
     matrix = load_matrix(request.matrix)

@@ -5,7 +5,7 @@ from wheelsmith.index.publish.hub_builds import NoBuild, build_layout
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.own_index import Answered, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
-from wheelsmith.index.publish.publishing import Published, hub_builds, publish
+from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders
 from wheelsmith.index.publish.release import Release, variant_wheels
 from wheelsmith.index.publish.repair import repair
 from wheelsmith.index.publish.sources import RUNS, mark_sources, release_from, release_of
@@ -29,6 +29,7 @@ __all__ = [
     "hub_builds",
     "mark_sources",
     "publish",
+    "publish_folders",
     "publish_run",
     "release_from",
     "release_of",

@@ -13,9 +13,10 @@ from wheelsmith.index.entries import IndexEntry, project_of
 from wheelsmith.index.publish.hub_builds import NoBuild, build_layout, kernel_version
 from wheelsmith.index.publish.hub_release import Build, add_release
 from wheelsmith.index.publish.release import Release
+from wheelsmith.index.publish.sources import mark_sources, release_from
 from wheelsmith.index.publish.unpublished import mark_published
 from wheelsmith.index.publish.writer import Index, Offer
-from wheelsmith.index.storage import Storage, kernel_branch
+from wheelsmith.index.storage import Storage, kernel_branch, open_storage
 from wheelsmith.wheel.archive import open_wheel
 
 
@@ -54,6 +55,19 @@ def publish(storage: Storage, release: Release, builds: Sequence[Build] = ()) ->
         new=tuple(entry for entry in entries if entry.filename not in before),
         known=tuple(entry for entry in entries if entry.filename in before),
     )
+
+
+def publish_folders(folders: Sequence[Path], target: str) -> Published:
+    """Publish what lies in some folders, indexes as runs leave them or wheels, to an index, as of now.
+
+    :param target: a folder, ``s3://…``, ``gs://…``, ``az://…`` or ``hf://…``.
+    :raises WheelsmithError: there is nothing, a file name is there with other bytes, or the index cannot be written.
+    """
+    release = release_from(folders)
+    with hub_builds(release.offers, target) as beside:
+        published = publish(open_storage(target), release, beside.builds)
+    mark_sources(folders, release)
+    return published
 
 
 @contextmanager
