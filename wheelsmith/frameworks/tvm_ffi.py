@@ -75,6 +75,19 @@ def tvm_ffi_releases() -> dict[str, TvmFfiRelease]:
     return {item["minor"]: TvmFfiRelease.from_json(item) for item in rows}
 
 
+@cache
+def _exports() -> tuple[Exports, ...]:
+    """Return what the library exports, of every release together."""
+    releases = tvm_ffi_releases().values()
+    since: dict[str, Version] = {}
+    for release in reversed(releases):
+        since |= {symbol: Version(first) for symbol, first in release.exports.items()}
+    versions = tuple(Version(version) for release in releases for version in release.versions)
+    return tuple(
+        Exports(library=library, versions=versions, since=since) for library in {each.library for each in releases}
+    )
+
+
 class TvmFfi(Framework):
     """tvm-ffi, whose kernels are libraries that it loads by their path."""
 
@@ -111,12 +124,5 @@ class TvmFfi(Framework):
         return {f"{package}/_ops.py": _OPS.format(namespace=namespace)}
 
     def exports(self) -> tuple[Exports, ...]:
-        """Return what libtvm_ffi.so exports, of every release together."""
-        releases = tvm_ffi_releases().values()
-        since: dict[str, Version] = {}
-        for release in reversed(releases):
-            since |= {symbol: Version(first) for symbol, first in release.exports.items()}
-        versions = tuple(Version(version) for release in releases for version in release.versions)
-        return tuple(
-            Exports(library=library, versions=versions, since=since) for library in {each.library for each in releases}
-        )
+        """Return what libtvm_ffi.so exports."""
+        return _exports()
