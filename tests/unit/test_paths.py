@@ -89,6 +89,7 @@ NEAR = {
     "run/build.py": {"make_output_folder": OUT},
     "run/scratch.py": {
         "scratch": "the folder that work folders are made in",
+        "_remove": "a run's own folder, in that one: no build could have written either name",
         "_remove_if_dead": "of the lock beside the work folders",
     },
     "run/prepare.py": {"prepare": USER, "_read_spec": TREE, "_description": TREE, "_named": TREE},

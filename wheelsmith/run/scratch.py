@@ -11,6 +11,8 @@ from pathlib import Path
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import EngineError, Place
 
+_DOOMED = "removed-"  # its lock may be gone already
+
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
@@ -32,13 +34,23 @@ def scratch(parent: Path) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            remove_tree(folder)
+            _remove(folder)
 
 
 def _remove_if_dead(folder: Path) -> None:
     try:
+        if folder.name.startswith(_DOOMED):
+            remove_tree(folder)
+            return
         with (folder / "lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_tree(folder)
+            _remove(folder)
     except OSError:
         return  # alive, or being made at this moment
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder so that whoever is killed meanwhile leaves none of which nobody knows that it is dead."""
+    doomed = folder.with_name(f"{_DOOMED}{folder.name}")
+    folder.rename(doomed)
+    remove_tree(doomed)
