@@ -464,10 +464,15 @@ def test_many_at_once_some_of_them_killed(tmp_path):
             worker.start()
         return worker
 
+    def done():
+        logs = {role: tmp_path / f"{role}.log" for role in ("run", "prune")}
+        return {role: len(log.read_text().splitlines()) if log.exists() else 0 for role, log in logs.items()}
+
     try:
         running = [start(role) for role in roles]
         end = time.monotonic() + 7
-        while time.monotonic() < end:
+        # On a busy machine for longer: what is shown is what many of each leave behind.
+        while (now := time.monotonic()) < end or (min(done().values()) < 5 and now < end + 120):
             time.sleep(chance.uniform(0.2, 0.6))
             victim = chance.randrange(len(roles))
             assert running[victim].exitcode is None
@@ -479,8 +484,7 @@ def test_many_at_once_some_of_them_killed(tmp_path):
         for worker in running:
             worker.kill()
             worker.join()
-    done = {role: len((tmp_path / f"{role}.log").read_text().splitlines()) for role in ("run", "prune")}
-    assert min(done.values()) >= 5, done
+    assert min(done().values()) >= 5, done()
     assert dangling(cache) == []
     prune(cache, Bounds())
     stock = take_stock(cache)
