@@ -26,6 +26,7 @@ from wheelsmith.plan.reasons import (
     Impossible,
     check_kernel,
     compilers,
+    cxx_std_of,
     known_capabilities,
     obstacles,
     python_depends,
@@ -43,7 +44,14 @@ from wheelsmith.plan.recipe import (
 )
 from wheelsmith.plan.recipe.compile import SourceGroup, is_device_source
 from wheelsmith.plan.recipe.make import namespace
-from wheelsmith.plan.sections import capabilities_of, check_depends, left_out, libraries_of, own_sections, source_groups
+from wheelsmith.plan.sections import (
+    applying_sections,
+    capabilities_of,
+    check_depends,
+    libraries_of,
+    own_sections,
+    source_groups,
+)
 from wheelsmith.platforms import platforms
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
@@ -120,9 +128,8 @@ def _checks(order: _Order) -> Iterator[Callable[[], object]]:
     yield lambda: toolkit_of(cell, order.build_host)
     yield lambda: requested_capabilities(cell)
     yield lambda: own_sections(cell, spec)
-    own = [section for section in spec.sections if section.backend == cell.backend and not left_out(section, cell)]
     known = known_capabilities(cell)
-    for section in own:
+    for section in applying_sections(cell, spec):
         yield partial(check_depends, section, spec)
         # What the toolkit does not know is told already.
         if known:
@@ -187,17 +194,15 @@ def _compiled_plan(order: _Order) -> BuildPlan:
     cell, build_host = order.cell, order.build_host
     toolset = compilers(cell, build_host)
     stable = _stable_abi(cell, order.spec)
-    calls, platform = framework(cell.framework), platforms()[cell.platform] if cell.toolkit else None
+    calls = framework(cell.framework)
     release = stable or cell.release
     home, toolkit = toolkit_of(cell, build_host) or ("", None)
     groups, libraries = source_groups(cell, order.spec), libraries_of(cell, order.spec)
     target = CompileTarget(
         framework=calls,
         cxx=toolset.cxx,
-        cxx_std=max(
-            calls.releases()[release].cxx_std, platform.toolkits()[str(cell.toolkit)].cxx_std if platform else 0
-        ),
-        platform=platform,
+        cxx_std=max(calls.releases()[release].cxx_std, cxx_std_of(cell)),
+        platform=platforms()[cell.platform] if cell.toolkit else None,
         toolkit=cell.toolkit,
         home=home,
         namespace=namespace(order.spec, cell.backend, order.source),

@@ -147,12 +147,7 @@ def cxx_std_of(cell: Cell) -> int:
 
 def known_capabilities(cell: Cell) -> tuple[str, ...]:
     """Return the capabilities that a cell asks for and that its toolkit makes code for."""
-    if cell.toolkit is None:
-        return ()
-    platform = platforms()[cell.platform]
-    toolkit = platform.toolkits()[cell.toolkit]
-    requested = cell.settings.gpu_archs or toolkit.default_capabilities
-    return tuple(text for text in requested if platform.plain(text) in toolkit.capabilities)
+    return tuple(text for text, known in _asked_capabilities(cell) if known)
 
 
 def requested_capabilities(cell: Cell) -> tuple[str, ...]:
@@ -160,14 +155,21 @@ def requested_capabilities(cell: Cell) -> tuple[str, ...]:
 
     :raises Impossible: the toolkit does not know one.
     """
-    if cell.toolkit is None:
-        return ()
-    platform = platforms()[cell.platform]
-    toolkit = platform.toolkits()[cell.toolkit]
-    requested = cell.settings.gpu_archs or toolkit.default_capabilities
-    if unknown := [text for text in requested if platform.plain(text) not in toolkit.capabilities]:
+    asked = _asked_capabilities(cell)
+    if unknown := [text for text, known in asked if not known]:
+        platform = platforms()[cell.platform]
         raise Impossible(
             f"gpu-archs in matrix.yaml asks for {', '.join(unknown)}, for which {platform.title} {cell.toolkit} makes "
-            f"no code: it knows {', '.join(toolkit.capabilities)}"
+            f"no code: it knows {', '.join(platform.toolkits()[str(cell.toolkit)].capabilities)}"
         )
-    return requested
+    return tuple(text for text, _ in asked)
+
+
+def _asked_capabilities(cell: Cell) -> list[tuple[str, bool]]:
+    """Return each capability that a cell asks for, and whether its toolkit makes code for it."""
+    if cell.toolkit is None:
+        return []
+    platform = platforms()[cell.platform]
+    toolkit = platform.toolkits()[cell.toolkit]
+    asked = cell.settings.gpu_archs or toolkit.default_capabilities
+    return [(text, platform.plain(text) in toolkit.capabilities) for text in asked]

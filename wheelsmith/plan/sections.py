@@ -32,16 +32,19 @@ def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
 
     :raises Impossible: there are none.
     """
-    own = [section for section in spec.sections if section.backend == cell.backend]
-    sections = [section for section in own if not left_out(section, cell)]
+    sections, any_own = applying_sections(cell, spec), any(each.backend == cell.backend for each in spec.sections)
     # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
-    if not sections and (own or not (spec.binding and spec.binding.src)):
+    if not sections and (any_own or not (spec.binding and spec.binding.src)):
         raise Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
     return sections
 
 
-def left_out(section: Section, cell: Cell) -> bool:
-    """Say whether a cell's toolkit is too old for a section."""
+def applying_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
+    """Return the sections for a cell's backend whose oldest toolkit its own is not older than."""
+    return [each for each in spec.sections if each.backend == cell.backend and not _left_out(each, cell)]
+
+
+def _left_out(section: Section, cell: Cell) -> bool:
     return bool(section.toolkit_minver and cell.toolkit and Version(cell.toolkit) < Version(section.toolkit_minver))
 
 
