@@ -13,6 +13,7 @@ from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.tasks import MIB
+from wheelsmith.platforms import platforms
 from wheelsmith.source import SourceTree, copy_into
 
 # cudafe++ and cicc take a gigabyte from malloc in small steps; asking for more at once saves a tenth of their time.
@@ -63,8 +64,10 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
             Mount(source=context.toolchains.prepare(library), target=f"{layout.LIBRARIES}/{library.version}")
             for library in plan.libraries
         ]
-    if plan.toolkit and plan.toolkit.kind == "cuda":
-        mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=layout.CUDA))
+    # An image's own toolkit is where the image has it.
+    if plan.toolkit and plan.toolkit.kind == plan.cell.platform:
+        place = platforms()[plan.cell.platform].place
+        mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=place))
     return tuple(mounts)
 
 
