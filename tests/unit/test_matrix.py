@@ -157,6 +157,7 @@ engine: {memory: 8}
         ("kernel: {path: k\naxes: x", "not YAML"),
         ("kernel: {path: k}\naxes: {torch: [], cuda: [cpu]}", "torch is empty"),
         ("kernel: {path: k}\naxes: {torch: [2.13, 2.13], cuda: [cpu]}", "2.13 stands twice"),
+        ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [13.0, 12.8, 13.0]}", "13.0 stands twice"),
         ("kernel: {path: k}\naxes: {torch: 2.13, cuda: [cpu]}", "torch must be a list"),
         ("kernel: {path: k}\naxes: {torch: [21.1], cuda: [cpu]}", "'21.1' is not a release"),
         ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [1.30]}", "'1.30' is not a release"),

@@ -28,10 +28,11 @@ from wheelsmith.matrix.values import (
     PublicVersion,
     PythonMinor,
     ReleaseMinor,
-    compute_of,
+    computes_of,
     distinct,
     only_text,
     text_or_number,
+    toolkit_of,
 )
 from wheelsmith.model.engines import AUTO
 from wheelsmith.platforms import Platform, platforms
@@ -140,8 +141,10 @@ def _releases(framework: str) -> Any:
 
 
 def _computes(platform: Platform) -> Any:
-    value = Annotated[str, AfterValidator(compute_of(platform)), Field(json_schema_extra=TEXT_OR_NUMBER)]
-    values = Annotated[list[value], AfterValidator(distinct), Field(min_length=1, max_length=100)]
+    value = Annotated[str, AfterValidator(toolkit_of(platform)), Field(json_schema_extra=TEXT_OR_NUMBER)]
+    # What stands twice is told as it is written.
+    read = (AfterValidator(distinct), AfterValidator(computes_of(platform)))
+    values = Annotated[list[value], *read, Field(min_length=1, max_length=100)]
     example = list(platform.toolkits())[-1]
     said = f"{platform.title} toolkits, such as {example}, and cpu; at least one platform is named"
     return values | None, Field(None, alias=platform.name, description=said)

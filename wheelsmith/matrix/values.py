@@ -40,9 +40,14 @@ def _minor(text: str) -> str:
     return _release(text, _MINOR)
 
 
-def compute_of(platform: Platform) -> Callable[[str], str]:
-    """Return what reads a value of a platform's axis: a toolkit's version or ``cpu``, as a compute platform's name."""
-    return lambda text: CPU if text == CPU else platform.compute(_release(text, platform.shape))
+def toolkit_of(platform: Platform) -> Callable[[str], str]:
+    """Return what reads a value of a platform's axis: a toolkit's version, or ``cpu``."""
+    return lambda text: text if text == CPU else _release(text, platform.shape)
+
+
+def computes_of(platform: Platform) -> Callable[[list[str]], list[str]]:
+    """Return what turns a platform's axis into the names of compute platforms."""
+    return lambda texts: [text if text == CPU else platform.compute(text) for text in texts]
 
 
 def _python(text: str) -> str:
