@@ -13,7 +13,7 @@ from wheelsmith.model import BuildHost, PrefixId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toolkit(Record):
+class Toolkit(Record, ABC):
     """A release of a platform's compilers and libraries.
 
     :param version: ``13.0``: what an axis of matrix.yaml names.
