@@ -10,7 +10,6 @@ import urllib.request
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from command_line import run_command
@@ -65,7 +64,7 @@ def give_torch(venv, version, cuda):
 @pytest.fixture
 def pick(monkeypatch, capsys):
     """Run pick; no GPU of this machine plays a part."""
-    monkeypatch.setattr("wheelsmith.index.pick.machine._driver", lambda: None)
+    monkeypatch.setattr("wheelsmith.platforms.cuda_devices.CudaDevices.driver", lambda self: None)
 
     def pick(*argv):
         answer = run_command(monkeypatch, capsys, "pick", *map(str, argv))
@@ -134,15 +133,9 @@ def test_nvidia_smi_is_asked_where_the_library_is_not_found(tmp_path, monkeypatc
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(
-        "wheelsmith.index.pick.machine._script", lambda name: "print('null')" if "cuda" in name else _real(name)
-    )
+    monkeypatch.setattr("wheelsmith.platforms.cuda_driver._script", lambda: "print('null')")
     machine = look(sys.executable)
     assert (machine.driver, [(g.name, g.capability) for g in machine.gpus]) == ("13.0", [("NVIDIA RTX, odd", "12.0")])
-
-
-def _real(name):
-    return (Path(__file__).parents[2] / "wheelsmith" / "index" / "pick" / name).read_text()
 
 
 # --- what is chosen ------------------------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ FAR = {
     "matrix/load.py": USER,
     "index/pick/look_python.py": MACHINE,
     "index/pick/machine.py": MACHINE,
+    "platforms/cuda_driver.py": PACKAGE,
     "index/pick/source.py": INDEX,
     "index/publish/own_index.py": OUT,
     "index/publish/publishing.py": WHEEL,

@@ -3,14 +3,14 @@
 from wheelsmith.platforms.cuda import (
     CudaPackages,
     CudaToolkit,
-    DriverFloor,
     cuda_of,
     cuda_packages,
     cuda_prefix,
     cuda_toolkits,
-    driver_floors,
 )
 from wheelsmith.platforms.cuda_capabilities import parse_capability
+from wheelsmith.platforms.cuda_devices import DriverFloor, driver_floors
+from wheelsmith.platforms.devices import Devices, Driver, Gpu
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
 from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
@@ -20,7 +20,10 @@ __all__ = [
     "CudaPackages",
     "CudaToolkit",
     "DeviceCompile",
+    "Devices",
+    "Driver",
     "DriverFloor",
+    "Gpu",
     "HeaderLibrary",
     "Platform",
     "Toolkit",

@@ -1,4 +1,4 @@
-"""CUDA: its toolkits, the capabilities of its GPUs, its packages and drivers."""
+"""CUDA: its toolkits, the capabilities of its GPUs, and its packages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from wheelsmith.base.units import numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
 from wheelsmith.platforms.cuda_capabilities import gencode, parse_capability, plain, resolve, without_gencode
+from wheelsmith.platforms.cuda_devices import CudaDevices
 from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
@@ -57,29 +58,10 @@ class CudaPackages(Record):
     date: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverFloor(Record):
-    """The oldest NVIDIA driver that runs what any toolkit of a CUDA major made, as ``580``.
-
-    :param cuda: the major version, e.g. ``13``.
-    """
-
-    cuda: str
-    driver: str
-    source: str
-    date: str
-
-
 @cache
 def cuda_toolkits() -> dict[str, CudaToolkit]:
     """Return every known toolkit, by its ``major.minor``, oldest first."""
     return {item["version"]: CudaToolkit.from_json(item) for item in read_facts(__package__, "cuda.json")["toolkits"]}
-
-
-@cache
-def driver_floors() -> dict[str, DriverFloor]:
-    """Return the oldest driver of each CUDA major, by the major."""
-    return {item["cuda"]: DriverFloor.from_json(item) for item in read_facts(__package__, "drivers.json")["floors"]}
 
 
 @cache
@@ -110,6 +92,7 @@ class Cuda(Platform):
     device_suffix = ".cu"
     place = layout.CUDA
     section_keys = ("cuda-flags", "cuda-capabilities", "cuda-minver")
+    devices = CudaDevices()
 
     def toolkits(self) -> dict[str, CudaToolkit]:
         """Return every known toolkit."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from wheelsmith.base.record import Record
 from wheelsmith.model import BuildHost, PrefixId
+from wheelsmith.platforms.devices import Devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class Platform(ABC):
     :cvar device_suffix: of sources that its own compiler takes.
     :cvar place: where its toolkit is mounted.
     :cvar section_keys: keys of build.toml's sections: flags for its compiler, capabilities, the oldest toolkit.
+    :cvar devices: what runs its code.
     """
 
     name: ClassVar[str]
@@ -77,6 +79,7 @@ class Platform(ABC):
     device_suffix: ClassVar[str]
     place: ClassVar[str]
     section_keys: ClassVar[tuple[str, str, str]]
+    devices: ClassVar[Devices]
 
     @abstractmethod
     def toolkits(self) -> Mapping[str, Toolkit]:

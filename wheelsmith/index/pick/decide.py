@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,10 +25,7 @@ from wheelsmith.index.resolve import (
     slots_of,
     template_for,
 )
-from wheelsmith.platforms import compute_name
-
-_COMPUTE = re.compile(r"cpu|cu\d{3,}")
-_CUDA = re.compile(r"(?:cuda)?(\d{2})\.(\d)")
+from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +107,9 @@ def _decided(chooser: Chooser, target: Target, presence: Presence, notes: tuple[
 
 
 def _instead(target: Target, near: Nearest) -> str:
-    return (
-        f"there is no wheel for {compute_name(target.compute)}; the one for {near.change} runs on this torch, "
-        "which has the same CUDA major and no older minor"
-    )
+    found = platform_of(target.compute)
+    has = f", which has {found[0].devices.beside}" if found else ""
+    return f"there is no wheel for {compute_name(target.compute)}; the one for {near.change} runs on this torch{has}"
 
 
 def _torch(machine: Machine, asked: Asked, release: str, compute: str) -> tuple[Presence, tuple[str, ...]]:
@@ -202,7 +197,7 @@ def _unusable(machine: Machine, asked: Asked) -> Refusal | None:
         return Refusal(
             code="torch", reason=f"what torch {machine.torch} was built for is not to be seen; say it with --cuda"
         )
-    if not _COMPUTE.fullmatch(machine.torch_compute):
+    if not _is_compute(machine.torch_compute):
         said = f"torch {machine.torch} is built for {machine.torch_compute}, and there are no wheels for that"
         return Refusal(code="torch", reason=said)
     return None
@@ -257,8 +252,15 @@ def _compute(text: str) -> str:
 
     :raises MachineError: it is no compute platform.
     """
-    if match := _CUDA.fullmatch(text):
-        return f"cu{match[1]}{match[2]}"
-    if _COMPUTE.fullmatch(text):
+    for platform in platforms().values():
+        version = text.removeprefix(platform.name)
+        if platform.shape.fullmatch(version):
+            return platform.compute(version)
+    if _is_compute(text):
         return text
-    raise MachineError(f"{text} is no CUDA", remedy="say cpu, or a release such as 13.0")
+    titles = " nor ".join(platform.title for platform in platforms().values())
+    raise MachineError(f"{text} is no {titles}", remedy="say cpu, or a release such as 13.0")
+
+
+def _is_compute(text: str) -> bool:
+    return text == CPU or platform_of(text) is not None

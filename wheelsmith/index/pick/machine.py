@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from wheelsmith.base.errors import MachineError
+from wheelsmith.base.programs import answer_of
 from wheelsmith.base.record import Record
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import TORCH
+from wheelsmith.platforms import Gpu, platforms
 
 # The folder that the command was given in is no part of an environment, and may be a stranger's, with a json.py.
 _APART = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
-_PATIENCE = 60.0  # seconds: a first start of a Python on a cold disk, or of a driver that wakes its GPUs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu(Record):
-    """One GPU; its compute capability is ``9.0``."""
-
-    name: str
-    capability: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +62,12 @@ def look(python: str | None) -> Machine:
     :raises MachineError: it is no Python, or does not answer.
     """
     interpreter = _interpreter(python)
-    mistake = f"{interpreter} does not answer as a Python from 3.8 on does"
     others = {each.project: name for name, each in frameworks().items() if name != TORCH}
-    found = _answer([interpreter, "-c", _APART, _script("look_python.py"), *others], mistake)
-    driver = _driver()
+    found = answer_of([interpreter, "-c", _APART, _script("look_python.py"), *others])
+    if found is None:
+        mistake = f"{interpreter} does not answer as a Python from 3.8 on does"
+        raise MachineError(mistake, remedy=f"run it: {interpreter} --version")
+    driver = next((there for each in platforms().values() if (there := each.devices.driver())), None)
     torch = found["torch"] or {}
     return Machine(
         python=interpreter,
@@ -90,8 +82,8 @@ def look(python: str | None) -> Machine:
         torch=torch.get("version"),
         torch_compute=_compute(torch) if torch else None,
         frameworks={others[project]: version for project, version in found["installed"].items()},
-        driver=driver["cuda"] if driver else None,
-        gpus=tuple(Gpu.from_json(gpu) for gpu in driver["gpus"]) if driver else (),
+        driver=driver.version if driver else None,
+        gpus=driver.gpus if driver else (),
     )
 
 
@@ -116,42 +108,6 @@ def _compute(torch: dict[str, str]) -> str | None:
         return "cpu" if torch["cuda"] == "none" else "cu" + "".join(torch["cuda"].split(".")[:2])
     match = re.search(r"\+(cpu|cu\d{3,})\b", torch["version"])
     return match[1] if match else None
-
-
-def _driver() -> Any:
-    try:
-        if found := _answer([sys.executable, "-I", "-c", _script("look_cuda.py")], ""):
-            return found
-    except MachineError:
-        pass
-    return _told_by_nvidia_smi()
-
-
-def _told_by_nvidia_smi() -> Any:
-    """Ask the program where the library is in no place that programs look in."""
-    if shutil.which("nvidia-smi") is None:
-        return None
-    version = re.search(r"CUDA (?:UMD )?Version\s*: *(\d+\.\d+)", _output(["nvidia-smi"]))
-    rows = _output(["nvidia-smi", "--query-gpu=compute_cap,name", "--format=csv,noheader"]).splitlines()
-    gpus = [row.split(", ", maxsplit=1) for row in rows if re.match(r"\d+\.\d+, ", row)]
-    found = [{"name": name, "capability": capability} for capability, name in gpus]
-    return {"cuda": version[1], "gpus": found} if version else None
-
-
-def _answer(argv: list[str], mistake: str) -> Any:
-    text = _output(argv)
-    try:
-        # A site hook may have printed something before.
-        return json.loads(text.strip().rpartition("\n")[2])
-    except ValueError:
-        raise MachineError(mistake or "no answer", remedy=f"run it: {argv[0]} --version") from None
-
-
-def _output(argv: list[str]) -> str:
-    try:
-        return subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
 
 
 def _script(name: str) -> str:

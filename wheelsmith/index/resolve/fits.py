@@ -1,9 +1,9 @@
-"""What a wheel runs on: Pythons and platforms by its tags, GPUs by the code in it, drivers by its CUDA."""
+"""What a wheel runs on by its tags: Pythons, architectures, C libraries; and what it requires."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 
 from packaging.requirements import Requirement
@@ -11,8 +11,6 @@ from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-
-from wheelsmith.platforms import parse_capability
 
 _MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_(?P<arch>\w+)")
 # PEP 600 gives the old names their glibc.
@@ -73,27 +71,3 @@ def accepts(specifier: str | None, version: str) -> bool:
     # Invalid ones, and numbers of more digits than Python reads.
     except ValueError:
         return False
-
-
-def gpu_code_for(gpu_archs: Sequence[str], capability: str) -> str | None:
-    """Say which of a wheel's code a GPU runs: the best of ``8.0``, ``9.0a``, ``9.0+PTX``; None when none of it.
-
-    Machine code runs on its own major from its own minor on; with ``a`` only on its own capability; with ``f`` on its
-    family. What the driver compiles from PTX runs on anything newer, and is taken last.
-    """
-    major, minor, *_ = parse_capability(capability)
-    machine, compiled = [], []
-    for text in gpu_archs:
-        code = parse_capability(text)
-        exact, same_major = code[:2] == (major, minor), code[0] == major and code[1] <= minor
-        if exact if code[2] == "a" else same_major:
-            machine.append((code[:2], text))
-        elif code[3] and not code[2] and code[:2] <= (major, minor):
-            compiled.append((code[:2], text))
-    best = max(machine or compiled, default=None)
-    return best[1] if best else None
-
-
-def needs_compiling(code: str, capability: str) -> bool:
-    """Say whether a GPU takes the PTX of this code, and not its machine code."""
-    return parse_capability(code)[0] != parse_capability(capability)[0]

@@ -9,7 +9,7 @@ from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.index.resolve.target import Nearest, Target
 from wheelsmith.model import TORCH
-from wheelsmith.platforms import compute_name, compute_order, cuda_of
+from wheelsmith.platforms import compute_name, compute_order, platform_of
 
 _MOST = 3
 
@@ -43,17 +43,16 @@ def nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> 
 
 
 def runs_on(made_with: str, torch_has: str) -> bool:
-    """Say whether a kernel of one CUDA runs on a torch of another: the same major, an older minor (the Hub's rule)."""
-    made, has = cuda_of(made_with), cuda_of(torch_has)
-    if made is None or has is None:
-        return False
-    return numbers(made)[0] == numbers(has)[0] and numbers(made) < numbers(has)
+    """Say whether a kernel for one compute platform runs on a torch of another."""
+    made, has = platform_of(made_with), platform_of(torch_has)
+    return bool(made and has and made[0] is has[0] and made[0].devices.runs_beside(made[1], has[1]))
 
 
 def _same_abi(one: Target, other: Target) -> bool:
     """Say whether two builds of one release have the same C++ ABI."""
     calls = framework(one.framework)
-    return len({calls.cxx11_abi(one.release, each.arch, cuda_of(each.compute)) for each in (one, other)}) == 1
+    found = [(each, platform_of(each.compute)) for each in (one, other)]
+    return len({calls.cxx11_abi(one.release, each.arch, its[1] if its else None) for each, its in found}) == 1
 
 
 def _undoes(item: Nearest, one: Nearest, target: Target) -> bool:
@@ -97,11 +96,8 @@ def _archs(target: Target, axes: Axes) -> Iterator[Nearest]:
 
 
 def _far(compute: str, asked: str) -> tuple[int, ...]:
-    """Order compute platforms by what else must change: nothing, CUDA's minor, its major, or doing without a GPU."""
-    cuda, wanted = cuda_of(compute), cuda_of(asked)
-    if cuda is None or wanted is None:
+    """Order compute platforms by what else must change: a toolkit of the same GPUs first, then other hardware."""
+    found, wanted = platform_of(compute), platform_of(asked)
+    if found is None or wanted is None or found[0] is not wanted[0]:
         return (3, *compute_order(compute))
-    if runs_on(compute, asked):
-        return 0, -numbers(cuda)[1]
-    major = abs(numbers(cuda)[0] - numbers(wanted)[0])
-    return 1 + bool(major), major, abs(numbers(cuda)[1] - numbers(wanted)[1])
+    return found[0].devices.distance(found[1], wanted[1])

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from packaging.tags import Tag
 
 from wheelsmith.base.units import listed, numbers
-from wheelsmith.index.resolve.fits import accepts, glibc_of, gpu_code_for, needs_compiling
+from wheelsmith.index.resolve.fits import accepts, glibc_of
 from wheelsmith.index.resolve.pairing import why_no_torch_build
 from wheelsmith.index.resolve.target import KnownWheel, Target
-from wheelsmith.platforms import cuda_of, driver_floors
+from wheelsmith.platforms import Devices, platform_of
 
 
 class Obstacle(NamedTuple):
@@ -31,8 +31,9 @@ def obstacle(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Obstac
 
 def gpu_note(known: KnownWheel, target: Target) -> str | None:
     """Say which of several GPUs a wheel leaves out."""
-    left_out = [gpu for gpu in target.capabilities if not gpu_code_for(known.wheel.gpu_archs, gpu)]
-    if not known.wheel.gpu_archs or not left_out:
+    archs, devices = known.wheel.gpu_archs, _devices(known, target)
+    left_out = [gpu for gpu in target.capabilities if devices and not devices.best_code(archs, gpu)]
+    if not archs or not left_out:
         return None
     return f"it has no code for the GPU of capability {listed(left_out)}"
 
@@ -64,30 +65,31 @@ def _wrong_tag(known: KnownWheel, target: Target) -> Obstacle:
 
 
 def _driver(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
-    """Within a CUDA major any driver of that major will do; an older major's will not (minor-version compatibility)."""
     if target.driver is None:
         return
-    for cuda in (cuda_of(known.toolkit or ""), cuda_of(target.compute)):
-        if cuda and numbers(cuda)[0] > numbers(target.driver)[0]:
-            major = cuda.split(".", maxsplit=1)[0]
-            floor = driver_floors().get(major)
-            needed = f"driver {floor.driver} or newer" if floor else f"a driver for CUDA {major}"
-            reason = f"it is made with CUDA {cuda}, which needs {needed}; this driver runs CUDA up to {target.driver}"
+    for found in filter(None, (platform_of(known.toolkit or ""), platform_of(target.compute))):
+        platform, version = found
+        if reason := platform.devices.why_refused(version, target.driver):
             yield Obstacle("driver", reason)
 
 
 def _gpus(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
-    archs = known.wheel.gpu_archs
-    if not archs or not target.capabilities:
+    archs, devices = known.wheel.gpu_archs, _devices(known, target)
+    if not archs or not target.capabilities or devices is None:
         return
-    found = {gpu: gpu_code_for(archs, gpu) for gpu in target.capabilities}
+    found = {gpu: devices.best_code(archs, gpu) for gpu in target.capabilities}
     if not any(found.values()):
         yield Obstacle("gpu", f"it has code for {listed(list(archs))}, the GPU is of capability "
                        f"{listed(list(target.capabilities))}")  # fmt: skip
         return
-    cuda = cuda_of(known.toolkit or "")
-    compiled = [gpu for gpu, code in found.items() if code and needs_compiling(code, gpu)]
-    # A driver compiles PTX of its own CUDA and of older ones.
-    if cuda and target.driver and len(compiled) == len(found) and numbers(target.driver) < numbers(cuda):
-        reason = f"its PTX of CUDA {cuda} must be compiled for capability {listed(compiled)} by the driver"
-        yield Obstacle("driver", f"{reason}, which knows CUDA up to {target.driver}")
+    made = platform_of(known.toolkit or "")
+    compiled = [gpu for gpu, code in found.items() if code and devices.is_foreign(code, gpu)]
+    if made and target.driver and len(compiled) == len(found):
+        reason = devices.why_not_compiled(made[1], target.driver, compiled)
+        yield from [Obstacle("driver", reason)] if reason else []
+
+
+def _devices(known: KnownWheel, target: Target) -> Devices | None:
+    """Return what runs a wheel's GPU code: of the platform that its version names, or that is asked for."""
+    found = platform_of(known.toolkit or "") or platform_of(target.compute)
+    return found[0].devices if found else None

@@ -34,7 +34,7 @@ def _driver() -> dict[str, Any] | None:
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
         version = _ask(cuda.cuDriverGetVersion)
-        return {"cuda": f"{version // 1000}.{version % 1000 // 10}", "gpus": list(_gpus(cuda))}
+        return {"version": f"{version // 1000}.{version % 1000 // 10}", "gpus": list(_gpus(cuda))}
     except OSError:
         return None
 
