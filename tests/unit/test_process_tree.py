@@ -56,6 +56,18 @@ def test_they_are_killed_with_one_look(family, monkeypatch):
     assert looks == [1]
 
 
+def test_parents_are_killed_before_their_children(family, monkeypatch):
+    """Whoever is told that a child ended could start another one."""
+    killed = []
+    tree = ProcessTree(limits=Limits())
+    tree.watch(family.pid)
+    monkeypatch.setattr(os, "kill", lambda pid, signal: killed.append(pid))
+    tree.kill()
+    monkeypatch.undo()
+    assert killed[0] == family.pid
+    assert len(killed) == 9
+
+
 def test_a_long_look_is_not_long_in_coming_again(family, monkeypatch):
     def slowly(self, tree):
         time.sleep(0.2)

@@ -14,6 +14,7 @@ import re
 import resource
 import signal
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,13 +164,14 @@ def all_processes() -> dict[int, Process]:
 
 
 def _below(first: Iterable[int], here: dict[int, Process]) -> dict[int, Process]:
+    """Return them as they came: whoever is killed before its children starts none in their place."""
     children: dict[int, list[int]] = {}
     for pid, process in here.items():
         children.setdefault(process.parent, []).append(pid)
     found: dict[int, Process] = {}
-    left = list(first)
+    left = deque(first)
     while left:
-        if (pid := left.pop()) in here and pid not in found:
+        if (pid := left.popleft()) in here and pid not in found:
             found[pid] = here[pid]
             left += children.get(pid, [])
     return found
