@@ -73,7 +73,7 @@ def test_what_is_picked(name, chooser):
     assert isinstance(found.answer, Choice)
     assert (found.answer.wheel.version, found.notes) == (f"1+{compute}.tvmffi0.1", notes)
     for installer in Installer:
-        text = found.told(installer, "https://example.org/").text()
+        text = found.commands(installer, "https://example.org/").text()
         assert frameworks()["tvm-ffi"].project in text or installer is Installer.REQUIREMENTS
         assert "torch" not in text.replace("a torch of another release stops it", "")
 

@@ -75,9 +75,9 @@ def _run(streams: SteadyStreams) -> int | None:
         code: int | None = cli.main(prog_name="wheelsmith", standalone_mode=False)
         streams.check()
     except WheelsmithError as error:
-        return _told(error)
+        return _show_error(error)
     except OSError as error:
-        return _told(system_error(error))
+        return _show_error(system_error(error))
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -89,7 +89,7 @@ def _run(streams: SteadyStreams) -> int | None:
     return code
 
 
-def _told(error: WheelsmithError) -> ExitCode:
+def _show_error(error: WheelsmithError) -> ExitCode:
     from wheelsmith.report.errors import show_error
 
     show_error(error)

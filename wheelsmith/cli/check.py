@@ -52,10 +52,10 @@ def _check(path: Path, declared: tuple[str, ...]) -> CheckReport:
     try:
         return check_wheel(path, declared=declared)
     except WheelError as error:
-        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=_told(error)),))
+        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=_message(error)),))
 
 
-def _told(error: WheelError) -> str:
+def _message(error: WheelError) -> str:
     return f"{error.message}; {error.remedy}" if error.remedy else error.message
 
 

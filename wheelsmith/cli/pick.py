@@ -81,15 +81,15 @@ def command(
     decision = decide(chooser, machine, wanted)
     chosen = Installer(installer or machine.installer)
     if not as_json:
-        _say(_told(machine, wanted, decision, found, chooser.warning))
+        _say(_sentences(machine, wanted, decision, found, chooser.warning))
     if isinstance(decision.answer, Refusal):
         if as_json:
             click.echo(json.dumps(_data(machine, decision, None), indent=1))
         raise NoWheelForThis(decision.answer.reason, remedy=_remedy(decision.answer))
-    told = for_python(decision.told(chosen, clean_base(found.base)), chosen, machine)
-    click.echo(json.dumps(_data(machine, decision, told), indent=1) if as_json else told.text())
+    commands = for_python(decision.commands(chosen, clean_base(found.base)), chosen, machine)
+    click.echo(json.dumps(_data(machine, decision, commands), indent=1) if as_json else commands.text())
     if run:
-        perform(told)
+        perform(commands)
 
 
 def _say(lines: Iterator[str]) -> None:
@@ -99,7 +99,7 @@ def _say(lines: Iterator[str]) -> None:
         click.echo(visible(line), err=True)
 
 
-def _told(machine: Machine, asked: Asked, decision: Decision, found: Found, warning: str | None) -> Iterator[str]:
+def _sentences(machine: Machine, asked: Asked, decision: Decision, found: Found, warning: str | None) -> Iterator[str]:
     """Say what was found, what was chosen, and why."""
     from wheelsmith.index.resolve import Choice
     from wheelsmith.platforms import compute_name
@@ -135,7 +135,7 @@ def _remedy(refusal: Refusal) -> str | None:
     return "nearest that has a wheel: " + " or ".join(near.change for near in refusal.nearest)
 
 
-def _data(machine: Machine, decision: Decision, told: Template | None) -> dict[str, Any]:
+def _data(machine: Machine, decision: Decision, commands: Template | None) -> dict[str, Any]:
     from wheelsmith.index.resolve import Refusal
 
     answer = decision.answer
@@ -145,8 +145,8 @@ def _data(machine: Machine, decision: Decision, told: Template | None) -> dict[s
         "target": decision.target.to_json(),
         decision.target.framework: decision.presence,
         "notes": list(decision.notes),
-        "command": told.text() if told else None,
-        "argv": [list(line) for line in told.lines] if told and told.shell else None,
+        "command": commands.text() if commands else None,
+        "argv": [list(line) for line in commands.lines] if commands and commands.shell else None,
     }
     if isinstance(answer, Refusal):
         nearest = [{"change": near.change, **near.target.to_json()} for near in answer.nearest]

@@ -130,7 +130,7 @@ class _Bench:
         shown.mkdir()
         (self.folder / "private").write_text("of the host")
         with socket.create_server(("127.0.0.1", 0)) as ear, _variable(variable):
-            told = {
+            baits = {
                 "port": ear.getsockname()[1],
                 "file": str(self.folder / "private"),
                 "shown": _SHOWN,
@@ -140,7 +140,7 @@ class _Bench:
                 "marker": Path("/proc/self/cmdline").read_text(encoding="utf-8", errors="replace"),
             }
             mounts = (Mount(source=_trial_file(), target=_TRIAL), Mount(source=shown, target=_SHOWN))
-            exit_, lines = self._run(("python3", _TRIAL, json.dumps(told)), _LIMITS, *mounts)
+            exit_, lines = self._run(("python3", _TRIAL, json.dumps(baits)), _LIMITS, *mounts)
         try:
             found = dict(json.loads(lines[-1])) if exit_.ok else {}
         except (ValueError, TypeError, IndexError):

@@ -21,7 +21,7 @@ from wheelsmith.pipeline.command import (
 )
 from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.context import BuildContext, log_name
-from wheelsmith.pipeline.failures import command_failed, told
+from wheelsmith.pipeline.failures import command_failed, failure_of
 from wheelsmith.pipeline.finishing import Finisher, only_wheel, says_checking
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
 from wheelsmith.pipeline.tasks import MIB, Again, Demand, Task
@@ -77,7 +77,7 @@ class CellBuild:
         plan = self.plan
         status, failure = self._status, None
         if error is not None:
-            failure, status = told(error, self._log.stage)
+            failure, status = failure_of(error, self._log.stage)
         elif self._stored is None:
             failure, status = Failure(stage=self._log.stage, message="cancelled"), Status.CANCELLED
         self._log.close()

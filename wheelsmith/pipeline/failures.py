@@ -26,7 +26,7 @@ class StageFailed(Exception):  # it carries a Failure, and never leaves the pipe
         self.status = status
 
 
-def told(error: BaseException, stage: str) -> tuple[Failure, Status]:
+def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
     """Return what an error comes to.
 
     :param stage: in which it happened.

@@ -116,8 +116,8 @@ def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -
     wanted = _torch(cell, spec)
     found = resolve((f"torch{wanted}", *spec.requires), python, cell.arch)
     if isinstance(found, str):
-        told = wanted.removeprefix("==")
-        raise Impossible(f"there is no build environment with torch {told} for Python {python}: {found}")
+        asked = wanted.removeprefix("==")
+        raise Impossible(f"there is no build environment with torch {asked} for Python {python}: {found}")
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.toolkit and "+cpu" in torch:
         raise Impossible(f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds")

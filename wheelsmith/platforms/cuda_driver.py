@@ -14,7 +14,7 @@ from wheelsmith.platforms.devices import Driver
 
 def cuda_driver() -> Driver | None:
     """Ask the driver, in a process of its own; else the program that comes with it. Return None where there is none."""
-    found = answer_of([sys.executable, "-I", "-c", _script()]) or _told_by_nvidia_smi()
+    found = answer_of([sys.executable, "-I", "-c", _script()]) or _from_nvidia_smi()
     return Driver.from_json(found) if found else None
 
 
@@ -22,7 +22,7 @@ def _script() -> str:
     return files(__package__).joinpath("look_cuda.py").read_text(encoding="utf-8")
 
 
-def _told_by_nvidia_smi() -> dict[str, Any] | None:
+def _from_nvidia_smi() -> dict[str, Any] | None:
     """Ask the program where the library is in no place that programs look in."""
     if shutil.which("nvidia-smi") is None:
         return None

@@ -36,12 +36,12 @@ def framework_mistake(path: Path) -> str | None:
 
 
 def _findings(wheel: Inspection) -> Iterator[Finding]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for rule in RULES:
         try:
             yield from rule.findings(wheel)
         except WheelError as error:
             # Several rules may ask for what cannot be read: the first one that did has said so.
-            if error.message not in told:
+            if error.message not in reported:
                 yield Finding(rule=rule.name, ok=False, message=readable(error.message))
-            told.add(error.message)
+            reported.add(error.message)

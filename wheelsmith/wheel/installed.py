@@ -36,8 +36,8 @@ class Installed:
     path: str
 
     @property
-    def told(self) -> str:
-        """The path as people are told it, and declare it: that in site-packages as it is, others with their folder."""
+    def shown(self) -> str:
+        """Return the path as people read and declare it: that in site-packages as it is, others with their folder."""
         return self.path if self.scheme is Scheme.LIBRARY else f"{self.scheme}/{self.path}"
 
 

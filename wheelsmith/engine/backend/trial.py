@@ -22,22 +22,22 @@ _KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)
 _NEW_NETWORK, _NEW_USER, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x00020000
 
 
-def try_all(told: dict[str, Any]) -> dict[str, list[str]]:
+def try_all(baits: dict[str, Any]) -> dict[str, list[str]]:
     """Return, promise by promise, what does not hold.
 
-    :param told: what the outside has laid out to be found: an open port, a file, a secret.
+    :param baits: what the outside has laid out to be found: an open port, a file, a secret.
     """
     return {
-        "network": list(_network(told)),
-        "files": list(_files(told)),
-        "environment": list(_environment(told)),
+        "network": list(_network(baits)),
+        "files": list(_files(baits)),
+        "environment": list(_environment(baits)),
         "calls": list(_calls()),
-        "host": list(_host(told)),
+        "host": list(_host(baits)),
     }
 
 
-def _network(told: dict[str, Any]) -> Iterator[str]:
-    if _works(lambda: socket.create_connection(("127.0.0.1", told["port"]), 1).close()):
+def _network(baits: dict[str, Any]) -> Iterator[str]:
+    if _works(lambda: socket.create_connection(("127.0.0.1", baits["port"]), 1).close()):
         yield "the host's loopback answers"
     names = [line.partition(":")[0].strip() for line in _text("/proc/net/dev").splitlines() if ":" in line]
     yield from (f"there is a network {name}" for name in names if name != "lo")
@@ -50,17 +50,17 @@ def _socket_of(family: int, kind: int) -> None:
     socket.socket(family, kind).close()
 
 
-def _files(told: dict[str, Any]) -> Iterator[str]:
-    if _text(told["file"]):
-        yield f"{told['file']} can be read"
-    for folder in ("/", "/usr", told["shown"]):
+def _files(baits: dict[str, Any]) -> Iterator[str]:
+    if _text(baits["file"]):
+        yield f"{baits['file']} can be read"
+    for folder in ("/", "/usr", baits["shown"]):
         if os.access(folder, os.W_OK):
             yield f"{folder} can be written to"
 
 
-def _environment(told: dict[str, Any]) -> Iterator[str]:
-    if any(told["variable"] in name for name in os.environ):
-        yield f"the variable {told['variable']} is seen"
+def _environment(baits: dict[str, Any]) -> Iterator[str]:
+    if any(baits["variable"] in name for name in os.environ):
+        yield f"the variable {baits['variable']} is seen"
 
 
 def _calls() -> Iterator[str]:
@@ -79,13 +79,13 @@ def _calls() -> Iterator[str]:
         yield "io_uring is open"
 
 
-def _host(told: dict[str, Any]) -> Iterator[str]:
+def _host(baits: dict[str, Any]) -> Iterator[str]:
     for path in ("/proc/self/mountinfo", "/proc/cmdline", "/proc/partitions", "/proc/key-users"):
         if _text(path).strip("\0\n "):
             yield path
-    if socket.gethostname() == told["hostname"]:
+    if socket.gethostname() == baits["hostname"]:
         yield "the host's name"
-    if told["marker"] in _text(f"/proc/{told['pid']}/cmdline"):
+    if baits["marker"] in _text(f"/proc/{baits['pid']}/cmdline"):
         yield "the host's processes"
 
 

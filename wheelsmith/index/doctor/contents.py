@@ -47,11 +47,11 @@ def judge_contents(visit: PageVisit) -> Iterator[Finding]:
 
 def _judge_each(page: Page, shown: Exchange) -> Iterator[Finding]:
     """Judge every file; of a fault that many have, the first tells enough."""
-    told = set()
+    reported = set()
     for link in page.links:
         for item in (*_judge_hashes(link, shown), *_judge_fields(link, page, shown)):
-            if item.rule not in told:
-                told.add(item.rule)
+            if item.rule not in reported:
+                reported.add(item.rule)
                 yield item
 
 

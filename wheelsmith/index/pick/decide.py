@@ -61,8 +61,8 @@ class Decision:
     answer: Choice | Refusal
     notes: tuple[str, ...] = ()
 
-    def told(self, installer: Installer, base: str) -> Template:
-        """Return what the installer is told, with every slot filled in.
+    def commands(self, installer: Installer, base: str) -> Template:
+        """Return what the installer is called with, every slot filled in.
 
         :raises NoWheelForThis: there is no wheel.
         """
@@ -70,8 +70,8 @@ class Decision:
             raise NoWheelForThis(self.answer.reason)
         framework = self.target.framework
         others = bool(KnownWheel(self.answer.wheel).beside(framework))
-        told = template_for(installer, self.presence, framework=framework, others=others)
-        return fill(told, {**slots_of(self.answer, self.target, self.presence), "base": base})
+        template = template_for(installer, self.presence, framework=framework, others=others)
+        return fill(template, {**slots_of(self.answer, self.target, self.presence), "base": base})
 
 
 def decide(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:

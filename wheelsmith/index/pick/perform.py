@@ -16,14 +16,14 @@ _GET_UV = "install uv as https://docs.astral.sh/uv/ says"
 _WITH_PYTHON = {Installer.PIP, Installer.UV}
 
 
-def for_python(told: Template, installer: Installer, machine: Machine) -> Template:
+def for_python(commands: Template, installer: Installer, machine: Machine) -> Template:
     """Say whose environment is meant: pip is called by its Python, and got first where there is none; uv is told of it.
 
     :raises MachineError: the machine has no such installer, nor a way to it that needs no other.
     """
     if installer not in _WITH_PYTHON:
-        return told
-    lines = tuple(_for_python(line, machine.python) for line in told.lines)
+        return commands
+    lines = tuple(_for_python(line, machine.python) for line in commands.lines)
     if installer is Installer.UV and shutil.which("uv") is None:
         raise MachineError("there is no uv here", remedy=f"--installer pip, or {_GET_UV}")
     if installer is Installer.PIP and not machine.pip:
@@ -31,17 +31,17 @@ def for_python(told: Template, installer: Installer, machine: Machine) -> Templa
             remedy = f"apt-get install python3-pip python3-venv, or {_GET_UV}, then --installer uv"
             raise MachineError(f"{machine.python} has no pip, and nothing to get it from", remedy=remedy)
         lines = ((machine.python, "-m", "ensurepip"), *lines)
-    return replace(told, lines=lines)
+    return replace(commands, lines=lines)
 
 
-def perform(told: Template) -> None:
+def perform(commands: Template) -> None:
     """Run the commands one after the other. What they print goes to stderr: stdout has the command.
 
     :raises PackageIndexError: one of them failed.
     """
     # Python would otherwise import from the folder that it is started in, a stranger's pip.py among it.
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    for argv in told.lines:
+    for argv in commands.lines:
         try:
             ended = subprocess.run(argv, stdout=_STDERR, check=False, env=environment).returncode
         except OSError as error:

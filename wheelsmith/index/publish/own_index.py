@@ -84,8 +84,8 @@ def publish_run(run: Answered, *, out: Path, store: Store, work: Path) -> None:
     :param work: a folder for this.
     :raises PackageIndexError: a wheel is in the index with other bytes and was published, or the index has lost wheels.
     """
-    told, seen, notes = _told(run), _seen(out), _notes(out)
-    note = out / "index" / RUNS / f"{told}.json"
+    digest, seen, notes = _digest(run), _seen(out), _notes(out)
+    note = out / "index" / RUNS / f"{digest}.json"
     before = _read_note(notes[0]) if len(notes) == 1 else {}
     if notes == [note] and before == seen:
         return
@@ -211,7 +211,7 @@ def _name(offers: Sequence[Offer], out: Path) -> None:
             atomic_pour(pieces_of(file, offer.entry.path), name.parent, partial(Path, name))
 
 
-def _told(run: Answered) -> str:
+def _digest(run: Answered) -> str:
     """Return the digest of all that a run tells its index, so that a run with nothing new need not tell it again."""
     cells = [
         (

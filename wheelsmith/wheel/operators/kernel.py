@@ -52,7 +52,7 @@ class HubKernels:
             return ["its Python code takes more steps than are followed, and may register whatever"]
         except WheelError as error:
             return [f"{error.message}, and may register whatever"]
-        return self._others + [_told(one) for one in found if self._is_wrong(one)]
+        return self._others + [_sentence(one) for one in found if self._is_wrong(one)]
 
     def _is_wrong(self, found: Registration) -> bool:
         # A name that cannot be read proves nothing, but where upstream wants the kernel's own prefix.
@@ -104,8 +104,8 @@ class HubKernels:
         return folder
 
 
-def _told(found: Registration) -> str:
-    return f"{found.path}:{found.line} registers {found.told}"
+def _sentence(found: Registration) -> str:
+    return f"{found.path}:{found.line} registers {found.shown}"
 
 
 def _pattern(own: str) -> str:

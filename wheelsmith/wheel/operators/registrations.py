@@ -50,7 +50,7 @@ _DEFINES = {"DEF", "FRAGMENT"}
 _QUALIFIED = re.compile(r"[\w\0]+::[\w.\0]+(\(.*)?", re.DOTALL)
 _MOST_CALLERS = 500
 _MOST_BOUND = 8
-_MOST_TOLD = 80
+_MOST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,14 @@ class Registration:
 
     :param path: of the file.
     :param namespace: with holes where it is not known.
-    :param told: as people are told it.
+    :param shown: as people read it.
     :param must_be_read: upstream wants the kernel's own prefix here, and refuses everything else.
     """
 
     path: str
     line: int
     namespace: str
-    told: str
+    shown: str
     must_be_read: bool = False
 
 
@@ -106,7 +106,7 @@ def read_registrations(evaluator: Evaluator, codes: Sequence[Code]) -> Registere
     found = dict.fromkeys(one for site in sites for one in _registered(evaluator, site))
     by = {_outermost(site.point) for site in sites if _registers(site.function, site.node)}
     by |= {name for code in codes for name in code.scope.bindings if _passes_on(evaluator.member(code, name))}
-    order = sorted(found, key=lambda one: (one.path, one.line, one.told))
+    order = sorted(found, key=lambda one: (one.path, one.line, one.shown))
     return Registered(found=tuple(order), by=frozenset(by - {""}))
 
 
@@ -166,12 +166,12 @@ def _registered(evaluator: Evaluator, site: _Site) -> Iterator[Registration]:
         generic = not _is_torchs(site.function)
         for frame in _frames(evaluator, site):
             arguments = evaluator.arguments(site.node, site.point, site.code, frame).after(site.first)
-            for namespace, told in _namespaces(name, arguments, exact=generic):
+            for namespace, shown in _namespaces(name, arguments, exact=generic):
                 yield Registration(
                     path=site.code.path,
                     line=site.node.lineno,
                     namespace=namespace,
-                    told=told or _source(site.node),
+                    shown=shown or _source(site.node),
                     must_be_read=_wants_prefix(site, name),
                 )
     elif isinstance(site.function, Known | str):
@@ -188,8 +188,8 @@ def _passed_on(evaluator: Evaluator, site: _Site) -> Iterator[Registration]:
                 continue
             arguments = evaluator.arguments(site.node, site.point, site.code)
             rest = Arguments(tuple(map(_each, arguments.positional[number + 1 :])), arguments.named)
-            for namespace, told in _namespaces(name, rest, exact=False):
-                yield Registration(path=site.code.path, line=site.node.lineno, namespace=namespace, told=told)
+            for namespace, shown in _namespaces(name, rest, exact=False):
+                yield Registration(path=site.code.path, line=site.node.lineno, namespace=namespace, shown=shown)
 
 
 def _each(argument: Argument) -> Argument:
@@ -228,8 +228,8 @@ def _registers(function: Value, call: ast.Call | None) -> str | None:
         return None
     name = _called(call)
     # Objects of other projects have methods called define, impl and the like.
-    told = isinstance(call.func, ast.Name) or name not in _COMMON
-    return name if told and (name in _NAMED or name in _BY_NAME) else None
+    named = isinstance(call.func, ast.Name) or name not in _COMMON
+    return name if named and (name in _NAMED or name in _BY_NAME) else None
 
 
 def _is_torchs(function: Value) -> bool:
@@ -237,21 +237,21 @@ def _is_torchs(function: Value) -> bool:
 
 
 def _namespaces(name: str, arguments: Arguments, *, exact: bool) -> Iterator[tuple[str, str]]:
-    """Yield each namespace that a call registers under, and how people are told it.
+    """Yield each namespace that a call registers under, and how people read it.
 
     :param exact: who is called is known by name alone: an operator's name must look like one.
     """
     if name in _NAMED:
         for value in arguments.get(0, *_NAMES):
-            yield _of_operator(value, exact=exact), _told(value)
+            yield _of_operator(value, exact=exact), _quoted(value)
     elif name == "CustomOpDef":
         for value in arguments.get(0, "namespace"):
-            yield text(value), _told(value)
+            yield text(value), _quoted(value)
     else:
         (space, space_name), (kind, kind_name) = _SPACES[name]
         if arguments.get(kind, kind_name) & _DEFINES:
             for value in arguments.get(space, space_name):
-                yield text(value), f"the library {_told(value)}"
+                yield text(value), f"the library {_quoted(value)}"
 
 
 def _of_operator(value: Value, *, exact: bool) -> str:
@@ -274,13 +274,13 @@ def _called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
 
 
-def _told(value: Value) -> str:
-    shown = value.path if isinstance(value, Known) else text(value)
-    return "" if shown == HOLE else repr(shown[:_MOST_TOLD].replace(HOLE, "…"))
+def _quoted(value: Value) -> str:
+    words = value.path if isinstance(value, Known) else text(value)
+    return "" if words == HOLE else repr(words[:_MOST_SHOWN].replace(HOLE, "…"))
 
 
 def _source(node: ast.Call) -> str:
     try:
-        return ast.unparse(node.args[0])[:_MOST_TOLD]
+        return ast.unparse(node.args[0])[:_MOST_SHOWN]
     except (IndexError, RecursionError, ValueError):  # Python writes no number of thousands of digits
         return "an operator"

@@ -47,13 +47,13 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     judge = _Judge(wheel.name.project, wheel.info, known, _spellings(wheel, known))
     wrong: dict[str, str] = dict(_said_to_be_installed(wheel, judge))
     for file in files:
-        if (why := judge.mistake(file)) and not any(fnmatchcase(file.told, item) for item in wheel.declared):
-            wrong.setdefault(why, file.told)
+        if (why := judge.mistake(file)) and not any(fnmatchcase(file.shown, item) for item in wheel.declared):
+            wrong.setdefault(why, file.shown)
     wrong.update(_hidden(wheel))
-    told = [f"{why} ({path})" for why, path in wrong.items()]
-    if told:
-        told.append("whoever means it declares it: --declare PATH, or kernel.declare in matrix.yaml")
-    yield finding("installs", told, _summary(files, wheel.info))
+    mistakes = [f"{why} ({path})" for why, path in wrong.items()]
+    if mistakes:
+        mistakes.append("whoever means it declares it: --declare PATH, or kernel.declare in matrix.yaml")
+    yield finding("installs", mistakes, _summary(files, wheel.info))
 
 
 def _spellings(wheel: Inspection, known: KnownProjects) -> dict[str, str]:
@@ -141,14 +141,14 @@ class _Judge:
     def foreign_module(self, name: str) -> str | None:
         """Return whose an import name is, and not this project's; None where it is this project's, or nobody's."""
         spelt = name if name in self._known.modules else self._spellings.get(name.casefold(), name)
-        told = f"{name}, where case is ignored {spelt}" if spelt != name else name
+        shown = f"{name}, where case is ignored {spelt}" if spelt != name else name
         name = spelt
         if prefixes := self._known.namespaces.get(name):
             owned = any(self._project == prefix or self._project.startswith(f"{prefix}-") for prefix in prefixes)
             shared = ", ".join(f"{prefix}-…" for prefix in prefixes)
-            return None if owned else f"it installs into {told}, which is for the projects {shared}"
+            return None if owned else f"it installs into {shown}, which is for the projects {shared}"
         owners = self._known.modules.get(name)
-        return f"it installs {told}, which is {_or(owners)}'s" if owners and not self._owns(name, owners) else None
+        return f"it installs {shown}, which is {_or(owners)}'s" if owners and not self._owns(name, owners) else None
 
     def _program(self, path: str) -> str | None:
         if ".." in path.split("/") or path.startswith("/") or "\\" in path:

@@ -36,7 +36,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
             brought = sorted(lib for lib in extension.needed if not providers.is_platforms(extension.arch, lib))
             yield finding("libraries", [], f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
     # What many files have in common is said once.
-    yield from (finding("libraries", [_told(why, fact)], "") for why, fact in facts.items())
+    yield from (finding("libraries", [_sentence(why, fact)], "") for why, fact in facts.items())
     if strangers := list(_never_opened(wheel)):
         yield finding("libraries", strangers, "")
     if twice := list(_twice(wheel)):
@@ -51,7 +51,7 @@ class _Fact:
     libraries: dict[str, None]
 
 
-def _told(why: str, fact: _Fact) -> str:
+def _sentence(why: str, fact: _Fact) -> str:
     files, libraries = list(fact.files), list(fact.libraries)
     others = f" and {len(files) - 1} more" if len(files) > 1 else ""
     left = f" and {len(libraries) - _MOST_TOLD} more" if len(libraries) > _MOST_TOLD else ""

@@ -77,15 +77,15 @@ def _tags(wheel: Inspection) -> Iterator[Finding]:
     written = _expanded([line for line in lines if _is_tag(line)])
     claimed = wheel.name.tags
     if written != claimed:
-        said = _told(written) or "nothing"
-        wrong.append(f"WHEEL says {said}, the file name {_told(claimed)}")
+        said = _listed(written) or "nothing"
+        wrong.append(f"WHEEL says {said}, the file name {_listed(claimed)}")
     if not any(_is_some_pythons(tag) for tag in claimed):
-        wrong.append(f"no installer takes it: no Python has the ABI of {_told(claimed)}")
+        wrong.append(f"no installer takes it: no Python has the ABI of {_listed(claimed)}")
     wrong += [f"no installer takes {tag.platform}: its numbers begin with 0" for tag in claimed if _has_zeros(tag)]
     wrong += _format(wheel)
     if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
         wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
-    yield finding("tags", wrong, f"{_told(claimed)} in file name and WHEEL")
+    yield finding("tags", wrong, f"{_listed(claimed)} in file name and WHEEL")
 
 
 def _format(wheel: Inspection) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _expanded(lines: list[str]) -> frozenset[Tag]:
     return frozenset(found)
 
 
-def _told(tags: frozenset[Tag]) -> str:
+def _listed(tags: frozenset[Tag]) -> str:
     names = sorted(map(str, tags))
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")  # noqa: PLR2004  # a line
 
