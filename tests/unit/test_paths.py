@@ -150,6 +150,7 @@ FAR = {
     "store/objects.py": CACHE,
     "store/verify.py": CACHE,
     "store/wheels.py": CACHE,
+    "toolchain/archives.py": "where the user says that archives are, and a prefix that is being made",
     "toolchain/build_tools.py": "of installed packages, and of a prefix that is being made",
     "toolchain/environment.py": CACHE,
     "toolchain/locate.py": USER,

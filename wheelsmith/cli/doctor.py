@@ -29,9 +29,10 @@ from wheelsmith.engine import (
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import ARCHES
 from wheelsmith.model import ignore
-from wheelsmith.platforms import platforms
+from wheelsmith.platforms import header_libraries, platforms
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.archives import is_at_hand
 
 _ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torches, and room to build
 
@@ -163,7 +164,10 @@ def _toolchains() -> Iterator[Symptom]:
         for minor, release in each.releases().items()
         if arch in release.wheels
     }
-    here = [name for name, prefix in prefixes.items() if toolchains.find(prefix)]
+    libraries = header_libraries()
+    prefixes |= {name: library.prefix for name, library in libraries.items()}
+    archives = {name for name, library in libraries.items() if library.archive and is_at_hand(library.archive)}
+    here = [name for name, prefix in prefixes.items() if toolchains.find(prefix) or name in archives]
     rest = [name for name in prefixes if name not in here]
     yield Symptom(what="toolchains here", ok=True, found=", ".join(here) or "none yet")
     yield Symptom(what="toolchains fetched when needed", ok=True, found=", ".join(rest) or "none left")

@@ -19,7 +19,7 @@ from wheelsmith.model.events import (
     Transfer,
     ignore,
 )
-from wheelsmith.model.pinned import PinnedFile
+from wheelsmith.model.pinned import PinnedFile, PinnedTree
 from wheelsmith.model.plan import (
     SCHEMA_VERSION,
     BuildPlan,
@@ -64,6 +64,7 @@ __all__ = [
     "LockedWheel",
     "Notice",
     "PinnedFile",
+    "PinnedTree",
     "PrefixId",
     "Project",
     "Recipe",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wheelsmith.base.record import Record, canonical_digest
@@ -27,7 +28,27 @@ class PinnedFile(Record):
     record_sha256: str | None = None
 
 
-def pinned_prefix(kind: str, version: str, arch: str, pins: list[PinnedFile]) -> PrefixId:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedTree(Record):
+    """A folder in an archive of source code, pinned by what it holds.
+
+    :param filename: of the archive, as mirrors have it.
+    :param url: where its project has it.
+    :param folder: in the archive, with ``/`` at its end.
+    :param sha256: of the sorted paths below it, each with the sha256 of its content, as canonical JSON.
+    :param files: how many there are.
+    :param size: of them all, in bytes.
+    """
+
+    filename: str
+    url: str
+    folder: str
+    sha256: str
+    files: int
+    size: int
+
+
+def pinned_prefix(kind: str, version: str, arch: str, pins: Sequence[PinnedFile | PinnedTree]) -> PrefixId:
     """Name a toolchain prefix by the files that it is made from."""
     digest = canonical_digest({"layout": _LAYOUT, "pins": [[pin.filename, pin.sha256] for pin in pins]})
     return PrefixId(kind=kind, version=version, arch=arch, digest=digest)

@@ -7,7 +7,7 @@ from functools import cache
 
 from wheelsmith.base.facts import read_facts
 from wheelsmith.base.record import Record
-from wheelsmith.model import PinnedFile, PrefixId
+from wheelsmith.model import PinnedFile, PinnedTree, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
 
 KIND = "library"
@@ -20,22 +20,24 @@ class HeaderLibrary(Record):
     :param name: as build.toml has it, e.g. ``cutlass_3_6``.
     :param version: that kernel-builder pins for the name, e.g. ``3.6.0``.
     :param backends: kernel-builder's, that it is for.
-    :param wheel: that has its headers.
-    :param headers: where, ``include/`` at the end.
+    :param wheel: that has its headers, where an index has this version.
+    :param headers: where in the wheel, ``include/`` at the end.
+    :param archive: that has them where no index does.
     """
 
     name: str
     version: str
     backends: tuple[str, ...]
-    wheel: PinnedFile
-    headers: str
     source: str
     date: str
+    wheel: PinnedFile | None = None
+    headers: str = ""
+    archive: PinnedTree | None = None
 
     @property
     def prefix(self) -> PrefixId:
-        """Name the folder of its headers, by the wheel that they come from."""
-        return pinned_prefix(KIND, self.name, "any", [self.wheel])
+        """Name the folder of its headers, by what they come from."""
+        return pinned_prefix(KIND, self.name, "any", [pin for pin in (self.wheel, self.archive) if pin])
 
 
 @cache

@@ -75,7 +75,8 @@ class LiveReporter:
                 self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
             case Transfer():
                 done = event.total and event.done >= event.total
-                self._transfer = "" if done else f"{event.name}  {show_size(event.done)} of {show_size(event.total)}"
+                of = f" of {show_size(event.total)}" if event.total else ""
+                self._transfer = "" if done else f"{event.name}  {show_size(event.done)}{of}"
             case Notice():
                 self._print(f"{event.level}: {event.text}", "yellow" if event.level == "warning" else None)
             case RunFinished():

@@ -15,7 +15,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import framework
-from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PrefixId
+from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedTree, PrefixId
 from wheelsmith.platforms import CudaToolkit, cuda_toolkits, header_libraries
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
@@ -151,7 +151,10 @@ class Toolchains:
 
     def _library(self, prefix: PrefixId, folder: Path) -> None:
         library = header_libraries()[prefix.version]
-        self._fetch_headers(library.wheel, folder, library.headers)
+        if library.wheel:
+            self._fetch_headers(library.wheel, folder, library.headers)
+        if library.archive:
+            self._fetch_tree(library.archive, folder / "include")
 
     def _cuda(self, prefix: PrefixId, folder: Path) -> None:
         toolkit = cuda_toolkits()[prefix.version]
@@ -180,6 +183,12 @@ class Toolchains:
             location = locate(pin, settings)
             wheel = fetch_whole(pin, location, Path(scratch), client, self._listen)
             unpack(pin, wheel, folder, lambda name: name.removeprefix(root) if name.startswith(root) else None)
+
+    def _fetch_tree(self, tree: PinnedTree, folder: Path) -> None:
+        from wheelsmith.toolchain.archives import fetch_tree
+
+        with tempfile.TemporaryDirectory(dir=self._root) as scratch:
+            fetch_tree(tree, folder, Path(scratch), pip_settings(), self._listen)
 
     def _fetch_headers(self, pin: PinnedFile, folder: Path, root: str) -> None:
         headers = root if root.endswith("include/") else root + "include/"

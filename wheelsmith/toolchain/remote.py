@@ -20,7 +20,7 @@ from wheelsmith.toolchain.locate import Location
 _TAIL = 2 << 20
 # Reading across a gap is cheaper than asking again.
 _GAP = 512 << 10
-_TOLD = 1 << 18  # bytes between two words about a download
+_REPORTED = 1 << 18  # bytes between two words about a download
 
 
 def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
@@ -31,7 +31,7 @@ def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx
     path = location.path
     if path is None:
         path = target / pin.filename
-        _stream(pin, str(location.url), path, client, listen)
+        download(pin.filename, str(location.url), path, client, listen, most=pin.size, total=pin.size)
     if sha256_file(path) != pin.sha256:
         raise ToolchainError(
             f"{pin.filename} is not the file that was pinned: its sha256 differs",
@@ -71,7 +71,7 @@ def fetch_part(
             done += end - start
             listen(Transfer(name=pin.filename, done=done, total=total))
     except (httpx.HTTPError, TooSlow) as error:
-        raise _interrupted(pin, error) from error
+        raise _interrupted(pin.filename, error) from error
     except zipfile.BadZipFile as error:
         raise ToolchainError(f"{pin.filename} is not the archive that was pinned: {error}") from error
     return path
@@ -112,26 +112,35 @@ def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> 
     return True
 
 
-def _stream(pin: PinnedFile, url: str, path: Path, client: httpx.Client, listen: Listener) -> None:
+def download(
+    filename: str, url: str, path: Path, client: httpx.Client, listen: Listener, *, most: int, total: int = 0
+) -> None:
+    """Fetch a file, up to a little more than ``most`` bytes of it.
+
+    :param filename: as people are told of it.
+    :param total: its size in bytes, 0 where it is not known.
+    :raises ToolchainError: the transfer fails.
+    """
     try:
         with client.stream("GET", url) as response, path.open("wb") as file:
             response.raise_for_status()
-            done = told = 0
+            done = reported = 0
             for chunk in not_too_slow(response.iter_bytes()):
                 done += len(chunk)
-                if done > pin.size:
-                    break  # the hash will say so; there is no need to fill the disk first
+                if done > most:
+                    break  # its content will say so; there is no need to fill the disk first
                 file.write(chunk)
-                if done - told >= _TOLD or done == pin.size:
-                    listen(Transfer(name=pin.filename, done=done, total=pin.size))
-                    told = done
+                if done - reported >= _REPORTED:
+                    listen(Transfer(name=filename, done=done, total=total))
+                    reported = done
+            listen(Transfer(name=filename, done=done, total=done))
     except (httpx.HTTPError, TooSlow) as error:
-        raise _interrupted(pin, error) from error
+        raise _interrupted(filename, error) from error
 
 
-def _interrupted(pin: PinnedFile, error: Exception) -> ToolchainError:
+def _interrupted(filename: str, error: Exception) -> ToolchainError:
     return ToolchainError(
-        f"{pin.filename} could not be fetched: {error or type(error).__name__}",
+        f"{filename} could not be fetched: {error or type(error).__name__}",
         remedy="check the network and pip's configuration (python3 -m pip config list), then run it again",
     )
 
