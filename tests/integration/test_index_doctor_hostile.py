@@ -44,7 +44,7 @@ def publish(folder, path, metadata, **changes):
     """Publish a wheel with a side-car and a name of our choice."""
     given = offer(path, CPU)
     entry = replace(given.entry, metadata_sha256=hashlib.sha256(metadata).hexdigest(), **changes)
-    Index(Folder(folder)).add([replace(given, metadata=metadata, entry=entry)], upload_time=NOW)
+    Index(Folder(folder)).add([replace(given, side_files={".metadata": metadata}, entry=entry)], upload_time=NOW)
 
 
 def metadata_in(path):

@@ -9,9 +9,11 @@ import pytest
 from command_line import run_command
 from kernels import NOARCH_TOML, matrix, pure_kernel, tiny_kernel
 from packaging.version import Version
+from signatures import Signature
 from states import cell, of_torch, project, unserved
 
 from wheelsmith.index.entries import NoWheel
+from wheelsmith.index.entries.side_files.known import side_files
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.publish.own_index import Made, follow_source
 from wheelsmith.index.storage import Folder
@@ -130,16 +132,39 @@ def test_what_nothing_can_make_again_is_said(build, run):
     kept = Path("kept")
     kept.mkdir()
     shutil.move(old, kept)
+    old.with_name(f"{old.name}.metadata").unlink()
     assert build().code == 0  # the store has it
     assert verify(Folder(Path("dist/index"))) == ()
     old.unlink()
     shutil.rmtree("cache/store/wheels")
     answer = build()
     assert answer.code == 4
-    assert "has lost 1 wheel of earlier runs, such as pure-1-py3-none-any.whl" in answer.err
+    assert "has lost 1 file of earlier runs, such as pure-1-py3-none-any.whl" in answer.err
     assert run("index", "repair", "dist/index", "--from", kept).code == 0
     assert build().code == 0
     assert verify(Folder(Path("dist/index"))) == ()
+
+
+def test_what_was_put_beside_a_wheel_stays_or_is_missed(build, run, monkeypatch):
+    monkeypatch.setitem(side_files(), Signature.suffix, Signature())
+    assert build().code == 0
+    kept = Path("kept")
+    kept.mkdir()
+    copy = Path(shutil.copy(wheels()[0], kept))
+    copy.with_name(f"{copy.name}.signature").write_bytes(b"signed")
+    assert run("index", "add", "dist/index", copy).code == 0
+    before = content()
+    (beside,) = Path("dist/index").rglob("*.signature")
+    wheels()[0].unlink()
+    assert build().code == 0
+    assert content() == before
+    beside.unlink()
+    answer = build()
+    assert answer.code == 4
+    assert f"has lost 1 file of earlier runs, such as {beside.name}" in answer.err
+    assert run("index", "repair", "dist/index", "--from", kept).code == 0
+    assert build().code == 0
+    assert content() == before
 
 
 def test_the_index_follows_the_source_until_it_is_published(build, run, tmp_path):

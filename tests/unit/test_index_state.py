@@ -66,6 +66,10 @@ def test_the_order_in_which_wheels_come_does_not_matter(entries, random):
     assert load_state(dump_state(state), "x", "k") == state
 
 
+def test_a_wheel_with_metadata_alone_beside_it_is_written_as_ever():
+    assert b"side_files" not in dump_state(add_entries(EMPTY, [entry("1")]))
+
+
 def test_other_bytes_under_a_published_name_are_refused():
     state = add_entries(EMPTY, [entry("1")])
     with pytest.raises(PackageIndexError, match="a published file never changes"):

@@ -101,7 +101,7 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
     "copies",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder that has the right bytes of wheels that are missing or damaged; repeatable.",
+    help="A folder that has the right bytes of files that are missing or damaged; repeatable.",
 )
 @dry_run_option
 @click.pass_context

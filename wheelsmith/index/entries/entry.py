@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from wheelsmith.base.record import Record
 from wheelsmith.index.entries.about import About
@@ -67,6 +68,7 @@ class IndexEntry(Record):
     :param variant_of: the file name of the plain wheel that has the same content, for a variant wheel that has one.
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
     :param about: what METADATA tells people; None where an older wheelsmith published it.
+    :param side_files: suffix → sha256 of each file beside the wheel but METADATA.
     """
 
     filename: str
@@ -84,6 +86,15 @@ class IndexEntry(Record):
     variant_of: str | None = None
     yanked: str | None = None
     about: About | None = None
+    # It is compared, but a table has no hash.
+    side_files: dict[str, str] = field(default_factory=dict, hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; a wheel with METADATA alone beside it is told as it was before there was anything else."""
+        plain = Record.to_json(self)
+        if not self.side_files:
+            del plain["side_files"]
+        return plain
 
     @property
     def path(self) -> str:

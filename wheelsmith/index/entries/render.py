@@ -16,6 +16,7 @@ from packaging.version import Version
 from wheelsmith.base.record import by_lines
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
+from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.index.entries.variants import VariantsFile, variants_files
 
@@ -33,6 +34,7 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
         file = _file(entry)
         for root in roots(entry):
             offered.setdefault(root, []).append((version, file))
+    beside = {entry.filename: _attributes(entry) for entry in state.entries}
     pages = {}
     for root in sorted(offered):
         detail = _detail(state, offered[root])
@@ -41,7 +43,7 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
             detail["files"] += [_variants_file(file) for file in variants_files(state)]
         pages[f"{root}/{state.project}/index.json"] = by_lines(detail)
         pages[f"{root}/{state.project}/index.html"] = (
-            _template("project.html").render(detail, project_status=detail["project-status"]).encode()
+            _template("project.html").render(detail, project_status=detail["project-status"], beside=beside).encode()
         )
     return pages
 
@@ -78,13 +80,18 @@ def _file(entry: IndexEntry) -> dict[str, Any]:
         "size": entry.size,
         "upload-time": entry.upload_time,
         **({"requires-python": entry.requires_python} if entry.requires_python else {}),
-        # Its old name must not stand in JSON: pip 22.3 to 23.1 end in a traceback on it (PEP 714).
-        "core-metadata": {"sha256": entry.metadata_sha256},
+        **dict(pair for side in announced(entry) for pair in side.kind.json_keys(_url(side.path), side.sha256).items()),
         # A reason must not be empty (PEP 691); without one it is just true.
         "yanked": False if entry.yanked is None else entry.yanked or True,
         # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.
         "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells)},
     }
+
+
+def _attributes(entry: IndexEntry) -> dict[str, str]:
+    """Return what announces the files beside a wheel in HTML."""
+    given = (side.kind.html_attributes(_url(side.path), side.sha256) for side in announced(entry))
+    return dict(pair for attributes in given for pair in attributes.items())
 
 
 def _variants_file(file: VariantsFile) -> dict[str, Any]:

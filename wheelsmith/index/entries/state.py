@@ -166,6 +166,7 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
         cells=tuple(cells[name] for name in sorted(cells)),
         provenance=known.provenance or new.provenance,
         about=known.about or new.about,
+        side_files={**new.side_files, **known.side_files},
     )
 
 

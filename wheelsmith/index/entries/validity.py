@@ -15,6 +15,8 @@ from packaging.version import Version
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import check_about
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, ProjectState, Removed
+from wheelsmith.index.entries.side_files.known import side_files
+from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
 from wheelsmith.model import Cell, read_wheel_name
 from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import dump_variants, variant_mistakes
@@ -56,7 +58,10 @@ def check_entry(entry: IndexEntry, project: str) -> None:
 
     :raises ValueError: it says which field is wrong.
     """
-    _check_file(entry.filename, project, (entry.sha256, entry.metadata_sha256))
+    _check_file(entry.filename, project, (entry.sha256, entry.metadata_sha256, *entry.side_files.values()))
+    # The hash of METADATA has a field of its own.
+    if unknown := sorted(entry.side_files.keys() - (side_files().keys() - {CORE_METADATA})):
+        raise ValueError(f"{_quoted(unknown[0])} is no known kind of file beside a wheel ({entry.filename})")
     if isinstance(entry.size, bool) or not 0 <= entry.size < _LARGEST:
         raise ValueError(f"{entry.filename} cannot have a size of {str(entry.size)[:40]}")
     if entry.upload_time and not _TIME.fullmatch(entry.upload_time):

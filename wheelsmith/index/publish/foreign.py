@@ -9,7 +9,9 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.errors import Place, WheelError
+from wheelsmith.base.beneath import open_file
+from wheelsmith.base.beneath.opening import NotRegularError
+from wheelsmith.base.errors import PackageIndexError, Place, WheelError
 from wheelsmith.frameworks import (
     Framework,
     LocalVersion,
@@ -22,7 +24,9 @@ from wheelsmith.frameworks import (
 )
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of, unreadable_requirement
-from wheelsmith.index.publish.release import offer_of
+from wheelsmith.index.entries.side_files.known import LARGEST, side_files
+from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
+from wheelsmith.index.publish.release import offer_of, with_beside
 from wheelsmith.index.publish.writer import Offer
 from wheelsmith.index.resolve.fits import accepts, wanted
 from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name, same_version
@@ -37,11 +41,13 @@ _SHOWN = 80  # characters of a requirement
 def foreign_wheel(path: Path) -> Offer:
     """Return a wheel that wheelsmith need not have made; which cells it serves is read from its version and METADATA.
 
+    :raises PackageIndexError: what lies beside it cannot be taken.
     :raises WheelError: it cannot be read as a wheel, is not what its file name says, or requires what is nothing.
     """
     from wheelsmith.wheel.check import framework_mistake
 
     offer = offer_of(path, wheel_file(path), (), None)
+    offer = with_beside(offer, _carried(path, offer.side_files))
     check_names(offer)
     _check_requirements(offer)
     requires = _required_of_frameworks(offer.entry)
@@ -55,12 +61,29 @@ def foreign_wheel(path: Path) -> Offer:
     return offer
 
 
+def _carried(wheel: Path, made: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return what lies beside a wheel in its folder and does not follow from it: suffix → content."""
+    found = {}
+    for suffix in (each for each in side_files() if each not in made):
+        path = wheel.with_name(f"{wheel.name}{suffix}")
+        try:
+            with open_file(path) as file:
+                found[suffix] = file.read(LARGEST + 1)
+        except (FileNotFoundError, NotRegularError):
+            continue
+        except OSError as error:
+            raise PackageIndexError(f"{path} cannot be read: {error.strerror}") from None
+        if len(found[suffix]) > LARGEST:
+            raise PackageIndexError(f"{path} is larger than {LARGEST >> 20} MiB", remedy="move it away from the wheel")
+    return found
+
+
 def check_names(offer: Offer) -> None:
     """Refuse what installers would disagree on.
 
     :raises WheelError: METADATA has another name or version than the file's name.
     """
-    filename, said = offer.entry.filename, headers_of(offer.metadata)
+    filename, said = offer.entry.filename, headers_of(offer.side_files[CORE_METADATA])
     name = read_wheel_name(filename)
     # pip finds no wheel where METADATA has another version; uv installs it.
     if canonicalize_name(said.get("name", "")) != name.project or not same_version(said.get("version"), name.version):
@@ -73,7 +96,7 @@ def check_names(offer: Offer) -> None:
 
 def _check_requirements(offer: Offer) -> None:
     """Refuse a wheel that pip would not install: where one line is nothing, nobody knows what it requires of torch."""
-    text = unreadable_requirement(offer.metadata)
+    text = unreadable_requirement(offer.side_files[CORE_METADATA])
     if text is not None:
         raise WheelError(
             f"Requires-Dist {text[:_SHOWN]!r} cannot be read",

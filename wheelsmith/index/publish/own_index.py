@@ -18,7 +18,8 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import atomic_link, atomic_pour, atomic_write, sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.units import counted
-from wheelsmith.index.entries import IndexEntry, ProjectState, check_project, project_of, read_metadata
+from wheelsmith.index.entries import IndexEntry, ProjectState, check_project, project_of
+from wheelsmith.index.entries.side_files.known import announced, made_files, paths
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.index.publish.release import Release, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.index.publish.sources import RUNS
@@ -152,18 +153,18 @@ def _tell(storage: Storage, release: Release, made: Made, names: Path) -> None:
     follow = partial(follow_source, changing=changing, made=made)
     index.add(release.offers, upload_time=now, answers=release.answers, revise={made.project: follow})
     entries = [entry for state in index.states().values() for entry in state.entries]
-    _drop(storage, changing, {entry.path for entry in entries}, names)
+    _drop(storage, changing, {path for entry in entries for path in paths(entry)}, names)
     set_unpublished(storage, changing & {entry.sha256 for entry in entries})
 
 
 def _drop(storage: Storage, changing: frozenset[str], used: set[str], names: Path) -> None:
     """Remove the wheels that nothing refers to any more, and that nobody can have met."""
     for item in list(storage.listing("files/")):
-        path = item.key.removesuffix(".metadata")
-        if path not in used and path.count("/") == _DEPTH and path.split("/")[2] in changing:
+        key = item.key
+        if key not in used and key.count("/") == _DEPTH and key.split("/")[2] in changing:
             # While its file is there, the run after one that was killed finds the name too.
-            (names / path.rpartition("/")[2]).unlink(missing_ok=True)
-            storage.delete(item.key)
+            (names / key.rpartition("/")[2]).unlink(missing_ok=True)
+            storage.delete(key)
 
 
 def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[str]) -> None:
@@ -174,19 +175,19 @@ def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[
     """
     storage = Folder(folder)
     ours = {offer.entry.path: offer.wheel for offer in offers}
-    lost = []
+    lost: dict[str, str] = {}  # file → the wheel that it belongs to
     for entry in (entry for state in Index(storage).states().values() for entry in state.entries):
-        if {f"index/{entry.path}", f"index/{entry.path}.metadata"} <= known or _is_there(storage, folder, entry):
+        if {f"index/{path}" for path in paths(entry)} <= known or _is_there(storage, folder, entry):
             continue
         if copy := ours.get(entry.path) or store.find_file(entry.sha256, entry.filename):
-            storage.put(entry.path, copy)
-            storage.put(f"{entry.path}.metadata", read_metadata(copy, entry.filename))
+            lost |= dict.fromkeys(_bring_back(storage, entry, copy), entry.filename)
         else:
-            lost.append(entry.filename)
+            lost[entry.filename] = entry.filename
     if lost:
-        drop = f"wheelsmith index remove {folder} {project_of(lost[0])} {lost[0]}"
+        file, wheel = next(iter(lost.items()))
+        drop = f"wheelsmith index remove {folder} {project_of(wheel)} {wheel}"
         raise PackageIndexError(
-            f"the index in {folder} has lost {counted(len(lost), 'wheel')} of earlier runs, such as {lost[0]}",
+            f"the index in {folder} has lost {counted(len(lost), 'file')} of earlier runs, such as {file}",
             remedy=f"wheelsmith index repair {folder} --from FOLDER; where nobody has it any more: {drop}",
         )
     for key in unasked_pages(storage):
@@ -197,8 +198,20 @@ def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[
 def _is_there(storage: Folder, folder: Path, entry: IndexEntry) -> bool:
     if storage.look(entry.path) is None or sha256_file(folder / entry.path) != entry.sha256:
         return False
-    side_car = storage.read(f"{entry.path}.metadata")
-    return side_car is not None and side_car.tag == entry.metadata_sha256
+    beside = ((side, storage.read(side.path)) for side in announced(entry))
+    return all(stored is not None and stored.tag == side.sha256 for side, stored in beside)
+
+
+def _bring_back(storage: Storage, entry: IndexEntry, copy: Path) -> Iterator[str]:
+    """Write a wheel again and what it gives; yield the names of what it does not give, and is gone."""
+    made = made_files(copy, entry.filename)
+    storage.put(entry.path, copy)
+    for side in announced(entry):
+        stored = storage.read(side.path)
+        if (data := made.get(side.kind.suffix)) is not None:
+            storage.put(side.path, data)
+        elif stored is None or not side.is_right(stored.data, made):
+            yield side.filename
 
 
 def _name(offers: Sequence[Offer], out: Path) -> None:

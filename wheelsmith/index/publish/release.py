@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +18,11 @@ from wheelsmith.index.entries import (
     NoWheel,
     Provenance,
     about_of,
-    read_metadata,
     requires_beside_torch,
     requires_torch,
 )
+from wheelsmith.index.entries.side_files.known import made_files, with_files
+from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
 from wheelsmith.index.publish.writer import Offer
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile, read_wheel_name
 from wheelsmith.store import Store, StoredWheel
@@ -122,7 +123,8 @@ def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPl
     :param file: what the wheel was when it was looked at.
     :raises PackageIndexError: it is another by now.
     """
-    metadata = read_metadata(path, file.filename)
+    made = made_files(path, file.filename)
+    metadata = made[CORE_METADATA]
     if hashlib.sha256(metadata).hexdigest() != file.metadata_sha256:
         raise PackageIndexError(f"{path} changed while it was being read")
     entry = IndexEntry(
@@ -140,7 +142,12 @@ def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPl
         provenance=_provenance(plan) if plan else None,
         about=about_of(metadata),
     )
-    return Offer(entry=entry, wheel=path, metadata=metadata)
+    return with_beside(Offer(entry=entry, wheel=path, side_files={}), made)
+
+
+def with_beside(offer: Offer, files: Mapping[str, bytes]) -> Offer:
+    """Return a wheel with more beside it: suffix → content."""
+    return replace(offer, entry=with_files(offer.entry, files), side_files={**offer.side_files, **files})
 
 
 def _provenance(plan: BuildPlan) -> Provenance:

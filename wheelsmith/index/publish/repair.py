@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from wheelsmith.base.files import sha256_file
-from wheelsmith.index.entries import IndexEntry, ProjectState, about_of, project_of, read_metadata
+from wheelsmith.index.entries import IndexEntry, ProjectState, about_of, project_of
+from wheelsmith.index.entries.side_files.known import announced, made_files, paths, with_files
+from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
 from wheelsmith.index.publish.verify import Fault, Trouble, refuse_nothing, unasked_pages, verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Storage
@@ -31,7 +31,7 @@ class Repaired:
 def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
     """Make an index whole again. Reads every wheel.
 
-    :param copies: folders that may have the right bytes of wheels that are missing or damaged, at any depth.
+    :param copies: folders that may have the right bytes of files that are missing or damaged, at any depth.
     :raises PackageIndexError: a project's state cannot be read, or the index cannot be written.
     """
     refuse_nothing(storage)
@@ -41,7 +41,9 @@ def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
 def _repair(storage: Storage, copies: Sequence[Path]) -> Repaired:
     mended = _remove_links(storage)
     wrong = verify(storage)
-    places = _places(copies, {trouble.entry.filename for trouble in wrong if trouble.entry})
+    places = _places(
+        copies, {path.rpartition("/")[2] for trouble in wrong if trouble.entry for path in paths(trouble.entry)}
+    )
     for trouble in wrong:
         if trouble.entry:
             mended += _mend_wheel(storage, trouble, trouble.entry, places)
@@ -66,41 +68,62 @@ def _remove_links(storage: Storage) -> list[str]:
 def _mend_wheel(
     storage: Storage, trouble: Trouble, entry: IndexEntry, places: Mapping[str, Sequence[Path]]
 ) -> list[str]:
+    mended = []
     if trouble.fault is Fault.WHEEL:
-        found = next((path for path in places.get(entry.filename, ()) if sha256_file(path) == entry.sha256), None)
+        found = _copy(places, entry.filename, entry.sha256)
         if found is None:
             return []
-        metadata = read_metadata(found, entry.filename)
         storage.put(entry.path, found)
-        storage.put(f"{entry.path}.metadata", metadata)
-        return [entry.path, f"{entry.path}.metadata"]
+        mended.append(entry.path)
     wheel = storage.read(entry.path)
     if wheel is None:
         return []
-    metadata = read_metadata(io.BytesIO(wheel.data), entry.filename)
-    if trouble.fault is Fault.SIDE_CAR:
-        storage.put(f"{entry.path}.metadata", metadata)
-        return [f"{entry.path}.metadata"]
-    said = {"metadata_sha256": hashlib.sha256(metadata).hexdigest(), "about": about_of(metadata)}
-    project = project_of(entry.filename)
-    Index(storage).change(project, lambda state: _with_metadata(state, entry, said))
-    return [f"_state/{project}.json"]
+    made = made_files(io.BytesIO(wheel.data), entry.filename)
+    mended += _mend_beside(storage, entry, made, places)
+    if trouble.fault in {Fault.SIDE_CAR_HASH, Fault.ABOUT}:
+        project = project_of(entry.filename)
+        Index(storage).change(project, lambda state: _with_files(state, entry, made))
+        mended.append(f"_state/{project}.json")
+    return mended
 
 
-def _with_metadata(state: ProjectState, entry: IndexEntry, said: Mapping[str, Any]) -> ProjectState:
-    """Correct what is known of METADATA: the wheel is what was published, so its own is right."""
+def _mend_beside(
+    storage: Storage, entry: IndexEntry, made: Mapping[str, bytes], places: Mapping[str, Sequence[Path]]
+) -> list[str]:
+    """Write again what is beside a wheel, as far as the wheel gives it or a copy is at hand; return the keys."""
+    mended = []
+    for side in announced(with_files(entry, made)):
+        stored = storage.read(side.path)
+        if stored and side.is_right(stored.data, made):
+            continue
+        own = made.get(side.kind.suffix)
+        content = _copy(places, side.filename, side.sha256) if own is None else own
+        if content is not None:
+            storage.put(side.path, content)
+            mended.append(side.path)
+    return mended
+
+
+def _with_files(state: ProjectState, entry: IndexEntry, made: Mapping[str, bytes]) -> ProjectState:
+    """Correct what is known of what the wheel gives: it is what was published, so its own is right."""
     entries = (
-        replace(known, **said) if (known.filename, known.sha256) == (entry.filename, entry.sha256) else known
+        replace(with_files(known, made), about=about_of(made[CORE_METADATA]))
+        if (known.filename, known.sha256) == (entry.filename, entry.sha256)
+        else known
         for known in state.entries
     )
     return replace(state, entries=tuple(entries))
+
+
+def _copy(places: Mapping[str, Sequence[Path]], name: str, sha256: str) -> Path | None:
+    return next((path for path in places.get(name, ()) if sha256_file(path) == sha256), None)
 
 
 def _places(copies: Sequence[Path], wanted: set[str]) -> dict[str, list[Path]]:
     """Return where files of these names lie in some folders; links are not followed."""
     found: dict[str, list[Path]] = {}
     for folder in copies:
-        for path in sorted(folder.rglob("*.whl")):
+        for path in sorted(folder.rglob("*.whl*")):
             if path.name in wanted and path.is_file() and not path.is_symlink():
                 found.setdefault(path.name, []).append(path)
     return found

@@ -11,9 +11,10 @@ from pathlib import Path
 from wheelsmith.base.errors import PackageIndexError, WheelError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.index.entries import CellWithoutWheel, IndexEntry, ProjectState
+from wheelsmith.index.entries.side_files.known import LARGEST, announced, paths
 from wheelsmith.index.entries.stored_states import project_in
 from wheelsmith.index.publish.foreign import check_names, foreign_wheel
-from wheelsmith.index.publish.release import Release, offer_of
+from wheelsmith.index.publish.release import Release, offer_of, with_beside
 from wheelsmith.index.publish.unpublished import mark_published
 from wheelsmith.index.publish.writer import Index, Offer
 from wheelsmith.index.storage import Folder
@@ -146,10 +147,9 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> Offer:
     """
     remedy = f"see what else is wrong, and what mends it: wheelsmith index verify {folder}"
     # Not through a link, which could lead to any file.
-    for key in (entry.path, f"{entry.path}.metadata"):
+    for key in paths(entry):
         if storage.look(key) is None:
             raise PackageIndexError(f"{key} is listed in {folder} and not there", remedy=remedy)
-    side_car = storage.read(f"{entry.path}.metadata")
     try:
         file = wheel_file(folder / entry.path)
         offer = offer_of(folder / entry.path, file, entry.cells, None)
@@ -162,8 +162,12 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> Offer:
             f"and its state says {entry.sha256}",
             remedy=remedy,
         )
-    if side_car is None or side_car.data != offer.metadata:
-        raise PackageIndexError(f"{entry.filename}.metadata in {folder} is not the wheel's METADATA", remedy=remedy)
+    beside = {}
+    for side in announced(entry):
+        stored = storage.read(side.path)
+        if stored is None or not side.is_right(stored.data, offer.side_files) or len(stored.data) > LARGEST:
+            raise PackageIndexError(f"{side.filename} in {folder} is not the file that was published", remedy=remedy)
+        beside[side.kind.suffix] = stored.data
     # What the wheel says itself is not taken from the state.
     said = replace(
         offer.entry,
@@ -172,4 +176,4 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> Offer:
         variant_of=entry.variant_of,
         yanked=entry.yanked,
     )
-    return replace(offer, entry=said)
+    return with_beside(replace(offer, entry=said), beside)

@@ -15,7 +15,8 @@ from wheelsmith.frameworks import STABLE, outranked
 from wheelsmith.index.entries.about import about_of
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, dump_listing, listing_of, load_listing, roots
-from wheelsmith.index.entries.metadata import read_metadata
+from wheelsmith.index.entries.side_files.known import Announced, announced, made_files, with_files
+from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
 from wheelsmith.index.entries.state import project_of, version_of
 from wheelsmith.index.entries.stored_states import LISTING, STATE, project_in, sift_states, state_key
 from wheelsmith.index.entries.variants import variants_files
@@ -35,7 +36,7 @@ class Fault(StrEnum):
     LINK = "link"
     WHEEL = "wheel"
     SIDE_CAR = "side-car"
-    METADATA_HASH = "metadata-hash"
+    SIDE_CAR_HASH = "side-car-hash"
     STATE = "state"
     ABOUT = "about"
     STRAY_STATE = "stray-state"
@@ -213,22 +214,40 @@ def _file_troubles(storage: Storage, entry: IndexEntry, links: frozenset[str]) -
         yield trouble(Fault.WHEEL, f"{entry.filename} is not the file that was published", from_copy)
         return
     try:
-        metadata = read_metadata(io.BytesIO(wheel.data), entry.filename)
+        made = made_files(io.BytesIO(wheel.data), entry.filename)
     except PackageIndexError as error:
         yield trouble(Fault.WHEEL, str(error), f"publish another version, and: wheelsmith index remove {chosen}")
         return
-    if hashlib.sha256(metadata).hexdigest() != entry.metadata_sha256:
-        message = f"{entry.filename}.metadata has another hash than its page says"
-        yield trouble(Fault.METADATA_HASH, message, _repair(storage))
-    if entry.about != about_of(metadata):
+    if entry.about != about_of(made[CORE_METADATA]):
         message = f"the state tells other words of {entry.filename} than its METADATA"
         yield trouble(Fault.ABOUT, message, _repair(storage))
-    beside = f"{entry.path}.metadata"
-    if _beneath(beside, links):
-        return
-    side_car = storage.read(beside)
-    if side_car is None or side_car.data != metadata:
-        yield trouble(Fault.SIDE_CAR, f"{entry.filename}.metadata is not the wheel's METADATA", _repair(storage))
+    for fault, side, message in _beside(storage, entry, made, links):
+        carried = (
+            f"{_repair(storage)} --from FOLDER, which has the {side.filename} whose sha256 is {side.sha256}; where "
+            f"nobody has it any more: wheelsmith index remove {chosen}, and add the wheel again"
+        )
+        yield trouble(fault, message, _repair(storage) if side.kind.suffix in made else carried)
+
+
+def _beside(
+    storage: Storage, entry: IndexEntry, made: Mapping[str, bytes], links: frozenset[str]
+) -> Iterator[tuple[Fault, Announced, str]]:
+    """Yield what is wrong with the files beside a wheel.
+
+    :param made: what the wheel gives: suffix → content.
+    """
+    said = announced(entry)
+    for side in announced(with_files(entry, made)):
+        if (side.kind.suffix, side.sha256) not in {(known.kind.suffix, known.sha256) for known in said}:
+            yield Fault.SIDE_CAR_HASH, side, f"{side.filename} has another hash than its page says"
+    for side in said:
+        if _beneath(side.path, links):
+            continue
+        stored = storage.read(side.path)
+        if stored is None:
+            yield Fault.SIDE_CAR, side, f"{side.filename} is listed but not there"
+        elif not side.is_right(stored.data, made):
+            yield Fault.SIDE_CAR, side, f"{side.filename} is not the file that was published"
 
 
 def _beneath(key: str, links: frozenset[str]) -> bool:

@@ -7,14 +7,16 @@ left undone shows in no page, and ``repair`` finishes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, ProjectState
+from wheelsmith.index.entries.side_files.known import announced, paths
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key
 from wheelsmith.index.entries.variants import variants_files
@@ -26,11 +28,14 @@ from wheelsmith.index.storage.protocol import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A wheel to add: ``entry.upload_time`` is replaced by the time of adding."""
+    """A wheel to add: ``entry.upload_time`` is replaced by the time of adding.
+
+    :param side_files: suffix → content of each file beside it that the entry announces.
+    """
 
     entry: IndexEntry
     wheel: Path
-    metadata: bytes
+    side_files: Mapping[str, bytes]
 
 
 class Index:
@@ -128,32 +133,28 @@ def _add(
     known = {project: load_project(storage, project)[0] for project in projects}
     for project in projects:
         add(project)(known[project])
-    in_use = {entry.path for state in known.values() for entry in state.entries}
-
-    def put(offer: Offer) -> None:
-        (_put_wheel if offer.entry.path in in_use else _put_new_wheel)(storage, offer)
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(put, offers))
+        list(pool.map(partial(_put, storage, _used(known.values())), offers))
         states = {project: _advance(storage, project, add(project)) for project in projects}
         # Somebody collecting at this moment may have taken an old file of the same content.
-        list(pool.map(lambda offer: _put_wheel(storage, offer), offers))
+        list(pool.map(partial(_put, storage, _used(states.values())), offers))
     write_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
 
 
-def _put_wheel(storage: Storage, offer: Offer) -> None:
-    """Write a wheel that a state refers to, where it is not there."""
-    path = offer.entry.path
-    put_file(storage, f"{path}.metadata", offer.metadata, len(offer.metadata))
-    put_file(storage, path, offer.wheel, offer.entry.size)
+def _put(storage: Storage, used: Collection[str], offer: Offer) -> None:
+    """Write what is beside a wheel, and the wheel, where it is not there.
 
-
-def _put_new_wheel(storage: Storage, offer: Offer) -> None:
-    path, entry = offer.entry.path, offer.entry
-    put_new_file(storage, f"{path}.metadata", offer.metadata, len(offer.metadata), entry.metadata_sha256)
-    put_new_file(storage, path, offer.wheel, entry.size, entry.sha256)
+    :param used: keys that a state refers to.
+    """
+    beside = [(side, offer.side_files[side.kind.suffix]) for side in announced(offer.entry)]
+    files: list[tuple[str, Path | bytes, int, str]] = [(s.path, data, len(data), s.sha256) for s, data in beside]
+    for key, content, size, sha256 in [*files, (offer.entry.path, offer.wheel, offer.entry.size, offer.entry.sha256)]:
+        if key in used:
+            put_file(storage, key, content, size)
+        else:
+            put_new_file(storage, key, content, size, sha256)
 
 
 def _advance(storage: Storage, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
@@ -189,11 +190,14 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
 def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
     """Return the files that nothing refers to, and what killed processes were writing."""
     states = load_states(storage).values()
-    used = {entry.path for state in states for entry in state.entries}
-    used |= {file.path for state in states for file in variants_files(state)}
+    used = _used(states) | {file.path for state in states for file in variants_files(state)}
     return {
         key
         for key in keys
-        if TEMPORARY.fullmatch(key.rpartition("/")[2])
-        or (key.startswith("files/") and key.removesuffix(".metadata") not in used)
+        if TEMPORARY.fullmatch(key.rpartition("/")[2]) or (key.startswith("files/") and key not in used)
     }
+
+
+def _used(states: Iterable[ProjectState]) -> set[str]:
+    """Return where wheels lie, and what is beside them."""
+    return {path for state in states for entry in state.entries for path in paths(entry)}

@@ -1,0 +1,75 @@
+"""The kinds of files beside wheels that are known, and those of one wheel."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from wheelsmith.index.entries.entry import IndexEntry
+from wheelsmith.index.entries.side_files.metadata import CORE_METADATA, CoreMetadata
+from wheelsmith.index.entries.side_files.side_file import SideFile
+
+LARGEST = 16 << 20  # bytes
+
+
+@cache
+def side_files() -> dict[str, SideFile]:
+    """Return every kind by its suffix."""
+    return {each.suffix: each for each in (CoreMetadata(),)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """A file beside a wheel, as the wheel's entry says it.
+
+    :param path: in the index.
+    """
+
+    kind: SideFile
+    filename: str
+    sha256: str
+    path: str
+
+    def is_right(self, data: bytes, made: Mapping[str, bytes]) -> bool:
+        """Say whether a content is this file's.
+
+        :param made: suffix → what the wheel gives; of anything else the hash is all that is known.
+        """
+        if (own := made.get(self.kind.suffix)) is not None:
+            return data == own
+        return hashlib.sha256(data).hexdigest() == self.sha256
+
+
+def announced(entry: IndexEntry) -> tuple[Announced, ...]:
+    """Return what lies beside a wheel."""
+    hashes = {CORE_METADATA: entry.metadata_sha256, **entry.side_files}
+    kinds = ((side_files()[suffix], sha256) for suffix, sha256 in hashes.items())
+    return tuple(
+        Announced(kind=kind, filename=f"{entry.filename}{kind.suffix}", sha256=sha, path=kind.path(entry, sha))
+        for kind, sha in kinds
+    )
+
+
+def paths(entry: IndexEntry) -> tuple[str, ...]:
+    """Return where a wheel lies in the index, and what is beside it."""
+    return (entry.path, *(side.path for side in announced(entry)))
+
+
+def made_files(wheel: Path | IO[bytes], filename: str) -> dict[str, bytes]:
+    """Return the content that follows from a wheel: suffix → bytes.
+
+    :raises PackageIndexError: the wheel cannot be read.
+    """
+    made = ((suffix, kind.of_wheel(wheel, filename)) for suffix, kind in side_files().items())
+    return {suffix: data for suffix, data in made if data is not None}
+
+
+def with_files(entry: IndexEntry, files: Mapping[str, bytes]) -> IndexEntry:
+    """Return the entry of a wheel beside which these lie: suffix → content."""
+    hashes = {suffix: hashlib.sha256(data).hexdigest() for suffix, data in files.items()}
+    own = hashes.pop(CORE_METADATA, entry.metadata_sha256)
+    return replace(entry, metadata_sha256=own, side_files={**entry.side_files, **hashes})
