@@ -38,7 +38,8 @@ from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.pipeline import BuildContext, Prefetched
 from wheelsmith.pipeline.finishing import Finisher
-from wheelsmith.run.build import build, make_context
+from wheelsmith.run.build import build, make_work
+from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
@@ -544,7 +545,7 @@ def bench(engine, tmp_path):
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:
         assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach
-        workshop = make_context(prepared, request, folder, events.append)
+        workshop = make_context(make_work(prepared, request, folder), events.append)
         tools = HijackedTools(tmp_path / "cache", hijack)
         limits = Limits(memory=512 * MIB, seconds=30.0, pids=64)
         workshop = dataclasses.replace(workshop, toolchains=Prefetched(tools), limits=limits)
@@ -822,6 +823,6 @@ def build_kernel(engine, tmp_path, changes: dict[str, str]) -> BuildResult:
     request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
     prepared = prepare(request, lambda event: None)
     with scratch(cache / "work") as folder:
-        workshop = make_context(prepared, request, folder, lambda event: None)
+        workshop = make_context(make_work(prepared, request, folder), lambda event: None)
         workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
         return build_one(prepared.plans[0], workshop)

@@ -5,41 +5,12 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plans import plan
 
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Failure, Recipe, SourceId, Status, WheelFile, WheelSpec
+from wheelsmith.model import BuildResult, Failure, Status, WheelFile
 from wheelsmith.pipeline.tasks import Again, Demand, Task
 from wheelsmith.plan.fold import fold
 from wheelsmith.run.schedule import Board, Machine, run_builds, simulate
-
-
-def plan(number: int, torch: str = "2.11") -> BuildPlan:
-    spec = WheelSpec(
-        distribution=f"k{number}",
-        version="1",
-        python_tag="py3",
-        abi_tag="none",
-        platform="any",
-        metadata="",
-        module="k",
-        gpu_archs=(),
-        release=None,
-        toolkit=None,
-        arch="any",
-        stable_abi=None,
-    )
-    return BuildPlan(
-        cell=Cell(release=torch, toolkit=None, arch=f"a{number}"),
-        source=SourceId(origin="path", revision=None, commit=None, tree="t"),
-        image=None,
-        toolset=None,
-        toolkit=None,
-        headers=None,
-        recipe=Recipe(steps=(), generated={}, contents={}, namespace="n", extension=None),
-        environment={},
-        wheel=spec,
-        recipe_version=1,
-    )
-
 
 WHEEL = WheelFile(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
 

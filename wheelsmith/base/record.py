@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
+from pathlib import PurePath
 from typing import Any, Self
 
 _LONGEST = 300  # characters
@@ -98,7 +99,7 @@ def _plain(value: object) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    return value
+    return str(value) if isinstance(value, PurePath) else value
 
 
 @cache
@@ -118,6 +119,8 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return hint.from_json
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return hint
+    if isinstance(hint, type) and issubclass(hint, PurePath):
+        return lambda value: hint(_expect(str, "a path", value))
     return _scalar(hint) if isinstance(hint, type) else lambda value: value
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from wheelsmith.base.record import Record
 from wheelsmith.model.cell import Excluded
 from wheelsmith.model.plan import BuildPlan, Folded
 from wheelsmith.model.result import BuildResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted:
+class RunStarted(Record):
     """The plans are made; nothing has run yet.
 
     :param kernel: the kernel as people name it, e.g. ``kernels-community/activation @3f2c1ab``.
@@ -26,14 +27,14 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellStarted:
+class CellStarted(Record):
     """A cell left the queue."""
 
     cell_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellStage:
+class CellStage(Record):
     """A cell entered a stage: ``fetch``, ``compile``, ``build``, ``repair``, ``check``, ``test`` or ``store``."""
 
     cell_id: str
@@ -41,7 +42,7 @@ class CellStage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellProgress:
+class CellProgress(Record):
     """``done`` of ``total`` steps are finished; ``step`` names the newest."""
 
     cell_id: str
@@ -51,7 +52,7 @@ class CellProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepFinished:
+class StepFinished(Record):
     """A phase of compiling is done.
 
     :param step: the source and the phase: ``csrc/add.cu: cicc 90``.
@@ -71,7 +72,7 @@ class StepFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellLine:
+class CellLine(Record):
     """One line that the build printed, made safe for a terminal."""
 
     cell_id: str
@@ -79,14 +80,14 @@ class CellLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellFinished:
+class CellFinished(Record):
     """A cell has its answer."""
 
     result: BuildResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class Transfer(Record):
     """A download moved on; sizes in bytes, ``total`` is 0 when unknown."""
 
     name: str
@@ -95,7 +96,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(Record):
     """What running tasks hold of the machine: ``cores`` of ``all_cores``, and memory in bytes."""
 
     cores: int
@@ -105,7 +106,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class Expectation(Record):
     """What builds cost before.
 
     :param seconds: cell id → seconds of one core; only builds of which something is known.
@@ -115,7 +116,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Record):
     """Something a person should know; ``level`` is ``info`` or ``warning``."""
 
     level: str
@@ -123,7 +124,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFinished:
+class RunFinished(Record):
     """Every cell has its answer, or the run was interrupted.
 
     :param seconds: of wall time.

@@ -5,16 +5,15 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 
 from packaging.version import Version
 
-from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import CacheInUse, StoreError
-from wheelsmith.engine import Limits, engine_for_own_programs, granted_cores, granted_memory
+from wheelsmith.engine import Limits
 from wheelsmith.index.publish import RUNS, Answered, publish_run
 from wheelsmith.model import (
     BuildPlan,
@@ -24,25 +23,22 @@ from wheelsmith.model import (
     Excluded,
     Expectation,
     Listener,
-    Load,
     Notice,
-    PrefixId,
     RunFinished,
     RunStarted,
     Status,
     StepFinished,
     ignore,
 )
-from wheelsmith.pipeline import BuildContext, CellBuild, Prefetched
-from wheelsmith.pipeline.tasks import Demand, Task
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.recipe import PhaseKind
+from wheelsmith.run.answers import Answers
+from wheelsmith.run.executors import Executor, Terms, Work, open_executor
 from wheelsmith.run.prepare import Prepared, Request
-from wheelsmith.run.schedule import BuildCosts, Machine, run_builds
+from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.run.scratch import scratch
 from wheelsmith.run.stored import stored_wheels
-from wheelsmith.store import Bounds, Costs, Objects, Store, StoredWheel, in_use, prune
-from wheelsmith.toolchain import Toolchains
+from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel import check_edition
 
 # What a run writes to in its output folder, which may have come with a stranger's kernel.
@@ -69,6 +65,7 @@ def build(prepared: Prepared, request: Request, listen: Listener = ignore, cance
     """
     start = time.monotonic()
     cancel = cancel or Flag()
+    executor = open_executor(request.executor)
     make_output_folder(prepared.out)
     prepared.engine.tidy()
     listen(
@@ -84,7 +81,7 @@ def build(prepared: Prepared, request: Request, listen: Listener = ignore, cance
     tally = _Tally(listen)
     try:
         with in_use(request.cache), scratch(request.cache / "work") as folder:
-            _build_all(prepared, request, folder, tally, results, cancel)
+            _build_all(executor, prepared, request, folder, tally, results, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
             _tell_index(prepared, results, Store(request.cache / "store"), folder)
@@ -133,39 +130,6 @@ class _Tally:
         self._listen(event)
 
 
-def make_context(prepared: Prepared, request: Request, folder: Path, listen: Listener) -> BuildContext:
-    """Return what cells of this run are built with."""
-    choice = prepared.matrix.engine
-    builds = len(prepared.builds)
-    cores = request.cores_per_cell or max(1, _cores(request) // max(1, builds))
-    # No engine gives more cores than there are, and docker refuses to be asked.
-    cpus = float(min(cores, granted_cores()))
-    memory = request.memory or granted_memory() * 4 // 5
-    asked = {"memory": choice.memory or memory, "disk": choice.disk, "seconds": choice.seconds, "cpus": cpus}
-    return BuildContext(
-        source=prepared.source,
-        engine=prepared.engine,
-        own_engine=engine_for_own_programs(prepared.engine),
-        toolchains=Prefetched(Toolchains(request.cache, listen)),
-        store=Store(request.cache / "store"),
-        objects=Objects(request.cache / "objects"),
-        costs=Costs(request.cache / "costs.sqlite"),
-        limits=Limits(**{name: value for name, value in asked.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
-        memory=memory,
-        cores=cores,
-        folder=folder,
-        logs=prepared.out / "logs",
-        listen=listen,
-        test=prepared.matrix.kernel.test if request.test else None,
-        force=request.force,
-        reuse=request.reuse,
-    )
-
-
-def _cores(request: Request) -> int:
-    return request.jobs or granted_cores()
-
-
 def make_output_folder(out: Path) -> None:
     """Make the folder that a run writes to, and see that it can.
 
@@ -188,6 +152,7 @@ def make_output_folder(out: Path) -> None:
 
 
 def _build_all(
+    executor: Executor,
     prepared: Prepared,
     request: Request,
     folder: Path,
@@ -195,51 +160,71 @@ def _build_all(
     results: list[BuildResult],
     cancel: Flag,
 ) -> None:
-    def answered(result: BuildResult) -> None:
-        results.append(result)
-        listen(CellFinished(result=result))
-
     def heard(event: Event) -> None:
         spent(event)
         listen(event)
 
-    def loaded(held: Demand) -> None:
-        listen(Load(cores=held.cores, all_cores=whole.cores, memory=held.memory, all_memory=whole.memory))
+    def answered(result: BuildResult) -> None:
+        results.append(result)
+        heard(CellFinished(result=result))
 
-    work = _work_to_do(prepared, request)
-    for result in work.proven:
+    to_do, costs = _look_up(prepared, request), Costs(request.cache / "costs.sqlite")
+    spent = BuildCosts(costs, (build.plan for build in to_do.made))
+    for result in to_do.proven:
         answered(result)
-    context = make_context(prepared, request, folder, heard)
-    builds = (*work.made, *work.kept)
-    folded = {build.plan.cell.id: build for build in builds}
-    spent = BuildCosts(context.costs, (build.plan for build in work.made))
     listen(Expectation(seconds=spent.known()))
-    whole = Machine(cores=_cores(request), memory=context.memory)
-
-    def finished(result: BuildResult) -> None:
-        # One cell may leave as much as engine.disk, and all together more than any disk.
-        remove_tree(folder / result.cell.id)
-        spent(CellFinished(result=result))
-        for answer in folded[result.cell.id].answers(result):
-            answered(answer)
-
-    needs = {build.plan.cell.id: _fetched(build.plan) for build in work.made}
+    answers = Answers((*to_do.made, *to_do.kept), Store(request.cache / "store"), answered)
+    work = make_work(prepared, request, folder, made=to_do.made, kept=to_do.kept)
     try:
-        run_builds(
-            [CellBuild(plan, context, needs.get(plan.cell.id, ())) for plan in _heaviest_first(builds)],
-            _fetches(work.made, context),
-            machine=whole,
-            on_load=loaded,
-            on_result=finished,
-            fail_fast=request.fail_fast,
-            cancel=cancel,
-        )
+        executor.build(work, listen=heard, on_result=answers.take, cancel=cancel)
     finally:
-        context.costs.save()
+        costs.save()
+    if cancel.is_set() or (request.fail_fast and answers.some_failed):
+        answers.cancel_rest()
+    answers.fail_rest(request.executor)
+
+
+def make_work(
+    prepared: Prepared,
+    request: Request,
+    folder: Path,
+    *,
+    made: tuple[Build, ...] = (),
+    kept: tuple[Build, ...] = (),
+) -> Work:
+    """Return what an executor is given.
+
+    :param folder: a scratch folder of this run alone.
+    :param made: what is to be built, or tested.
+    :param kept: what is to be checked again.
+    """
+    choice = prepared.matrix.engine
+    limits = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
+    terms = Terms(
+        limits=Limits(**{name: value for name, value in limits.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
+        jobs=request.jobs,
+        cores_per_cell=request.cores_per_cell,
+        builds=len(prepared.builds),
+        memory=request.memory,
+        test=prepared.matrix.kernel.test if request.test else None,
+        force=request.force,
+        reuse=request.reuse,
+    )
+    return Work(
+        made=tuple(build.plan for build in made),
+        kept=tuple(build.plan for build in kept),
+        terms=terms,
+        source=prepared.source,
+        engine=prepared.engine.name,
+        cache=request.cache,
+        folder=folder,
+        logs=prepared.out / "logs",
+        fail_fast=request.fail_fast,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
+class _ToDo:
     """What a run has to do.
 
     :param proven: what is in the store and passed this very check.
@@ -252,7 +237,7 @@ class _Work:
     made: tuple[Build, ...]
 
 
-def _work_to_do(prepared: Prepared, request: Request) -> _Work:
+def _look_up(prepared: Prepared, request: Request) -> _ToDo:
     stored = {} if request.force else stored_wheels(prepared.plans, request.cache)
     proven = {digest for digest, wheel in stored.items() if wheel.checked == check_edition() and not request.test}
     builds = tuple(build for build in prepared.builds if build.plan.build_digest not in proven)
@@ -260,45 +245,7 @@ def _work_to_do(prepared: Prepared, request: Request) -> _Work:
     results = (_cached(plan, stored[plan.build_digest]) for plan in prepared.plans if plan.build_digest in proven)
     known = {build.plan.cell.id for build in kept}
     made = tuple(build for build in builds if build.plan.cell.id not in known)
-    return _Work(proven=tuple(results), kept=kept, made=made)
-
-
-def _heaviest_first(builds: Iterable[Build]) -> list[BuildPlan]:
-    """Sort the plans with the most to compile first, so that none of them is left for the end."""
-
-    def weight(plan: BuildPlan) -> int:
-        return sum(1 + len(step.gpu_archs) for step in plan.recipe.steps)
-
-    return sorted((build.plan for build in builds), key=weight, reverse=True)
-
-
-def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
-    return tuple(
-        prefix for prefix in (plan.headers, plan.toolkit, *plan.libraries) if prefix and prefix.kind != "image-cuda"
-    )
-
-
-def _fetched(plan: BuildPlan) -> tuple[str, ...]:
-    return tuple(_fetch_name(prefix) for prefix in _prefixes(plan))
-
-
-def _fetch_name(prefix: PrefixId) -> str:
-    return f"fetch:{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
-
-
-def _fetches(builds: tuple[Build, ...], context: BuildContext) -> tuple[Task, ...]:
-    """Return the tasks that make toolchains, while whatever has its own is compiled already."""
-    prefixes = dict.fromkeys(prefix for plan in _heaviest_first(builds) for prefix in _prefixes(plan))
-
-    def fetch(prefix: PrefixId) -> Task:
-        def run(memory: int) -> tuple[Task, ...]:
-            del memory
-            context.toolchains.prefetch(prefix)
-            return ()
-
-        return Task(name=_fetch_name(prefix), group="", run=run, demand=Demand(cores=0))
-
-    return tuple(fetch(prefix) for prefix in prefixes)
+    return _ToDo(proven=tuple(results), kept=kept, made=made)
 
 
 def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:

@@ -56,6 +56,7 @@ class Request:
     :param fail_fast: stop at the first failure.
     :param reuse: take compiled pieces that were made before, and keep those that are made.
     :param test: run the kernel's test command on every wheel, also on those of the store.
+    :param executor: by what builds are made; ``local`` is this machine.
     """
 
     matrix: Path
@@ -72,6 +73,7 @@ class Request:
     reuse: bool = True
     fail_fast: bool = False
     test: bool = False
+    executor: str = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.beneath import WorkFolder, open_file
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.record import Record, canonical_digest
 from wheelsmith.model import SourceId
 
 MOST_FILES = 20_000
@@ -34,7 +34,7 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFile:
+class SourceFile(Record):
     """One file: its path in the tree, where its content lies, and what that is (sha256 in hex, size in bytes)."""
 
     path: str
@@ -45,7 +45,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceTree:
+class SourceTree(Record):
     """A kernel's files, checked and hashed; ``files`` are sorted by path."""
 
     id: SourceId

@@ -1,0 +1,35 @@
+"""Plans that nobody builds."""
+
+from __future__ import annotations
+
+from wheelsmith.model import BuildPlan, Cell, Recipe, SourceId, WheelSpec
+
+
+def plan(number: int, torch: str = "2.11") -> BuildPlan:
+    """Return the plan of a pure kernel; those of one number make the same wheel."""
+    spec = WheelSpec(
+        distribution=f"k{number}",
+        version="1",
+        python_tag="py3",
+        abi_tag="none",
+        platform="any",
+        metadata="",
+        module="k",
+        gpu_archs=(),
+        release=None,
+        toolkit=None,
+        arch="any",
+        stable_abi=None,
+    )
+    return BuildPlan(
+        cell=Cell(release=torch, toolkit=None, arch=f"a{number}"),
+        source=SourceId(origin="path", revision=None, commit=None, tree="t"),
+        image=None,
+        toolset=None,
+        toolkit=None,
+        headers=None,
+        recipe=Recipe(steps=(), generated={}, contents={}, namespace="n", extension=None),
+        environment={},
+        wheel=spec,
+        recipe_version=1,
+    )

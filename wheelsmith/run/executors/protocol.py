@@ -1,0 +1,91 @@
+"""What every executor does, and nothing more: bring an answer for each build that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Protocol
+
+from wheelsmith.base.record import Record
+from wheelsmith.engine import Limits
+from wheelsmith.model import BuildPlan, BuildResult, Listener
+from wheelsmith.source import SourceTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms(Record):
+    """On what terms every plan of a run is built, wherever that is; none of it reaches a wheel's bytes.
+
+    :param limits: of one build, as the matrix has them; what it leaves open is for the machine to say.
+    :param jobs: cores that builds may keep busy together on one machine; None takes all that are granted.
+    :param cores_per_cell: of them, for a build in one piece; None shares them out among ``builds``.
+    :param builds: how many the run has, those of the store included.
+    :param memory: bytes that builds may use together on one machine; None takes four fifths of what is free.
+    :param test: a command that must succeed with each wheel installed, or None.
+    :param force: build also what the store has.
+    :param reuse: take compiled pieces that were made before, and keep those that are made.
+    """
+
+    limits: Limits
+    jobs: int | None
+    cores_per_cell: int | None
+    builds: int
+    memory: int | None
+    test: str | None
+    force: bool
+    reuse: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work(Record):
+    """The builds that a run needs, and all that they are made with.
+
+    Plain data: written as JSON, all of it or one plan of it may travel to where a build is made. Paths are of this
+    machine, those of the source's files too: where they lead elsewhere, others take their place.
+
+    :param made: plans to build, or whose wheel is to be tested.
+    :param kept: plans whose wheel is in the store, to be checked again; that needs no toolchain.
+    :param engine: its name.
+    :param cache: the folder with the store, toolchains and compiled pieces.
+    :param folder: a scratch folder of this run alone.
+    :param logs: where each build that ran leaves its log.
+    :param fail_fast: begin nothing more once a build has failed.
+    """
+
+    made: tuple[BuildPlan, ...]
+    kept: tuple[BuildPlan, ...]
+    terms: Terms
+    source: SourceTree
+    engine: str
+    cache: Path
+    folder: Path
+    logs: Path
+    fail_fast: bool
+
+
+class Executor(Protocol):
+    """Makes builds, here or elsewhere.
+
+    What a run promises is not for it to keep: the run looks up the store, answers folded cells, takes a build's first
+    answer only, proves that its wheel is in the store, and answers for whatever an executor left unanswered.
+    """
+
+    def build(
+        self,
+        work: Work,
+        *,
+        listen: Listener,
+        on_result: Callable[[BuildResult], None],
+        cancel: Event,
+    ) -> None:
+        """Build, test or check every plan; nothing runs any more when this returns or raises.
+
+        :param listen: hears in any thread of what happens meanwhile.
+        :param on_result: takes answers in the calling thread, as they come and in any order. By then a wheel is in the
+            store of ``work.cache``, and the log in ``work.logs``. Where it raises, builds are ended and the error is
+            passed on.
+        :param cancel: once it is set, what runs is killed and nothing more is begun.
+        :raises WheelsmithError: no build can be made in this way at all; one that fails is an answer.
+        """
