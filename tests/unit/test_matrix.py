@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -6,7 +7,16 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import MatrixError, Mistakes, SelectionError
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.matrix import Matrix, cell_of, expand, idle_rules, parse_matrix, select
+from wheelsmith.matrix import (
+    Matrix,
+    ProjectSettings,
+    cell_of,
+    expand,
+    idle_rules,
+    parse_matrix,
+    project_settings,
+    select,
+)
 from wheelsmith.model import Cell, Excluded
 from wheelsmith.platforms import cuda_toolkits
 
@@ -147,6 +157,9 @@ engine: {memory: 8}
     ]
 
 
+ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -158,6 +171,18 @@ engine: {memory: 8}
         ("kernel: {path: k}\naxes: {torch: [], cuda: [cpu]}", "torch is empty"),
         ("kernel: {path: k}\naxes: {torch: [2.13, 2.13], cuda: [cpu]}", "2.13 stands twice"),
         ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [13.0, 12.8, 13.0]}", "13.0 stands twice"),
+        (f"{ONE}env: {{PATH: x}}", "3:7: PATH is wheelsmith's to set"),
+        (f"{ONE}env: {{LD_PRELOAD: x}}", "LD_PRELOAD is wheelsmith's"),
+        (f"{ONE}env: {{A B: x}}", "'A B' is not the name of a variable"),
+        (f"{ONE}env: {{A: '{{nope}}'}}", "3:10: {nope} is none of {torch}"),
+        (f"{ONE}env: {{A: '{{torch.x}}'}}", "{torch.x} is none of"),
+        (f"{ONE}env: {{A: '{{torch:9}}'}}", "is none of {torch}"),
+        (f"{ONE}env: {{A: '{{'}}", "has a brace alone"),
+        (f"{ONE}env: {{A: {'x' * 5000}}}", "at most 4096 characters"),
+        (f"{ONE}env: [A]", "env must be a mapping"),
+        (f"{ONE}build-requires: [Torch>=2]", "which torch a cell is built with, its axis says"),
+        (f"{ONE}build-requires: ['x @ https://example.org/x.whl']", "is not a requirement"),
+        (f"{ONE}build-requires: [a, a]", "a stands twice"),
         ("kernel: {path: k}\naxes: {torch: 2.13, cuda: [cpu]}", "torch must be a list"),
         ("kernel: {path: k}\naxes: {torch: [21.1], cuda: [cpu]}", "'21.1' is not a release"),
         ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [1.30]}", "'1.30' is not a release"),
@@ -226,3 +251,21 @@ def test_a_narrower_selection_never_changes_an_answer():
     matrix = parse_matrix(SMALL)
     narrow = expand(replace(matrix, releases=("2.13",)))
     assert set(narrow) <= set(expand(matrix))
+
+
+def test_a_rule_adds_to_what_a_build_system_is_given():
+    matrix = parse_matrix(
+        "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu, 13.0], python: [3.12]}\n"
+        "env: {A: '1', B: '1'}\nbuild-requires: [ninja]\n"
+        "rules:\n"
+        "  - {where: {cuda: cpu}, set: {env: {B: '2', C: '2'}, build-requires: [psutil, ninja]}}\n"
+        "  - {where: {cuda: cpu}, set: {env: {C: '3'}}}\n"
+        "  - {exclude: {cuda: 13.0}, reason: no}\n"
+    )
+    cpu = next(cell for cell in expand(matrix) if isinstance(cell, Cell))
+    assert project_settings(matrix, cpu) == ProjectSettings(
+        env={"A": "1", "B": "2", "C": "3"}, build_requires=("ninja", "psutil")
+    )
+    assert project_settings(matrix, replace(cpu, toolkit="13.0")) == matrix.project
+    # What may be a secret of somebody's is in no cell, for cells are published.
+    assert "env" not in json.dumps(cpu.to_json())

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from wheelsmith.base.errors import MatrixError, SourceError, WheelError
-from wheelsmith.model import BuildPlan, Cell, Excluded, LockedWheel, SourceId
+from wheelsmith.matrix import ProjectSettings
+from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, LockedWheel, SourceId
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.pipeline.smoke import why_untested
 from wheelsmith.plan import plan_project, why_other_cuda
-from wheelsmith.plan.recipe import KernelSource, ProjectSpec, parse_project
+from wheelsmith.plan.recipe import KernelSource, ProjectSpec, parse_project, with_pkg_info
 from wheelsmith.plan.torch_cuda import torch_cuda
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.relabel import relabel
@@ -44,6 +45,7 @@ def plan(
     place=None,
     arch="x86_64",
     calls=("torch", "2.11"),
+    archs=None,
     **more,
 ):
     asked = []
@@ -52,7 +54,8 @@ def plan(
         asked.append(question)
         return resolved
 
-    cell = Cell(framework=calls[0], release=calls[1], toolkit=cuda, arch=arch, python=python)
+    settings = CellSettings(gpu_archs=archs)
+    cell = Cell(framework=calls[0], release=calls[1], toolkit=cuda, arch=arch, python=python, settings=settings)
     made = plan_project(
         cell,
         spec=spec,
@@ -292,3 +295,59 @@ def test_a_wheel_for_more_pythons_than_planned_is_welcome():
 def test_a_wheel_that_was_not_planned_is_refused(options, words):
     with pytest.raises(WheelError, match=words):
         relabel(contents(**options), plan()[0].wheel)
+
+
+# --- what the matrix gives a build system -------------------------------------------------------------------
+
+
+def test_variables_are_filled_with_the_cells_facts():
+    env = {
+        "FORCE_BUILD": "TRUE",
+        "ARCHS": "{capabilities}",
+        "NUMBERS": "{capability-numbers}",
+        "NAMES": "{capability-names}",
+        "SAID": "{torch} {cuda} {compute} {arch} {python} {{}}",
+        "CXX": "clang++",
+    }
+    made, _ = plan(settings=ProjectSettings(env=env), archs=("8.0", "9.0a", "12.0+PTX"))
+    found = made.project.variables
+    assert {name: found[name] for name in env} == {
+        "FORCE_BUILD": "TRUE",
+        "ARCHS": "8.0;9.0a;12.0+PTX",
+        "NUMBERS": "80;90a;120",
+        "NAMES": "sm_80;sm_90a;sm_120",
+        "SAID": "2.11 13.0 cu130 x86_64 3.12 {}",
+        "CXX": "clang++",
+    }
+    assert found["CUDA_HOME"]
+    made, _ = plan(cuda=None, settings=ProjectSettings(env=env))
+    assert made.project.variables["SAID"] == "2.11  cpu x86_64 3.12 {}"
+    assert made.project.variables["ARCHS"] == ""
+
+
+def test_more_is_required_for_the_build():
+    plain, _ = plan()
+    _, (asked,) = plan(settings=ProjectSettings(build_requires=("ninja", "psutil>=5")))
+    assert asked[0] == ("torch==2.11.0", "setuptools", "ninja", "psutil>=5")
+    other, _ = plan(settings=ProjectSettings(env={"A": "1"}))
+    assert len({plain.build_digest, other.build_digest}) == 2
+
+
+@pytest.mark.parametrize("end", ["\n\nName: other\n", "\r\n\r\ntext", ""])
+def test_an_sdist_says_its_name_and_version(end):
+    text = f"Metadata-Version: 2.1\nName: My.Project\nVersion: 1.2.3+cu118{end}"
+    spec = with_pkg_info(parse_project(None), text)
+    assert (spec.name, spec.version) == ("My.Project", "1.2.3")
+    spec = with_pkg_info(parse_project('[project]\nname = "own"\nversion = "2"'), text)
+    assert (spec.name, spec.version) == ("own", "2")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("Name: a b\nVersion: 1\n", "not a project's name"), ("Name: a\nVersion: one\n", "not a version")],
+)
+def test_what_is_no_name_or_version_is_refused(text, words):
+    with pytest.raises(SourceError, match=words) as raised:
+        with_pkg_info(parse_project(None), text)
+    assert raised.value.where.file == "PKG-INFO"
+    assert with_pkg_info(parse_project(None), "x" * 10**6).name is None

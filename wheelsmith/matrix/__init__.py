@@ -1,9 +1,18 @@
 """matrix.yaml: what a kernel's users run, read with every mistake at its place."""
 
-from wheelsmith.matrix.expand import expand, idle_rules
+from wheelsmith.matrix.expand import expand, idle_rules, project_settings
 from wheelsmith.matrix.load import load_matrix, parse_matrix
 from wheelsmith.matrix.select import cell_of, select
-from wheelsmith.matrix.types import CudaCompatibility, EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
+from wheelsmith.matrix.types import (
+    CudaCompatibility,
+    EngineChoice,
+    KernelRef,
+    Matrix,
+    OutputSettings,
+    ProjectSettings,
+    Rule,
+    Selector,
+)
 
 __all__ = [
     "CudaCompatibility",
@@ -11,6 +20,7 @@ __all__ = [
     "KernelRef",
     "Matrix",
     "OutputSettings",
+    "ProjectSettings",
     "Rule",
     "Selector",
     "cell_of",
@@ -18,5 +28,6 @@ __all__ = [
     "idle_rules",
     "load_matrix",
     "parse_matrix",
+    "project_settings",
     "select",
 ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 from wheelsmith.frameworks import framework
-from wheelsmith.matrix.types import CudaCompatibility, Matrix, Rule
+from wheelsmith.matrix.types import CudaCompatibility, Matrix, ProjectSettings, Rule
 from wheelsmith.model import CUDA, Cell, Excluded
 from wheelsmith.platforms import platform_of, platforms
 
@@ -15,6 +15,15 @@ from wheelsmith.platforms import platform_of, platforms
 def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
     """Return every combination of the axes, in the order in which they are written."""
     return tuple(_answer(matrix, cell) for cell in _cells(matrix))
+
+
+def project_settings(matrix: Matrix, cell: Cell) -> ProjectSettings:
+    """Return what a project's build system is given for a cell."""
+    found = matrix.project
+    for rule in matrix.rules:
+        if rule.where.matches(cell) and not rule.exclude:
+            found = found.with_more(rule.project)
+    return found
 
 
 def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from wheelsmith.base.errors import MatrixError, Mistakes, Place
-from wheelsmith.matrix.types import CudaCompatibility, EngineChoice, KernelRef, Matrix, OutputSettings, Rule, Selector
+from wheelsmith.matrix.types import (
+    CudaCompatibility,
+    EngineChoice,
+    KernelRef,
+    Matrix,
+    OutputSettings,
+    ProjectSettings,
+    Rule,
+    Selector,
+)
 from wheelsmith.model import CellSettings
 
 if TYPE_CHECKING:
@@ -145,13 +154,20 @@ def _explain(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
         return MatrixError(str(detail["ctx"]["error"]), where=where)
     if kind in {"too_short", "string_too_short"}:
         return MatrixError(f"{name} is empty", where=where)
-    wanted = {"list_type": "a list", "string_type": "one value", "model_type": "a mapping"}.get(kind)
+    wanted = {
+        "list_type": "a list",
+        "string_type": "one value",
+        "model_type": "a mapping",
+        "dict_type": "a mapping",
+    }.get(kind)
     if wanted:
         return MatrixError(f"{name} must be {wanted}", where=where, remedy=_SCHEMA_HINT)
     return MatrixError(f"{name}: {detail['msg']}", where=where)
 
 
 def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
+    if loc[-1:] == ("[key]",):  # pydantic's word for a key that is none
+        loc = (*loc[:-1], "key")
     while loc not in places:
         loc = loc[:-1]
     return places[loc]
@@ -201,6 +217,7 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),
         settings=CellSettings(**_settings(model)),
+        project=_project(model),
         cuda_compatibility=CudaCompatibility(model.cuda_compatibility),
         rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
         engine=EngineChoice(**model.engine.model_dump()),
@@ -218,6 +235,7 @@ def _rule(model: MatrixModel, number: int, place: str) -> Rule:
         place=place,
         settings=CellSettings(**changed),
         sets=tuple(changed),
+        project=_project(rule.set) if rule.set else ProjectSettings(),
     )
 
 
@@ -226,6 +244,10 @@ def _settings(model: MatrixModel | SettingsModel) -> dict[str, Any]:
     names = (field.name for field in fields(CellSettings))
     given = {name: value for name in names if (value := getattr(model, name, None)) is not None}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
+def _project(model: MatrixModel | SettingsModel) -> ProjectSettings:
+    return ProjectSettings(env=model.env or {}, build_requires=tuple(model.build_requires or ()))
 
 
 def _selector(model: SelectorModel | None) -> Selector:

@@ -12,12 +12,15 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.frameworks import frameworks
+from wheelsmith.matrix.placeholders import PLACEHOLDERS
 from wheelsmith.matrix.values import (
     TEXT_OR_NUMBER,
     Arch,
     Boolean,
+    BuildRequires,
     Declared,
     EngineName,
+    Env,
     GpuArchs,
     Headers,
     HubRepo,
@@ -176,6 +179,10 @@ class SettingsModel(_Model):
     advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
     torch_headers: Headers | None = Field(None, alias="torch-headers", description="whole or light, for these cells")
     image: Image | None = Field(None, description="The container image that these cells must be built in")
+    env: Env | None = Field(None, description="A project's: more variables for these cells", max_length=100)
+    build_requires: BuildRequires | None = Field(
+        None, alias="build-requires", description="A project's: what these cells need besides"
+    )
 
 
 class RuleModel(_Model):
@@ -254,6 +261,17 @@ class MatrixModel(_Model):
         alias="torch-headers",
         description="light: torch/all.h has tensors, operators and their registration only, which compiles in half "
         "the time; whole: all of it",
+    )
+    env: Env | None = Field(
+        None,
+        description="Variables for a project's own build system; in their values may stand what is known of the cell: "
+        + ", ".join(f"{{{name}}}" for name in PLACEHOLDERS),
+        max_length=100,
+    )
+    build_requires: BuildRequires | None = Field(
+        None,
+        alias="build-requires",
+        description="What a project's own build system needs beside what it declares, such as ninja; never torch",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()

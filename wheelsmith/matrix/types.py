@@ -80,11 +80,29 @@ def _match(pattern: str, value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSettings(Record):
+    """What the build system of a project is given: in the plan, and in nothing that is published.
+
+    :param env: variables, in whose values placeholders may stand.
+    :param build_requires: what it needs beside what it declares.
+    """
+
+    env: dict[str, str] = field(default_factory=dict)
+    build_requires: tuple[str, ...] = ()
+
+    def with_more(self, more: ProjectSettings) -> ProjectSettings:
+        """Return them with those of a rule: a variable takes the place of its namesake, requirements are added."""
+        requires = dict.fromkeys((*self.build_requires, *more.build_requires))
+        return ProjectSettings(env=self.env | more.env, build_requires=tuple(requires))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Record):
     """Excludes the cells it selects, or changes their settings.
 
     :param settings: what they become.
     :param sets: those of the settings that it changes; the others stay.
+    :param project: what it adds for a project's build system.
     :param place: where the rule stands, as ``matrix.yaml:9``.
     """
 
@@ -94,6 +112,7 @@ class Rule(Record):
     place: str
     settings: CellSettings = field(default_factory=CellSettings)
     sets: tuple[str, ...] = ()
+    project: ProjectSettings = field(default_factory=ProjectSettings)
 
 
 class CudaCompatibility(StrEnum):
@@ -138,6 +157,7 @@ class Matrix(Record):
     :param computes: compute platforms, such as ``cpu`` and ``cu130``.
     :param python: empty for a kernel in the Hub's layout, whose wheels serve every Python.
     :param settings: what holds for every cell before rules.
+    :param project: what a project's build system is given for every cell before rules.
     :param cuda_compatibility: ``hub`` is the Hub loader's rule: no CUDA newer than torch's own. ``minor`` builds also
         with a newer one of the same major: CUDA's minor-version compatibility, which needs a recent driver.
         ``oldest-minor`` has the oldest CUDA of a major answer for the newer ones.
@@ -151,6 +171,7 @@ class Matrix(Record):
     arch: tuple[str, ...]
     python: tuple[str, ...] = ()
     settings: CellSettings = field(default_factory=CellSettings)
+    project: ProjectSettings = field(default_factory=ProjectSettings)
     cuda_compatibility: CudaCompatibility = CudaCompatibility.HUB
     rules: tuple[Rule, ...] = ()
     engine: EngineChoice = field(default_factory=EngineChoice)

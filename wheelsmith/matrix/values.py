@@ -7,11 +7,15 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
+from wheelsmith.model import TORCH
 from wheelsmith.model.engines import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, platforms
 
@@ -20,6 +24,10 @@ ARCHES = ("x86_64", "aarch64")
 _MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _LONGEST_PATTERN = 200
+_LONGEST_VALUE = 4096
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
+# What a sandbox cannot do without, and what makes the same plan give the same bytes.
+_OWN = re.compile(r"PATH|HOME|TMPDIR|LANG|LC_\w+|TZ|LD_\w+|GLIBC_TUNABLES|SOURCE_DATE_EPOCH|PYTHON\w*|WHEELSMITH_\w+")
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
@@ -127,6 +135,33 @@ def _declared(text: str) -> str:
     return text
 
 
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(f"{name[:80]!r} is not the name of a variable: letters, digits and '_'")
+    if _OWN.fullmatch(name):
+        raise ValueError(f"{name} is wheelsmith's to set: the build would not find its tools, or not be the same twice")
+    return name
+
+
+def _value(text: str) -> str:
+    if len(text) > _LONGEST_VALUE or "\0" in text:
+        raise ValueError(f"a value of a variable is text of at most {_LONGEST_VALUE} characters")
+    check_placeholders(text)
+    return text
+
+
+def _build_requirement(text: str) -> str:
+    try:
+        found = Requirement(text) if len(text) <= _LONGEST_PATTERN else None
+    except InvalidRequirement:
+        found = None
+    if found is None or found.url:
+        raise ValueError(f"{text[:80]!r} is not a requirement such as ninja or setuptools>=77")
+    if canonicalize_name(found.name) == TORCH:
+        raise ValueError("which torch a cell is built with, its axis says")
+    return str(found)
+
+
 def distinct(values: list[str]) -> list[str]:
     """Return a list in which nothing stands twice.
 
@@ -161,6 +196,10 @@ Patterns = Annotated[
     list[Pattern],
     BeforeValidator(_listed),
     Field(min_length=1, json_schema_extra={"type": ["array", "string", "number"]}),
+]
+Env = dict[Annotated[str, AfterValidator(_variable)], Annotated[str, AfterValidator(_value)]]
+BuildRequires = Annotated[
+    list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(distinct), Field(max_length=50)
 ]
 Declared = Annotated[str, AfterValidator(_declared)]
 HubRepo = Annotated[str, AfterValidator(_hub)]

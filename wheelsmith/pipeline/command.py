@@ -107,10 +107,16 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         },
         workdir=layout.WORK,
         limits=context.limits,
-        path=(f"{layout.TOOLS}/bin",),
+        path=(f"{layout.TOOLS}/bin", *_toolkit_programs(plan)),
         python=project.python if project else None,
         image=plan.image,
     )
+
+
+def _toolkit_programs(plan: BuildPlan) -> tuple[str, ...]:
+    """Return where a project's build system finds nvcc, as it does on PATH where people build by hand."""
+    mounted = plan.project and plan.toolkit and plan.toolkit.kind == plan.cell.platform
+    return (f"{platforms()[plan.cell.platform].place}/bin",) if mounted else ()
 
 
 def compile_command(

@@ -9,6 +9,8 @@ from packaging.specifiers import SpecifierSet
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
+from wheelsmith.matrix.placeholders import fill_placeholders
+from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import (
     TORCH,
     BuildHost,
@@ -43,6 +45,7 @@ def plan_project(
     build_host: BuildHost,
     resolve: Resolve,
     declared: tuple[str, ...] = (),
+    settings: ProjectSettings | None = None,
 ) -> BuildPlan | Excluded:
     """Plan one cell.
 
@@ -50,13 +53,15 @@ def plan_project(
     :param version: its public version; None takes pyproject.toml's.
     :param resolve: finds the wheels of the build environment.
     :param declared: patterns of files that the wheel is meant to install, though they look like another project's.
+    :param settings: what the matrix gives its build system.
     :raises MatrixError: nobody says what the project is called, or which Pythons it is built for.
     """
     name, public = distribution or spec.name, version or spec.version
     if name is None or public is None:
         what, key = ("name", "kernel.distribution") if name is None else ("version", "version")
         raise MatrixError(
-            f"pyproject.toml does not say the project's {what}; what setup.py would say is not known before it runs",
+            f"neither pyproject.toml nor PKG-INFO says the project's {what}; what setup.py would say is not known "
+            "before it runs",
             remedy=f"write it as {key} into matrix.yaml; it is compared with what the build says",
         )
     if cell.python is None:
@@ -65,7 +70,8 @@ def plan_project(
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
         )
     try:
-        made = _plan(cell, cell.python, spec, source, (name, public), build_host, resolve)
+        given, named = settings or ProjectSettings(), (name, public)
+        made = _plan(cell, cell.python, spec, source, named, build_host, resolve=resolve, settings=given)
     except Impossible as impossible:
         return Excluded(cell=cell, reason=str(impossible))
     return replace(made, wheel=replace(made.wheel, declared=declared))
@@ -78,7 +84,9 @@ def _plan(
     source: KernelSource,
     named: tuple[str, str],
     build_host: BuildHost,
+    *,
     resolve: Resolve,
+    settings: ProjectSettings,
 ) -> BuildPlan:
     if cell.framework != TORCH:
         raise Impossible(
@@ -106,15 +114,17 @@ def _plan(
         recipe_version=RECIPE_VERSION,
         project=Project(
             python=python,
-            environment=_environment(cell, python, spec, resolve),
-            variables=_variables(cell, archs, home),
+            environment=_environment(cell, python, spec, settings, resolve),
+            variables=_variables(cell, archs, home, settings),
         ),
     )
 
 
-def _environment(cell: Cell, python: str, spec: ProjectSpec, resolve: Resolve) -> tuple[LockedWheel, ...]:
+def _environment(
+    cell: Cell, python: str, spec: ProjectSpec, settings: ProjectSettings, resolve: Resolve
+) -> tuple[LockedWheel, ...]:
     wanted = _torch(cell, spec)
-    found = resolve((f"torch{wanted}", *spec.requires), python, cell.arch)
+    found = resolve((f"torch{wanted}", *spec.requires, *settings.build_requires), python, cell.arch)
     if isinstance(found, str):
         asked = wanted.removeprefix("==")
         raise Impossible(f"there is no build environment with torch {asked} for Python {python}: {found}")
@@ -140,11 +150,12 @@ def _torch(cell: Cell, spec: ProjectSpec) -> str:
     return f"=={cell.release}.*,{spec.torch}"
 
 
-def _variables(cell: Cell, archs: tuple[str, ...], home: str) -> dict[str, str]:
+def _variables(cell: Cell, archs: tuple[str, ...], home: str, settings: ProjectSettings) -> dict[str, str]:
     """Tell a build system about the cell, in the words that torch's cpp_extension and setup.py files know."""
+    own = {name: fill_placeholders(text, cell, archs) for name, text in settings.env.items()}
     # Python's own -g would leave megabytes of debug information, with paths of the sandbox in it.
     found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": "-Wl,-s -Wl,--build-id=none", "WHEELSMITH_COMPUTE": cell.compute}
-    return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {})
+    return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
 
 
 def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ...]) -> WheelSpec:

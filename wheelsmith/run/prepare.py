@@ -9,22 +9,26 @@ from pathlib import Path
 from wheelsmith.base.errors import MatrixError, Place, SettingError
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
-from wheelsmith.matrix import CudaCompatibility, Matrix, cell_of, expand, idle_rules, load_matrix, select
+from wheelsmith.matrix import (
+    CudaCompatibility,
+    Matrix,
+    cell_of,
+    expand,
+    idle_rules,
+    load_matrix,
+    project_settings,
+    select,
+)
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice, ignore
 from wheelsmith.model.engines import USE_IMAGES
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_own_names
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project
 from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.recipe import (
-    CARD,
-    PROJECT_FILES,
     KernelSource,
     KernelSpec,
     ProjectSpec,
-    may_import,
-    parse_build_toml,
-    parse_project,
-    render_card,
 )
+from wheelsmith.run.source_spec import describe, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.toolchain import Toolchains
 
@@ -131,12 +135,12 @@ def prepare(request: Request, listen: Listener = ignore) -> Prepared:
     base = request.matrix.resolve().parent
     out = (request.out or base / matrix.output.path).absolute()
     source = fetch_source(matrix.kernel, base=base, outputs=Outputs(out=out, cache=request.cache))
-    spec = _read_spec(source, matrix, request.matrix.name)
+    spec = read_spec(source, matrix, request.matrix.name)
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     engine = _engine(matrix, request, images, listen)
-    kernel = KernelSource(id=source.id, paths=source.paths, readme=_description(source, spec))
+    kernel = KernelSource(id=source.id, paths=source.paths, readme=describe(source, spec))
     planner = _Planner(
         matrix=matrix,
         spec=spec,
@@ -235,6 +239,7 @@ class _Planner:
             build_host=build_host,
             resolve=self.toolchains.lock,
             declared=declared,
+            settings=project_settings(self.matrix, cell),
             **named,
         )
 
@@ -242,59 +247,6 @@ class _Planner:
         if image not in self.build_hosts:
             self.build_hosts[image] = self.engine.build_host(image)
         return self.build_hosts[image]
-
-
-def _description(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
-    """Return the text that describes a kernel to people; None where it has none that can be read."""
-    if source.readme is None:
-        return None
-    text = source.read_text(source.readme)
-    if source.readme != CARD or not isinstance(spec, KernelSpec):
-        return text
-    return render_card(text, spec, source.paths, source.read_text)
-
-
-def _read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:
-    """Read what the kernel says of itself: build.toml, or else what projects at large have."""
-    if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
-        if matrix.python:
-            raise MatrixError(
-                "a kernel in kernel-builder layout serves every Python with one wheel",
-                where=Place(file=file),
-                remedy="remove python from axes",
-            )
-        return _named(parse_build_toml(source.read_text("build.toml"), file="build.toml"), source, matrix, file)
-    if matrix.kernel.module is not None:
-        raise MatrixError(
-            "module is for kernels in kernel-builder layout: what a project installs, its own build system decides",
-            where=Place(file=file),
-            remedy="remove module from kernel",
-        )
-    if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
-        raise MatrixError(
-            "cuda-compatibility: oldest-minor is for kernels in kernel-builder layout; what another build system makes "
-            "of a newer CUDA is not known before it runs",
-            where=Place(file=file),
-            remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
-        )
-    return parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
-
-
-def _named(spec: KernelSpec, source: SourceTree, matrix: Matrix, file: str) -> KernelSpec:
-    """Return the kernel with the names that its wheel gets."""
-    kernel = matrix.kernel
-    named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
-    if named.module == named.package:
-        return named
-    package = f"{named.root}/"
-    for path in (path for path in source.paths if path.startswith(package) and path.endswith(".py")):
-        if may_import(source.read_bytes(path), named.package):
-            raise MatrixError(
-                f"the kernel cannot be called {named.module}: {path} imports {named.package} by that name",
-                where=Place(file=file),
-                remedy="make the import relative, as the Hub's loader needs it too",
-            )
-    return named
 
 
 def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
+from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import Version
@@ -14,6 +16,8 @@ from wheelsmith.base.record import Record
 from wheelsmith.plan.recipe.toml_text import load_toml
 
 PROJECT_FILES = ("pyproject.toml", "setup.py")
+PKG_INFO = "PKG-INFO"
+_LONGEST_HEADERS = 1 << 16  # characters: what parses them takes ever longer for the next one
 # Characters of a requirement or a version: no number in it has more digits than Python reads.
 _LONGEST = 1000
 _SHOWN = 100  # characters of one
@@ -60,6 +64,23 @@ def parse_project(text: str | None) -> ProjectSpec:
     )
 
 
+def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
+    """Return a project with the name and version that its sdist's PKG-INFO has, where pyproject.toml has none.
+
+    A local part is left out: which one a wheel gets, its cell says.
+
+    :raises SourceError: what stands there is no name or no version.
+    """
+    found, _ = parse_email(re.split(r"\r?\n\r?\n", text[:_LONGEST_HEADERS], maxsplit=1)[0])
+    table: dict[str, Any] = {"name": found.get("name"), "version": found.get("version")}
+    version = _version(table, PKG_INFO)
+    return replace(
+        spec,
+        name=spec.name or _name(table, PKG_INFO),
+        version=spec.version or (Version(version).public if version else None),
+    )
+
+
 def _of_torch(project: dict[str, Any]) -> list[Requirement]:
     """Return what is required of torch at run time; the other dependencies are the built wheel's own to say."""
     listed = project.get("dependencies")
@@ -84,21 +105,21 @@ def _text(table: dict[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _version(project: dict[str, Any]) -> str | None:
+def _version(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
     text = _text(project, "version")
     try:
         return str(Version(text)) if text else None
     except ValueError:  # also of InvalidVersion, which a number of too many digits does not raise
-        raise SourceError(f"{_cut(text)} is not a version", where=Place(file="pyproject.toml")) from None
+        raise SourceError(f"{_cut(text)} is not a version", where=Place(file=file)) from None
 
 
-def _name(project: dict[str, Any]) -> str | None:
+def _name(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
     text = _text(project, "name")
     try:
         if text is not None:
             canonicalize_name(text, validate=True)
     except InvalidName:
-        raise SourceError(f"{_cut(text)} is not a project's name", where=Place(file="pyproject.toml")) from None
+        raise SourceError(f"{_cut(text)} is not a project's name", where=Place(file=file)) from None
     return text
 
 

@@ -1,0 +1,58 @@
+"""What of a cell may stand in braces in matrix.yaml, in the spellings that projects use."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Mapping
+
+from wheelsmith.model import Cell
+
+_SUFFIX = re.compile(r"\+PTX$")
+
+_Word = Callable[[Cell, tuple[str, ...]], str]
+# Name → its value for a cell and the capabilities that it is built for.
+PLACEHOLDERS: Mapping[str, _Word] = {
+    "torch": lambda cell, _: cell.release,
+    "compute": lambda cell, _: cell.compute,
+    "cuda": lambda cell, _: cell.toolkit or "",
+    "arch": lambda cell, _: cell.arch,
+    "python": lambda cell, _: cell.python or "",
+    "capabilities": lambda _, found: ";".join(found),
+    "capability-numbers": lambda _, found: ";".join(map(_number, found)),
+    "capability-names": lambda _, found: ";".join(f"sm_{_number(text)}" for text in found),
+}
+
+
+def check_placeholders(text: str) -> None:
+    """Refuse a text in which something else stands in braces.
+
+    :raises ValueError: it does; a brace itself is written twice.
+    """
+    _filled(text, dict.fromkeys(PLACEHOLDERS, ""))
+
+
+def fill_placeholders(text: str, cell: Cell, capabilities: tuple[str, ...]) -> str:
+    """Return a text with what stands in braces replaced.
+
+    :param capabilities: that the cell is built for, as ``8.0`` or ``9.0+PTX``.
+    """
+    return _filled(text, {name: word(cell, capabilities) for name, word in PLACEHOLDERS.items()})
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+    try:
+        parts = list(string.Formatter().parse(text))
+    except ValueError:
+        raise ValueError(f"{text!r} has a brace alone: write it twice, or one of {known}") from None
+    found = []
+    for literal, name, spec, conversion in parts:
+        if name is not None and (name not in words or spec or conversion):
+            raise ValueError(f"{{{name}}} is none of {known}; a brace itself is written twice")
+        found.append(literal + (words[name] if name is not None else ""))
+    return "".join(found)
+
+
+def _number(capability: str) -> str:
+    return _SUFFIX.sub("", capability).replace(".", "")
