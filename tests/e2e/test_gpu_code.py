@@ -11,7 +11,7 @@ from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.gpu import Allowance, read_gpu_code
+from wheelsmith.wheel.gpu import UnpackBudget, read_gpu_code
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"
@@ -35,7 +35,7 @@ def toolkits(cuobjdump, file):
 def read(path, mistakes=()):
     size = path.stat().st_size
     with path.open("rb") as file:
-        code = read_gpu_code(file, size, Allowance(size))
+        code = read_gpu_code(file, size, UnpackBudget(size))
     assert code.mistakes == mistakes
     return code
 

@@ -36,9 +36,9 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
 from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
-from wheelsmith.pipeline import BuildContext, Prefetched
-from wheelsmith.pipeline.finishing import Finisher
-from wheelsmith.run.build import build, make_work
+from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
+from wheelsmith.pipeline.finishing import RepairJob
+from wheelsmith.run.build import build, request_of
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.scratch import scratch
@@ -545,10 +545,10 @@ def bench(engine, tmp_path):
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:
         assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach
-        workshop = make_context(make_work(prepared, request, folder), events.append)
+        workshop = make_context(request_of(prepared, request, folder), events.append)
         tools = HijackedTools(tmp_path / "cache", hijack)
         limits = Limits(memory=512 * MIB, seconds=30.0, pids=64)
-        workshop = dataclasses.replace(workshop, toolchains=Prefetched(tools), limits=limits)
+        workshop = dataclasses.replace(workshop, toolchains=ToolchainPrefetcher(tools), limits=limits)
         yield Bench(plan=prepared.plans[0], workshop=workshop, hijack=hijack, events=events)
 
 
@@ -621,13 +621,13 @@ def test_what_a_build_left_is_read_within_its_limits(bench, outside, tmp_path):
 
 
 def test_a_reader_that_hangs_is_killed_in_time(bench, outside, marker, monkeypatch):
-    command = Finisher.command
+    command = RepairJob.command
 
     def hanging(finisher, limits, memory):
         argv = ("/bin/sh", "-c", "sleep 60 & sleep 60", marker)
         return dataclasses.replace(command(finisher, dataclasses.replace(limits, seconds=0.5), memory), argv=argv)
 
-    monkeypatch.setattr(Finisher, "command", hanging)
+    monkeypatch.setattr(RepairJob, "command", hanging)
     result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()")
     assert result.failure
     assert result.failure.stage == "repair"
@@ -637,7 +637,7 @@ def test_a_reader_that_hangs_is_killed_in_time(bench, outside, marker, monkeypat
 
 def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path, monkeypatch):
     """The program that reads may be the build's victim: what it leaves is looked at like what a build leaves."""
-    command = Finisher.command
+    command = RepairJob.command
     honest = hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()"
     for trick in (
         f"ln -sf {outside}/host.whl packed/pure-1-py3-none-any.whl",
@@ -657,7 +657,7 @@ def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path,
             script = f'"$@"; cd /wheelsmith-finish; {trick}; exit 0'
             return dataclasses.replace(plain, argv=("/bin/sh", "-c", script, "sh", *plain.argv))
 
-        monkeypatch.setattr(Finisher, "command", tricky)
+        monkeypatch.setattr(RepairJob, "command", tricky)
         before = tree(outside)
         result = bench.build(honest)
         assert result.failure, trick
@@ -823,6 +823,6 @@ def build_kernel(engine, tmp_path, changes: dict[str, str]) -> BuildResult:
     request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
     prepared = prepare(request, lambda event: None)
     with scratch(cache / "work") as folder:
-        workshop = make_context(make_work(prepared, request, folder), lambda event: None)
+        workshop = make_context(request_of(prepared, request, folder), lambda event: None)
         workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
         return build_one(prepared.plans[0], workshop)

@@ -34,11 +34,11 @@ from wheelsmith.store import (
     Objects,
     Output,
     Store,
-    foresee,
     in_use,
     is_in_use,
+    plan_prune,
     prune,
-    take_stock,
+    take_inventory,
 )
 from wheelsmith.store.pruning import _Removal
 from wheelsmith.toolchain import Toolchains
@@ -169,7 +169,7 @@ def leave_behind(cache: Path) -> list[Path]:
 
 def test_every_kind_is_counted(cache):
     left = leave_behind(cache)
-    stock = take_stock(cache)
+    stock = take_inventory(cache)
     counts = {kind.value: len(stock.of(kind).items) for kind in Kind}
     assert counts == {
         "wheels": 3,
@@ -189,7 +189,7 @@ def test_sizes_are_those_of_the_disk(cache):
         )
         return int(answer.stdout.splitlines()[-1].split()[0])
 
-    stock = take_stock(cache)
+    stock = take_inventory(cache)
     prefixes = [item.path for item in stock.items if item.kind in {Kind.TOOLCHAINS, Kind.ENVIRONMENTS}]
     assert stock.of(Kind.TOOLCHAINS).size + stock.of(Kind.ENVIRONMENTS).size == du(
         *prefixes, *map(proof_path, prefixes)
@@ -206,7 +206,7 @@ def test_a_sparse_file_takes_what_it_takes(tmp_path):
     (tmp_path / "prefix" / "cuda-1").mkdir(parents=True)
     with (tmp_path / "prefix" / "cuda-1" / "sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert take_stock(tmp_path).size < 1 << 20
+    assert take_inventory(tmp_path).size < 1 << 20
 
 
 def test_a_file_with_two_names_counts_once_and_goes_with_the_last(tmp_path):
@@ -217,9 +217,9 @@ def test_a_file_with_two_names_counts_once_and_goes_with_the_last(tmp_path):
     (second / "torch.so").hardlink_to(first / "torch.so")
     use(first, 1000)
     use(second, 2000)
-    assert 1 << 20 <= take_stock(tmp_path).size < 1.1 * (1 << 20)
+    assert 1 << 20 <= take_inventory(tmp_path).size < 1.1 * (1 << 20)
     assert prune(tmp_path, Bounds(since=1500)).freed < 1 << 19
-    assert [item.path for item in take_stock(tmp_path).items] == [second]
+    assert [item.path for item in take_inventory(tmp_path).items] == [second]
     assert prune(tmp_path, Bounds(size=1 << 19)).freed >= 1 << 20
 
 
@@ -262,7 +262,7 @@ def test_what_was_of_use_last_stays(cache):
     use(action(cache, "aa1"), 3000)
     use(action(cache, "bb2"), 3001)
     prune(cache, Bounds(since=2002))
-    stock = take_stock(cache)
+    stock = take_inventory(cache)
     assert {item.path.name for item in stock.items} == {"new.json", "aa1.json", "bb2.json", "podman-0-1.json"}
     # The wheel that a plan that is gone had in common with one that stays.
     assert Store(cache / "store").find("new")
@@ -273,21 +273,21 @@ def test_what_was_of_use_last_stays(cache):
 
 
 def test_a_cache_is_made_to_fit(cache):
-    before = take_stock(cache).size
+    before = take_inventory(cache).size
     pruning = prune(cache, Bounds(size=before - 1))
     # The toolchain that was of use longest ago, and nothing more.
     assert [item.path.name for item in pruning.gone.items] == ["cuda-13.0-x86_64-ab"]
-    assert take_stock(cache).size == pruning.kept.size == before - pruning.freed
+    assert take_inventory(cache).size == pruning.kept.size == before - pruning.freed
     for size in range(before, 0, -7000):
         prune(cache, Bounds(size=size))
-        assert take_stock(cache).size <= size
+        assert take_inventory(cache).size <= size
         assert dangling(cache) == []
 
 
 def test_leftovers_always_go_and_nothing_else_does(cache):
     before = everything(cache)
     left = leave_behind(cache)
-    foreseen = foresee(cache, Bounds())
+    foreseen = plan_prune(cache, Bounds())
     assert len(foreseen.gone.items) == len(left)
     prune(cache, Bounds())
     assert everything(cache) == sorted([*before, "in-use"])
@@ -317,9 +317,9 @@ def test_names_that_cannot_be_read_or_name_what_is_gone(cache):
     for number, text in enumerate(["", "[]", '{"sha256": ["x"]}', '{"sha256": "../../x"}', "\udcff"]):
         plan(cache, f"bad{number}").write_bytes(text.encode(errors="surrogateescape"))
         action(cache, "aa1").with_name(f"bad{number}.json").write_bytes(text.encode(errors="surrogateescape"))
-    assert len(take_stock(cache).of(Kind.LEFTOVERS).items) == 10
+    assert len(take_inventory(cache).of(Kind.LEFTOVERS).items) == 10
     prune(cache, Bounds())
-    assert len(take_stock(cache).items) == 3 + 2 + 3 + 1
+    assert len(take_inventory(cache).items) == 3 + 2 + 3 + 1
 
 
 def test_a_prune_that_ends_at_any_moment_loses_nothing_that_is_named(cache, monkeypatch):
@@ -344,7 +344,7 @@ def test_a_prune_that_ends_at_any_moment_loses_nothing_that_is_named(cache, monk
         assert dangling(copy) == []
         prune(copy, Bounds())
         assert not [name for name in everything(copy) if ".trash" in name]
-        assert take_stock(copy).of(Kind.LEFTOVERS).items == ()
+        assert take_inventory(copy).of(Kind.LEFTOVERS).items == ()
         if len(taken) < steps:
             break
     assert 10 < steps < 39
@@ -360,7 +360,7 @@ def test_a_toolchain_is_whole_or_gone(cache, monkeypatch):
 
     monkeypatch.setattr("wheelsmith.store.pruning.remove_tree", remove_some)
     with pytest.raises(KeyboardInterrupt):
-        prune(cache, Bounds(size=take_stock(cache).size - 1))
+        prune(cache, Bounds(size=take_inventory(cache).size - 1))
     names = {path.name: sorted(inside.name for inside in path.iterdir()) for path in (cache / "prefix").glob("[a-z]*")}
     whole = ["include", "lib64"]
     assert names == {"torch-2.11.0-x86_64-cd": whole, "environment-3.12-x86_64-ef": whole}
@@ -487,12 +487,12 @@ def test_many_at_once_some_of_them_killed(tmp_path):
     assert min(done().values()) >= 5, done()
     assert dangling(cache) == []
     prune(cache, Bounds())
-    stock = take_stock(cache)
+    stock = take_inventory(cache)
     assert stock.of(Kind.LEFTOVERS).items == ()
     proofs = {proof_path(path) for path in (cache / "prefix").glob("[!.]*")}
     assert not [path for path in cache.rglob(".*") if path.suffix != ".lock" and path not in proofs]
     prune(cache, Bounds(size=100_000))
-    assert take_stock(cache).size <= 100_000
+    assert take_inventory(cache).size <= 100_000
 
 
 # --- damage and full disks ----------------------------------------------------------------------------------
@@ -620,7 +620,7 @@ def wheelsmith(cache, monkeypatch, capsys):
 def test_info_tells_what_there_is(wheelsmith, cache):
     data = json.loads(wheelsmith("cache", "info", "--json", WHEELSMITH_CACHE_SIZE="1GiB").out)
     assert (data["path"], data["in_use"], data["limit"]) == (str(cache), False, 2**30)
-    assert data["size"] == take_stock(cache).size
+    assert data["size"] == take_inventory(cache).size
     assert data["kinds"]["wheels"]["things"] == 3
     assert data["kinds"]["toolchains"]["oldest_use"] == "1970-01-01T00:16:40Z"
     assert data["kinds"]["leftovers"]["oldest_use"] is None
@@ -635,16 +635,16 @@ def test_a_dry_run_tells_and_takes_nothing(wheelsmith, cache):
     assert "would be removed" in answer.out
     assert everything(cache) == before
     assert wheelsmith("cache", "prune", "--older-than", "30d").code == 0
-    assert len(take_stock(cache).items) == 3 + 2 + 1
+    assert len(take_inventory(cache).items) == 3 + 2 + 1
 
 
 def test_the_limit_of_the_environment_holds_for_prune_too(wheelsmith, cache):
     assert wheelsmith("cache", "prune").out.endswith("kept\n")
-    assert len(take_stock(cache).items) == 9
+    assert len(take_inventory(cache).items) == 9
     wheelsmith("cache", "prune", "--max-size", "1MiB", WHEELSMITH_CACHE_SIZE="1B")
-    assert len(take_stock(cache).items) == 9
+    assert len(take_inventory(cache).items) == 9
     wheelsmith("cache", "prune")
-    assert take_stock(cache).items == ()
+    assert take_inventory(cache).items == ()
 
 
 @pytest.mark.parametrize(
@@ -684,10 +684,10 @@ def test_a_run_keeps_the_cache_to_its_limit(wheelsmith, cache, tmp_path, monkeyp
     with in_use(cache):
         answer = wheelsmith(*build, WHEELSMITH_CACHE_SIZE="1B")
         assert answer.code == 0, answer.err
-        assert len(take_stock(cache).of(Kind.WHEELS).items) == 4
+        assert len(take_inventory(cache).of(Kind.WHEELS).items) == 4
     # Nothing is new, so nothing is looked at.
     assert wheelsmith(*build).code == 0
-    assert len(take_stock(cache).of(Kind.WHEELS).items) == 4
+    assert len(take_inventory(cache).of(Kind.WHEELS).items) == 4
     assert wheelsmith(*build, "--force").code == 0
-    assert take_stock(cache).items == ()
+    assert take_inventory(cache).items == ()
     assert len(list((tmp_path / "dist/wheels").iterdir())) == 1

@@ -9,8 +9,8 @@ from kernels import matrix, pure_kernel
 
 from wheelsmith.base.errors import SettingError
 from wheelsmith.model import BuildResult, CellFinished, Expectation, Failure, RunFinished, Status, ignore
-from wheelsmith.run.build import build, make_work
-from wheelsmith.run.executors import EXECUTORS, Work, open_executor
+from wheelsmith.run.build import build, request_of
+from wheelsmith.run.executors import EXECUTORS, BuildRequest, open_executor
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store
@@ -38,12 +38,12 @@ def work(asked, tmp_path):
         plans += prepared.plans
     (prepared.out / "logs").mkdir(parents=True)
     with scratch(asked.cache / "work") as folder:
-        yield replace(make_work(prepared, asked, folder), made=tuple(plans))
+        yield replace(request_of(prepared, asked, folder), to_build=tuple(plans))
 
 
 @pytest.fixture
 def two(work):
-    return replace(work, made=work.made[-2:])
+    return replace(work, to_build=work.to_build[-2:])
 
 
 class Heard:
@@ -68,7 +68,7 @@ def test_each_plan_has_one_answer_and_its_wheel_is_stored(executor, two):
     found = heard.of(executor, two)
     store = Store(two.cache / "store")
     assert len(heard.results) == len(found) == 2
-    for plan in two.made:
+    for plan in two.to_build:
         result = found[plan.cell.id]
         assert (result.status, result.plan_digest) == (Status.BUILT, plan.build_digest), result.failure
         assert store.find(plan.build_digest).wheel == result.wheel
@@ -77,7 +77,7 @@ def test_each_plan_has_one_answer_and_its_wheel_is_stored(executor, two):
     assert [path.name for path in two.folder.iterdir()] == ["lock"]
     # These are the run's to tell.
     assert not any(isinstance(event, CellFinished | Expectation) for event in heard.events)
-    again = Heard().of(executor, replace(two, made=(), kept=two.made))
+    again = Heard().of(executor, replace(two, to_build=(), to_recheck=two.to_build))
     assert {result.status for result in again.values()} == {Status.CACHED}
     assert {name: result.wheel for name, result in again.items()} == {
         name: result.wheel for name, result in found.items()
@@ -85,7 +85,7 @@ def test_each_plan_has_one_answer_and_its_wheel_is_stored(executor, two):
 
 
 def test_nothing_to_do_is_done(executor, work):
-    assert Heard().of(executor, replace(work, made=())) == {}
+    assert Heard().of(executor, replace(work, to_build=())) == {}
 
 
 def test_a_failure_is_an_answer(executor, two, tmp_path):
@@ -100,7 +100,7 @@ def test_a_cancelled_run_does_not_go_on(executor, work):
     cancel, threads = threading.Event(), threading.active_count()
     cancel.set()
     found = Heard().of(executor, work, cancel)
-    assert sum(result.status is Status.BUILT for result in found.values()) < len(work.made)
+    assert sum(result.status is Status.BUILT for result in found.values()) < len(work.to_build)
     assert {result.status for result in found.values()} <= {Status.CANCELLED, Status.BUILT}
     assert threading.active_count() == threads
 
@@ -117,9 +117,9 @@ def test_the_error_of_who_listens_is_passed_on(executor, two):
 
 
 def test_what_an_executor_is_given_travels(work):
-    assert Work.from_json(json.loads(json.dumps(work.to_json()))) == work
+    assert BuildRequest.from_json(json.loads(json.dumps(work.to_json()))) == work
     with pytest.raises(ValueError, match="expected a path, not 5"):
-        Work.from_json(work.to_json() | {"cache": 5})
+        BuildRequest.from_json(work.to_json() | {"cache": 5})
 
 
 # --- a run, by an executor that a test makes ----------------------------------------------------------------------
@@ -155,11 +155,11 @@ def run(monkeypatch, asked):
 def test_what_a_build_costs_is_learnt(name, run, asked):
     first, second = [], []
     learning = replace(asked, executor=name)
-    (made, _) = build(prepare(learning), learning, first.append).results
-    assert made.status is Status.BUILT, made.failure
+    (to_build, _) = build(prepare(learning), learning, first.append).results
+    assert to_build.status is Status.BUILT, to_build.failure
     run(lambda work, on_result, cancel: None, listen=second.append, force=True)
     known = [[event.seconds for event in events if isinstance(event, Expectation)] for events in (first, second)]
-    assert known == [[{}], [{made.cell.id: pytest.approx(sum(timing.seconds for timing in made.timings))}]]
+    assert known == [[{}], [{to_build.cell.id: pytest.approx(sum(timing.seconds for timing in to_build.timings))}]]
 
 
 def failure(plan):
@@ -183,7 +183,7 @@ def test_an_interrupted_one_leaves_cancelled_cells(run):
 def test_what_is_left_after_a_failure_was_cancelled_where_that_was_asked_for(fail_fast, rest, run, tmp_path):
     def first_fails(work, on_result, cancel):
         assert work.fail_fast is fail_fast
-        on_result(failure(work.made[0]))
+        on_result(failure(work.to_build[0]))
 
     (tmp_path / "k" / "build.toml").write_text(TWO_BUILDS)
     (tmp_path / "k" / "a.cpp").touch()

@@ -8,8 +8,8 @@ from wheels import make_wheel, offer
 from wrong_server import (
     JSON,
     Answer,
-    Asked,
     Fault,
+    Overrides,
     Right,
     deaf_to,
     for_absent,
@@ -76,54 +76,54 @@ def case(fault, rule, severity, hurts, *besides):
     return Case(fault, rule, severity, set(hurts), frozenset(besides))
 
 
-def is_kernel(asked: Asked) -> bool:
+def is_kernel(asked: Overrides) -> bool:
     return asked.page and "/kernel/" in asked.path
 
 
-def is_wheel(asked: Asked) -> bool:
+def is_wheel(asked: Overrides) -> bool:
     return asked.path.endswith(".whl")
 
 
-def also_without_slash(asked: Asked, right: Right) -> Answer:
+def also_without_slash(asked: Overrides, right: Right) -> Answer:
     return right(replace(asked, path=f"{asked.path.removesuffix('/')}/")) if asked.page else right(asked)
 
 
-def away_from_the_slash(asked: Asked, right: Right) -> Answer:
+def away_from_the_slash(asked: Overrides, right: Right) -> Answer:
     if asked.page and asked.path.endswith("/"):
         return Answer(301, {"location": asked.path.removesuffix("/")})
     return also_without_slash(asked, right)
 
 
-def slash_on_another_port(asked: Asked, right: Right) -> Answer:
+def slash_on_another_port(asked: Overrides, right: Right) -> Answer:
     answer = right(asked)
     # Port 9 is nobody's: what a server behind a proxy believes to be its own.
     return with_header(location=f"http://127.0.0.1:9{asked.path}/")(answer) if answer.status == 301 else answer
 
 
-def json_for_all(asked: Asked, right: Right) -> Answer:
+def json_for_all(asked: Overrides, right: Right) -> Answer:
     answer = right(replace(asked, headers={**asked.headers, "accept": JSON}) if asked.page else asked)
     return with_header(vary=None)(answer)
 
 
-def one_tag(asked: Asked, right: Right) -> Answer:
+def one_tag(asked: Overrides, right: Right) -> Answer:
     if asked.headers.get("if-none-match") == '"same"':
         return Answer(304)
     return on_pages(with_header(etag='"same"'))(asked, right)
 
 
-def raw_plus(asked: Asked, right: Right) -> Answer:
+def raw_plus(asked: Overrides, right: Right) -> Answer:
     return on_pages(lambda answer: replace(answer, body=answer.body.replace(b"%2B", b"+")))(asked, right)
 
 
-def deaf_to_escapes(asked: Asked, right: Right) -> Answer:
+def deaf_to_escapes(asked: Overrides, right: Right) -> Answer:
     return Answer(404) if "%2B" in asked.path else raw_plus(asked, right)
 
 
-def as_s3_reads_plus(asked: Asked, right: Right) -> Answer:
+def as_s3_reads_plus(asked: Overrides, right: Right) -> Answer:
     return raw_plus(replace(asked, path=asked.path.replace("+", "%20")), right)
 
 
-def no_head(asked: Asked, right: Right) -> Answer:
+def no_head(asked: Overrides, right: Right) -> Answer:
     return Answer(405) if asked.method == "HEAD" else unannounced(asked, right)
 
 

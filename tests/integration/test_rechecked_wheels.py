@@ -10,7 +10,7 @@ from command_line import run_command
 from kernels import matrix, pure_kernel
 
 from wheelsmith.store import Store
-from wheelsmith.wheel import check_edition, wheel_file
+from wheelsmith.wheel import checker_digest, wheel_file
 from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.edition import parts
 from wheelsmith.wheel.repair import pack
@@ -67,7 +67,7 @@ def put_a_lie(folder, checked):
 
 
 def test_a_built_wheel_says_which_check_it_passed(run, tmp_path):
-    assert json.loads(record(tmp_path).read_text())["checked"] == check_edition()
+    assert json.loads(record(tmp_path).read_text())["checked"] == checker_digest()
     (tmp_path / "dist" / "logs" / f"{CELL}.log").unlink()
     answer, _ = run()
     assert "2 cached in " in answer.err
@@ -98,7 +98,7 @@ def test_what_it_refuses_fails_its_cell_and_is_not_built_again(run, tmp_path):
 
 
 def test_what_this_check_has_passed_is_not_asked_again(run, tmp_path):
-    put_a_lie(tmp_path, check_edition())
+    put_a_lie(tmp_path, checker_digest())
     answer, cell = run()
     assert (answer.code, cell["status"]) == (0, "cached")
 
@@ -125,10 +125,10 @@ def test_a_change_of_a_rule_is_another_edition(tmp_path):
     shutil.copytree(package, tmp_path / "wheelsmith")
 
     def edition():
-        command = [sys.executable, "-c", "from wheelsmith.wheel.edition import check_edition; print(check_edition())"]
+        command = [sys.executable, "-c", "from wheelsmith.wheel.edition import checker_digest; print(checker_digest())"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
-    assert edition() == check_edition()
+    assert edition() == checker_digest()
     for changed in ("wheel/rules/installs.py", "base/projects.json", "wheel/elf/image.py"):
         before, path = edition(), tmp_path / "wheelsmith" / changed
         path.write_bytes(path.read_bytes() + b"\n")

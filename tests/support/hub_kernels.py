@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index.publish import Offer, foreign_wheel
+from wheelsmith.index.publish import WheelUpload, foreign_wheel
 from wheelsmith.model import Cell
 
 OPS = "import torch\nfrom . import {id}\nops = torch.ops.{id}\n"
@@ -35,7 +35,7 @@ def contents(module: str, version: str, *, requires: tuple[str, ...] = (), more=
 
 def kernel_wheel(
     folder: Path, module: str, version: str, *cells: Cell, platform="manylinux_2_28_x86_64", **more
-) -> Offer:
+) -> WheelUpload:
     """Write such a wheel, and give it as an index is offered it."""
     tags = f"cp39-abi3-{platform}" if "+" in version else "py3-none-any"
     files = contents(module, version, **more)

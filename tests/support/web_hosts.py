@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wrong_server import Answer, Asked, Right, spoiled
+from wrong_server import Answer, Overrides, Right, spoiled
 
 SERVE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "serve"
 EDGE = Path(__file__).parent / "edge.mjs"
@@ -74,7 +74,7 @@ def bucket(root: Path, *, missing: int = 404) -> Iterator[str]:
     :param missing: what S3 says of a key that is not there: 404 to who may list the bucket, else 403.
     """
 
-    def answer(asked: Asked, right: Right) -> Answer:
+    def answer(asked: Overrides, right: Right) -> Answer:
         path, gone = asked.path.replace("+", "%20"), Answer(missing, {"server": "AmazonS3"}, b"<Error/>")
         if path.endswith("/"):
             return gone

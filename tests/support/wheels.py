@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index.publish import Offer, foreign_wheel
+from wheelsmith.index.publish import WheelUpload, foreign_wheel
 from wheelsmith.model import Cell
 
 
@@ -40,7 +40,7 @@ def make_wheel(
     return wheel
 
 
-def offer(path: Path, *cells: Cell) -> Offer:
+def offer(path: Path, *cells: Cell) -> WheelUpload:
     """Return a wheel as an index is offered it, for these cells."""
     given = foreign_wheel(path)
     return replace(given, entry=replace(given.entry, cells=cells)) if cells else given

@@ -18,7 +18,7 @@ JSON = "application/vnd.pypi.simple.v1+json"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Overrides:
     """A request as it came: ``path`` keeps its escapes, header names are in lower case."""
 
     method: str
@@ -37,8 +37,8 @@ class Answer:
     body: bytes = b""
 
 
-Right = Callable[[Asked], Answer]
-Fault = Callable[[Asked, Right], Answer]
+Right = Callable[[Overrides], Answer]
+Fault = Callable[[Overrides, Right], Answer]
 Change = Callable[[Answer], Answer]
 
 
@@ -56,7 +56,7 @@ def spoiled(root: Path, fault: Fault, host: str = "127.0.0.1", prefix: str = "")
     with serving(root) as url:
         port = urlsplit(url).port
 
-        def right(asked: Asked) -> Answer:
+        def right(asked: Overrides) -> Answer:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             connection.request(asked.method, asked.path, headers=dict(asked.headers))
             response = connection.getresponse()
@@ -65,7 +65,7 @@ def spoiled(root: Path, fault: Fault, host: str = "127.0.0.1", prefix: str = "")
             connection.close()
             return answer
 
-        def answer(asked: Asked) -> Answer:
+        def answer(asked: Overrides) -> Answer:
             inner = asked.path.removeprefix(prefix)
             given = fault(replace(asked, path=inner), right) if asked.path.startswith(prefix) else Answer(404)
             if given.headers.get("location", "").startswith("/"):
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self):
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.answer(Asked(self.command, self.path, headers))
+        answer = self.answer(Overrides(self.command, self.path, headers))
         self.send_response_only(answer.status)
         for name, value in answer.headers.items():
             if name not in {"content-length", "connection"}:
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 def on_pages(change: Change) -> Fault:
     """Change pages that are there."""
 
-    def fault(asked: Asked, right: Right) -> Answer:
+    def fault(asked: Overrides, right: Right) -> Answer:
         answer = right(asked)
         return change(answer) if asked.page and answer.status == 200 else answer
 
@@ -136,7 +136,7 @@ def on_pages(change: Change) -> Fault:
 def on_files(change: Change, ending: str = ".whl") -> Fault:
     """Change wheels, or their side-cars."""
 
-    def fault(asked: Asked, right: Right) -> Answer:
+    def fault(asked: Overrides, right: Right) -> Answer:
         answer = right(asked)
         return change(answer) if asked.path.endswith(ending) and answer.status in {200, 206} else answer
 
@@ -183,7 +183,7 @@ def in_files(**fields: object) -> Fault:
 def html_alone(change: Callable[[str], str]) -> Fault:
     """Serve HTML to everybody, changed."""
 
-    def fault(asked: Asked, right: Right) -> Answer:
+    def fault(asked: Overrides, right: Right) -> Answer:
         if not asked.page:
             return right(asked)
         answer = right(replace(asked, headers={**asked.headers, "accept": "text/html"}))
@@ -199,11 +199,11 @@ def with_link(anchor: str) -> Fault:
     return html_alone(lambda text: text.replace("<body>", f"<body>{anchor}"))
 
 
-def instead(status: int, when: Callable[[Asked], bool], **headers: str) -> Fault:
+def instead(status: int, when: Callable[[Overrides], bool], **headers: str) -> Fault:
     """Answer with a status where ``when`` says so."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def fault(asked: Asked, right: Right) -> Answer:
+    def fault(asked: Overrides, right: Right) -> Answer:
         return Answer(status, dict(given), b"<p>no\n") if when(asked) else right(asked)
 
     return fault
@@ -212,7 +212,7 @@ def instead(status: int, when: Callable[[Asked], bool], **headers: str) -> Fault
 def for_absent(status: int, **headers: str) -> Fault:
     """Answer for projects that are not there."""
 
-    def fault(asked: Asked, right: Right) -> Answer:
+    def fault(asked: Overrides, right: Right) -> Answer:
         answer = right(asked)
         absent = asked.page and answer.status == 404 and asked.path.endswith("/") and asked.path.count("/") > 2
         return Answer(status, dict(headers), b"<p>not here") if absent else answer
@@ -220,10 +220,10 @@ def for_absent(status: int, **headers: str) -> Fault:
     return fault
 
 
-def deaf_to(header: str, when: Callable[[Asked], bool]) -> Fault:
+def deaf_to(header: str, when: Callable[[Overrides], bool]) -> Fault:
     """Take no notice of a header."""
 
-    def fault(asked: Asked, right: Right) -> Answer:
+    def fault(asked: Overrides, right: Right) -> Answer:
         kept = {name: value for name, value in asked.headers.items() if name != header}
         return right(replace(asked, headers=kept) if when(asked) else asked)
 

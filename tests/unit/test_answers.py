@@ -8,7 +8,7 @@ from wheels import make_wheel
 
 from wheelsmith.model import BuildResult, Failure, Status
 from wheelsmith.plan.fold import fold
-from wheelsmith.run.answers import Answers
+from wheelsmith.run.answers import ResultCollector
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file
 
@@ -37,7 +37,7 @@ def seen():
 
 @pytest.fixture
 def answers(store, seen):
-    return Answers(fold([ONE, SAME, OTHER]), store, seen.append)
+    return ResultCollector(fold([ONE, SAME, OTHER]), store, seen.append)
 
 
 def shown(seen):

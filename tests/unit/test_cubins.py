@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
+from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
 from wheelsmith.wheel.gpu.compression import LZ4, ZSTANDARD, unpack
 from wheelsmith.wheel.gpu.cubin import read_cubin
 from wheelsmith.wheel.gpu.extent import extent_of
@@ -15,7 +15,7 @@ from wheelsmith.wheel.rules import compute_platform, toolkit
 
 
 def read(data):
-    return read_gpu_code(io.BytesIO(data), len(data), Allowance(len(data)))
+    return read_gpu_code(io.BytesIO(data), len(data), UnpackBudget(len(data)))
 
 
 def mistakes(data):

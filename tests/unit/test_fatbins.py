@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.wheel.gpu import Allowance, GpuCodeMarks, read_gpu_code, scan
+from wheelsmith.wheel.gpu import GpuCodeMarks, UnpackBudget, read_gpu_code, scan
 
 
 def read(data):
-    return read_gpu_code(io.BytesIO(data), len(data), Allowance(len(data)))
+    return read_gpu_code(io.BytesIO(data), len(data), UnpackBudget(len(data)))
 
 
 SM90 = make.code(make.cubin(90), 90)
@@ -67,7 +67,7 @@ def test_what_only_speaks_of_gpu_code_is_none(piece):
 def test_source_code_with_ptx_in_it_is_none():
     text = b"PTX = '''\n" + make.ptx() + b"'''\n"
     for name in ("k.py", "k.CU", "k.md", "k-1.dist-info/METADATA"):
-        assert not read_gpu_code(io.BytesIO(text), len(text), Allowance(len(text)), name).present
+        assert not read_gpu_code(io.BytesIO(text), len(text), UnpackBudget(len(text)), name).present
     assert read(text).ptx
 
 

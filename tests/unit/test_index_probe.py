@@ -20,7 +20,7 @@ from wheelsmith.index.doctor.names import variant_of, wheel_of
 from wheelsmith.index.doctor.page import MOST_LINKS, Link, Unreadable, read_page
 from wheelsmith.index.doctor.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.doctor.visit import PageVisit, WheelVisit
-from wheelsmith.index.doctor.wheels import Unopened, judge_variants, judge_wheel, metadata_of
+from wheelsmith.index.doctor.wheels import UnreadableWheelError, judge_variants, judge_wheel, metadata_of
 
 HERE = Path(room.__file__).parent
 URL = "https://wheels.example.org/whl/cpu/kernel/"
@@ -336,7 +336,7 @@ def test_plus_is_judged_by_what_pip_and_uv_ask_for():
 
 def test_a_wheel_that_was_not_fetched_whole_is_not_guessed_at():
     cut = replace(wheel().whole, truncated=True, body=b"PK")
-    with pytest.raises(Unopened):
+    with pytest.raises(UnreadableWheelError):
         metadata_of(wheel(whole=cut))
     assert rules(judge_wheel(wheel(whole=cut))) == []
 

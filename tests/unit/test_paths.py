@@ -43,7 +43,7 @@ NEAR = {
         "CellBuild.result": OUT,
         "_chunks": CACHE,
     },
-    "pipeline/finishing.py": {"Finisher.collect": BESIDE, "_packages": PACKAGE},
+    "pipeline/finishing.py": {"RepairJob.collect": BESIDE, "_packages": PACKAGE},
     "pipeline/cell_log.py": {"CellLog.command": "a file without a name", "CellLog._write": OUT, "CellLog._begin": OUT},
     "pipeline/outputs.py": {
         "Outputs.copy": BESIDE,
@@ -100,7 +100,7 @@ NEAR = {
     "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
     "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER},
     "store/stock.py": {
-        "take_stock": CACHE,
+        "take_inventory": CACHE,
         "_Inventory.add": CACHE,
         "_is_live": CACHE,
         "_read": CACHE,
@@ -108,7 +108,7 @@ NEAR = {
         "_bytes": CACHE,
     },
     "store/pruning.py": {"_Removal.take_away": CACHE, "_Removal.finish": CACHE},
-    "wheel/orders.py": {"carry_out": "in the folder that it is given, within the cell's limits"},
+    "wheel/orders.py": {"run_repair": "in the folder that it is given, within the cell's limits"},
     "wheel/repair.py": {"repair": "in the folder that the wheel was copied to", "pack": "in the same, names checked"},
     "wheel/auditwheel.py": {"repair": "in the same"},
 }

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from wheelsmith.model import Step, StepKind
 from wheelsmith.pipeline.jobs import jobs_of
 from wheelsmith.plan.recipe.phases import (
+    NotSplittableError,
     PhaseKind,
-    Unsplittable,
-    check_tame,
+    check_splittable,
     depends_on_machine,
     device_phases,
     host_phases,
@@ -96,7 +96,7 @@ def test_a_capability_more_changes_nothing_for_the_others():
     ],
 )
 def test_what_is_not_known_is_not_taken_apart(line):
-    with pytest.raises(Unsplittable):
+    with pytest.raises(NotSplittableError):
         device_phases(nvcc(), f"{line}\n{printed('one-capability')}")
 
 
@@ -104,7 +104,7 @@ def test_a_capability_that_is_a_path_is_not_taken():
     """Names of files are made from it."""
     text = printed("one-capability").replace("-arch compute_80", "-arch compute_../../../../tmp/x")
     assert text != printed("one-capability")
-    with pytest.raises(Unsplittable, match="a capability is called"):
+    with pytest.raises(NotSplittableError, match="a capability is called"):
         device_phases(nvcc(), text)
 
 
@@ -112,7 +112,7 @@ def test_a_capability_that_is_a_path_is_not_taken():
 def test_a_dry_run_without_one_of_its_lines_is_not_taken(data):
     lines = [line for line in printed("one-capability").splitlines() if not re.match(r"#\$ (rm |[A-Z_]+=)", line)]
     del lines[data.draw(st.integers(0, len(lines) - 1))]
-    with pytest.raises(Unsplittable):
+    with pytest.raises(NotSplittableError):
         device_phases(nvcc(), "\n".join(lines))
 
 
@@ -178,16 +178,16 @@ WILD = [
 
 @pytest.mark.parametrize("flag", TAME)
 def test_usual_options_are_tame(flag):
-    check_tame(gxx(flag))
-    check_tame(nvcc(flag))
+    check_splittable(gxx(flag))
+    check_splittable(nvcc(flag))
 
 
 @pytest.mark.parametrize("flag", WILD)
 def test_options_that_run_or_read_things_are_not(flag):
-    with pytest.raises(Unsplittable):
-        check_tame(gxx(flag))
-    with pytest.raises(Unsplittable):
-        check_tame(nvcc(flag))
+    with pytest.raises(NotSplittableError):
+        check_splittable(gxx(flag))
+    with pytest.raises(NotSplittableError):
+        check_splittable(nvcc(flag))
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_options_that_run_or_read_things_are_not(flag):
     ],
 )
 def test_options_in_options_are_looked_at_too(words):
-    with pytest.raises(Unsplittable):
-        check_tame(nvcc(*words))
+    with pytest.raises(NotSplittableError):
+        check_splittable(nvcc(*words))
 
 
 @pytest.mark.parametrize("make", [gxx, nvcc])
@@ -212,22 +212,22 @@ def test_options_in_options_are_looked_at_too(words):
 @pytest.mark.parametrize("value", ["@src/options", "X=1\n#$ sh evil.sh", None])
 def test_the_value_of_an_option_is_looked_at_too(make, option, value):
     """g++ puts a file's words in the place of @file wherever that stands; nvcc would print a new line as it is."""
-    with pytest.raises(Unsplittable):
-        check_tame(make(option) if value is None else make(option, value))
+    with pytest.raises(NotSplittableError):
+        check_splittable(make(option) if value is None else make(option, value))
 
 
 @pytest.mark.parametrize("words", [("-ccbin",), ("-ccbin", "g++"), ("-ccbin", "-fplugin=x")])
 def test_another_host_compiler_makes_a_step_whole(words):
-    with pytest.raises(Unsplittable):
-        check_tame(gxx(*words))
-    with pytest.raises(Unsplittable):
-        check_tame(nvcc(*words))
+    with pytest.raises(NotSplittableError):
+        check_splittable(gxx(*words))
+    with pytest.raises(NotSplittableError):
+        check_splittable(nvcc(*words))
 
 
 def test_usual_values_are_tame():
     for words in (("-D", "X=a b"), ("-D", "NDEBUG"), ("-U", "X"), ("-I", "/work/src"), ("-isystem", "/opt/torch")):
-        check_tame(gxx(*words))
-        check_tame(nvcc(*words))
+        check_splittable(gxx(*words))
+        check_splittable(nvcc(*words))
 
 
 def test_code_for_this_very_machine_is_not_kept():
@@ -257,12 +257,14 @@ def test_what_a_file_of_options_may_ask_for_is_not_kept(words):
 )
 def test_options_in_options_are_each_looked_at(form, hidden):
     """A harmless one before it hid what runs a program from us, and not from nvcc."""
-    with pytest.raises(Unsplittable):
-        check_tame(nvcc(*(word.format(hidden) for word in form)))
+    with pytest.raises(NotSplittableError):
+        check_splittable(nvcc(*(word.format(hidden) for word in form)))
 
 
 def test_options_in_options_may_be_tame():
-    check_tame(nvcc("-Xcompiler", "-fPIC,-fno-gnu-unique", "-Xptxas", "-v,-O3", "-Xcudafe", "--diag_suppress=20012"))
+    check_splittable(
+        nvcc("-Xcompiler", "-fPIC,-fno-gnu-unique", "-Xptxas", "-v,-O3", "-Xcudafe", "--diag_suppress=20012")
+    )
 
 
 def test_in_a_sandbox_that_starts_slowly_phases_run_together():

@@ -6,7 +6,7 @@ from wheels import make_wheel, offer
 
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.catalogue import catalogue_key, load_catalogue
-from wheelsmith.index.pick import Asked, Machine, decide
+from wheelsmith.index.pick import Machine, Overrides, decide
 from wheelsmith.index.publish import Index
 from wheelsmith.index.resolve import Choice, Chooser, Installer
 from wheelsmith.index.storage import Folder
@@ -69,7 +69,7 @@ PICKED: dict[str, tuple[dict[str, str], dict[str, object], str, tuple[str, ...]]
 @pytest.mark.parametrize("name", PICKED)
 def test_what_is_picked(name, chooser):
     given, asked, compute, notes = PICKED[name]
-    found = decide(chooser, machine(**given), Asked(**asked))
+    found = decide(chooser, machine(**given), Overrides(**asked))
     assert isinstance(found.answer, Choice)
     assert (found.answer.wheel.version, found.notes) == (f"1+{compute}.tvmffi0.1", notes)
     for installer in Installer:
@@ -79,10 +79,10 @@ def test_what_is_picked(name, chooser):
 
 
 def test_another_minor_stays_and_is_told(chooser):
-    found = decide(chooser, machine(there="0.2.3"), Asked())
+    found = decide(chooser, machine(there="0.2.3"), Overrides())
     assert found.answer.reason == "tvm-ffi 0.2 is not served; there are wheels for tvm-ffi 0.1"
     assert [near.change for near in found.answer.nearest] == ["tvm-ffi 0.1"]
 
 
 def test_another_python_than_cpython_is_told(chooser):
-    assert decide(chooser, machine(python="pypy"), Asked()).answer.code == "python"
+    assert decide(chooser, machine(python="pypy"), Overrides()).answer.code == "python"

@@ -10,7 +10,7 @@ from command_line import run_command
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model.events import Notice
-from wheelsmith.store import Kind, take_stock
+from wheelsmith.store import Kind, take_inventory
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.proof import proof_path, why_changed, why_unproven
 
@@ -191,12 +191,12 @@ def test_a_builder_cannot_write_what_is_made(folder):
 def test_what_is_put_aside_goes_with_a_prune_and_the_proof_with_its_folder(cache, folder):
     append(folder)
     make(cache)
-    stock = take_stock(cache)
+    stock = take_inventory(cache)
     assert [item.path.name.rpartition("-")[0] for item in stock.of(Kind.LEFTOVERS).items] == [f".{NAME}.changed"]
     (toolchain,) = stock.of(Kind.TOOLCHAINS).items
     assert [stock.contents[key].path for key in toolchain.shares] == [proof_path(folder)]
     shutil.rmtree(folder)
-    assert proof_path(folder) in [item.path for item in take_stock(cache).of(Kind.LEFTOVERS).items]
+    assert proof_path(folder) in [item.path for item in take_inventory(cache).of(Kind.LEFTOVERS).items]
 
 
 def test_many_at_once_mend_once(cache, folder):

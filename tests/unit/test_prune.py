@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.store import Bounds, Kind, Stock
+from wheelsmith.store import Bounds, CacheInventory, Kind
 from wheelsmith.store.pruning import choose
 from wheelsmith.store.stock import Content, Item
 
@@ -26,7 +26,7 @@ def stocks(draw):
         )
         for number in range(draw(st.integers(0, 12)))
     )
-    return Stock(items=items, contents=contents)
+    return CacheInventory(items=items, contents=contents)
 
 
 sizes = st.none() | st.integers(0, 1200)
@@ -34,7 +34,7 @@ times = st.just(-math.inf) | st.integers(0, 9) | st.just(math.inf)
 
 
 def plain_size(items, stock):
-    """What ``Stock.size`` says, the slow way."""
+    """What ``CacheInventory.size`` says, the slow way."""
     keys = {key for item in items for key in item.shares}
     return sum(item.size for item in items) + sum(stock.contents[key].size for key in keys)
 
@@ -67,14 +67,14 @@ def test_nothing_goes_without_need(stock, size, since):
 
 def test_without_bounds_only_leftovers_go():
     items = tuple(Item(kind=kind, path=Path(kind), used=0, size=1) for kind in Kind)
-    pruning = choose(Stock(items=items, contents={}), Bounds())
+    pruning = choose(CacheInventory(items=items, contents={}), Bounds())
     assert [item.kind for item in pruning.gone.items] == [Kind.LEFTOVERS]
 
 
 def test_what_two_share_is_free_when_both_are_gone():
     shares = frozenset({"wheel"})
     old, new = (Item(kind=Kind.WHEELS, path=Path(str(n)), used=n, size=1, shares=shares) for n in (1, 2))
-    stock = Stock(items=(old, new), contents={"wheel": Content(path=Path("wheel"), size=10)})
+    stock = CacheInventory(items=(old, new), contents={"wheel": Content(path=Path("wheel"), size=10)})
     assert stock.size == 12
     one = choose(stock, Bounds(since=2))
     assert (one.gone.items, one.freed) == ((old,), 1)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from plans import plan
 
 from wheelsmith.model import BuildResult, Failure, Status, WheelFile
-from wheelsmith.pipeline.tasks import Again, Demand, Task
+from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
 from wheelsmith.plan.fold import fold
-from wheelsmith.run.schedule import Board, Machine, run_builds, simulate
+from wheelsmith.run.schedule import Machine, TaskQueue, run_builds, simulate
 
 WHEEL = WheelFile(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
 
@@ -31,7 +31,7 @@ class Script:
         return plan(self.number).cell.id
 
     def tasks(self):
-        demand = Demand(memory=self.memory)
+        demand = Resources(memory=self.memory)
         return (Task(name=self.name, group=self.name, run=self._run, demand=demand, needs=self.needs),)
 
     def _run(self, memory):
@@ -185,7 +185,7 @@ def test_a_failed_piece_ends_its_build_and_frees_who_waits_for_it():
         begun.wait(5)
         if not tried:
             tried.append(1)
-            raise Again(after=claimed[0])
+            raise RetryTask(after=claimed[0])
 
     assert sorted(run([Script(0, owner), Script(1, waiter)])) == [Status.BUILT, Status.FAILED]
 
@@ -196,7 +196,7 @@ def test_more_memory_is_given_and_told():
     def greedy(build, memory):
         given_memory.append(memory)
         if memory < 40:
-            raise Again(memory=memory * 2)
+            raise RetryTask(memory=memory * 2)
 
     assert run([Script(0, greedy, memory=10)]) == [Status.BUILT]
     assert given_memory == [10, 20, 40]
@@ -211,7 +211,7 @@ def test_a_task_says_what_it_needs_when_it_can_begin():
             group=build.name,
             run=lambda memory: given_memory.append(memory) or (),
             needs=(f"{build.name}:learn",),
-            estimate=lambda: (Demand(memory=known[0]), 1.0),
+            estimate=lambda: (Resources(memory=known[0]), 1.0),
         )
         return (after, Task(name=f"{build.name}:learn", group=build.name, run=lambda _: known.__setitem__(0, 7) or ()))
 
@@ -221,7 +221,7 @@ def test_a_task_says_what_it_needs_when_it_can_begin():
 
 def test_what_all_wait_for_is_done_first_and_once():
     order = []
-    shared = Task(name="fetch", group="", run=lambda _: order.append("fetch") or (), demand=Demand(cores=0))
+    shared = Task(name="fetch", group="", run=lambda _: order.append("fetch") or (), demand=Resources(cores=0))
     builds = [Script(n, lambda build, _: order.append(build.name), needs=("fetch",)) for n in range(3)]
     assert run(builds, shared=(shared,)) == [Status.BUILT] * 3
     assert order[0] == "fetch"
@@ -256,7 +256,7 @@ def chain(name, pieces):
             name=f"{name}:{n}",
             group=name,
             run=lambda _: (),
-            demand=Demand(memory=memory),
+            demand=Resources(memory=memory),
             seconds=seconds,
             rank=seconds + 1,
         )
@@ -266,7 +266,7 @@ def chain(name, pieces):
         name=f"{name}:last",
         group=name,
         run=lambda _: (),
-        demand=Demand(memory=1),
+        demand=Resources(memory=1),
         needs=tuple(task.name for task in tasks),
         seconds=1.0,
         rank=1.0,
@@ -301,7 +301,7 @@ def test_a_thousand_cells_keep_every_worker_busy(workers):
 def test_one_that_waits_for_memory_is_not_overtaken_for_ever():
     small = [(f"s{n}", chain(f"s{n}", [(1.0, 6)])[1]) for n in range(200)]
     big = chain("big", [(1.0, 10)])
-    board = Board(Machine(cores=2, memory=10), [small[0], big, *small[1:]])
+    board = TaskQueue(Machine(cores=2, memory=10), [small[0], big, *small[1:]])
     started = []
     running = []
     while not board.is_empty:
@@ -314,7 +314,7 @@ def test_one_that_waits_for_memory_is_not_overtaken_for_ever():
 
 def test_builds_are_admitted_as_they_are_needed():
     groups = [chain(f"b{n}", [(1.0, 1)] * 4) for n in range(50)]
-    board = Board(Machine(cores=2, memory=100), groups)
+    board = TaskQueue(Machine(cores=2, memory=100), groups)
     for _ in range(2):
         board.take()
     assert len(board.clear()) >= 44

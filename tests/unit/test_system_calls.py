@@ -10,7 +10,7 @@ import pytest
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bpf import assemble, launch_filter
-from wheelsmith.engine.call_filter import ArgumentIs, CallRule, Way, system_calls
+from wheelsmith.engine.call_filter import AllowedArguments, ArgumentIs, CallRule, system_calls
 from wheelsmith.engine.seccomp import container_profile
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -132,7 +132,7 @@ def test_every_condition_of_a_case_must_hold():
 
 def test_a_long_rule_is_jumped_over():
     values = tuple(range(1, 400))
-    only = (Way(means="", arguments=(ArgumentIs(argument=0, mask="0xffffffff", values=values),)),)
+    only = (AllowedArguments(means="", arguments=(ArgumentIs(argument=0, mask="0xffffffff", values=values),)),)
     rules = {"long": CallRule(names=("long",), why="", errno=9, only=only), "next": CallRule(names=("next",), why="")}
     programme = assemble(rules, {"long": 5, "next": 6, "other": 7}, ARCHITECTURES["x86_64"], 38)
     assert run(programme, 5, 399) == ALLOWED

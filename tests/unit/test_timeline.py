@@ -63,13 +63,13 @@ def test_steps_of_a_lane_never_overlap_and_no_lane_is_wasted(spans):
     watch(step(5, reused=True))
     bars = watch.timeline().steps
     assert len(bars) == len(spans)
-    lanes = {}
+    io_slots = {}
     for bar in bars:
-        lanes.setdefault(bar.row, []).append(bar)
-    for lane in lanes.values():
+        io_slots.setdefault(bar.row, []).append(bar)
+    for lane in io_slots.values():
         assert all(one.end <= two.start for one, two in pairwise(sorted(lane, key=lambda bar: bar.start)))
     most = max((sum(a.start <= b.start < a.end for a in bars if a is not b) + 1 for b in bars), default=0)
-    assert len(lanes) == most
+    assert len(io_slots) == most
 
 
 def test_the_labels_of_an_axis_are_short():

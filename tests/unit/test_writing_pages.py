@@ -48,7 +48,7 @@ class Memory:
     def listing(self, prefix):
         return [Listed(key, len(data), 0.0) for key, data in self.content.items() if key.startswith(prefix)]
 
-    def irregular(self, prefix=""):
+    def non_regular(self, prefix=""):
         return []
 
     def transaction(self, work):

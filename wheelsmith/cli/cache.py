@@ -18,15 +18,15 @@ from wheelsmith.model import ignore
 from wheelsmith.run.prepare import cache_limit, default_cache
 from wheelsmith.store import (
     Bounds,
+    CacheInventory,
     Kind,
-    Stock,
     changed_objects,
     changed_wheels,
-    foresee,
     is_in_use,
+    plan_prune,
     prefix_kind,
     prune,
-    take_stock,
+    take_inventory,
 )
 from wheelsmith.toolchain import Toolchains
 
@@ -44,7 +44,7 @@ def info(*, as_json: bool) -> None:
     from wheelsmith.report import make_console, stock_table
 
     cache, limit = default_cache(), cache_limit()
-    stock, busy = take_stock(cache), is_in_use(cache)
+    stock, busy = take_inventory(cache), is_in_use(cache)
     if as_json:
         kinds = {kind.value: _kind_json(stock.of(kind)) for kind in Kind}
         data = {"path": str(cache), "in_use": busy, "limit": limit, "size": stock.size, "kinds": kinds}
@@ -76,7 +76,7 @@ def prune_(*, max_size: int | None, older_than: float | None, everything: bool, 
     cache, now = default_cache(), time.time()
     since = math.inf if everything else now - older_than if older_than else -math.inf
     bounds = Bounds(size=max_size or cache_limit(), since=since)
-    pruning = foresee(cache, bounds) if dry_run else prune(cache, bounds)
+    pruning = plan_prune(cache, bounds) if dry_run else prune(cache, bounds)
     console = make_console(stderr=False)
     if pruning.gone.items:
         console.print(pruning_table(pruning, now))
@@ -117,7 +117,7 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
     ctx.exit(ExitCode.ENVIRONMENT if changed else ExitCode.OK)
 
 
-def _kind_json(stock: Stock) -> dict[str, object]:
+def _kind_json(stock: CacheInventory) -> dict[str, object]:
     oldest = min((item.used for item in stock.items), default=None)
     when = None if oldest is None else datetime.fromtimestamp(oldest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"things": len(stock.items), "size": stock.size, "oldest_use": when}

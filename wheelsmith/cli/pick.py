@@ -13,7 +13,7 @@ from wheelsmith.base.errors import NoWheelForThis
 from wheelsmith.cli.options import json_option
 
 if TYPE_CHECKING:
-    from wheelsmith.index.pick import Asked, Decision, Found, Machine
+    from wheelsmith.index.pick import Decision, Found, Machine, Overrides
     from wheelsmith.index.resolve import Refusal, Template
 
 _INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
@@ -70,14 +70,14 @@ def command(
     Why it is this one goes to stderr; so does why there is none, and what is nearest. A torch that is installed is
     never replaced, unless --torch, --cuda or --with-torch asks for another.
     """
-    from wheelsmith.index.pick import Asked, decide, find_catalogue, for_python, look, perform
+    from wheelsmith.index.pick import Overrides, decide, find_catalogue, for_python, look, perform
     from wheelsmith.index.resolve import Chooser, Installer, Refusal, clean_base
 
     if run and installer not in {None, *_RUNNABLE}:
         raise click.UsageError(f"--run performs {' or '.join(_RUNNABLE)}; --installer {installer} writes a file")
     found, machine = find_catalogue(name, index), look(python)
     chooser = Chooser(found.catalogue)
-    wanted = Asked(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
+    wanted = Overrides(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
     decision = decide(chooser, machine, wanted)
     chosen = Installer(installer or machine.installer)
     if not as_json:
@@ -99,7 +99,9 @@ def _say(lines: Iterator[str]) -> None:
         click.echo(visible(line), err=True)
 
 
-def _sentences(machine: Machine, asked: Asked, decision: Decision, found: Found, warning: str | None) -> Iterator[str]:
+def _sentences(
+    machine: Machine, asked: Overrides, decision: Decision, found: Found, warning: str | None
+) -> Iterator[str]:
     """Say what was found, what was chosen, and why."""
     from wheelsmith.index.resolve import Choice
     from wheelsmith.platforms import compute_name

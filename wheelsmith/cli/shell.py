@@ -9,7 +9,7 @@ import click
 
 from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
 from wheelsmith.pipeline import build_command, lay_out
-from wheelsmith.run.build import make_work
+from wheelsmith.run.build import request_of
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import prepare
 from wheelsmith.run.scratch import scratch
@@ -36,7 +36,7 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
     with in_use(request.cache), scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
-        context = make_context(make_work(prepared, request, folder), listen)
+        context = make_context(request_of(prepared, request, folder), listen)
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
         build_it = build_command(plan, context, work)

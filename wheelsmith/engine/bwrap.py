@@ -19,7 +19,7 @@ from wheelsmith.engine.host_view import InstalledPython, host_mounts
 from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree, most_processes
-from wheelsmith.engine.processes import Watched, last_words
+from wheelsmith.engine.processes import SupervisedProcess, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
 from wheelsmith.model import BuildHost
 
@@ -85,7 +85,7 @@ class Bubblewrap:
         group = make_group(command.limits) or ProcessTree(limits=command.limits)
         try:
             with _filter() as filter_:
-                return Watched(
+                return SupervisedProcess(
                     argv=group.wrap(self._argv(command, filter_)),
                     env={"PATH": os.defpath},
                     cwd="/",

@@ -25,7 +25,7 @@ class ArgumentIs(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way(Record):
+class AllowedArguments(Record):
     """One way in which a call is let through: every one of its arguments is as said."""
 
     means: str
@@ -48,7 +48,7 @@ class CallRule(Record):
     names: tuple[str, ...]
     why: str
     errno: int | None = None
-    only: tuple[Way, ...] = ()
+    only: tuple[AllowedArguments, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

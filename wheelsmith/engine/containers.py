@@ -32,7 +32,7 @@ from wheelsmith.engine.container_tree import ContainerTree, namespace_of
 from wheelsmith.engine.first_process import first_process
 from wheelsmith.engine.leash import READY
 from wheelsmith.engine.owner import is_dead, this_process
-from wheelsmith.engine.processes import Watched
+from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness, TreeLimits
 from wheelsmith.engine.seccomp import profile_file
 from wheelsmith.model import BuildHost, ImageId
@@ -59,7 +59,7 @@ def image_reference(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leash:
+class RunningContainer:
     """A running container that ends when its holder does."""
 
     name: str
@@ -194,7 +194,7 @@ class ContainerEngine(ABC):
             inside = self._inside(command)
             if isinstance(leash.group, ContainerTree):
                 inside = leash.group.wrap(inside)
-            exit_ = Watched(
+            exit_ = SupervisedProcess(
                 argv=(*self.client(), "exec", "--workdir", command.workdir, leash.name, *inside),
                 env=client_environment(),
                 cwd="/",
@@ -214,7 +214,7 @@ class ContainerEngine(ABC):
             return subprocess.run(argv, check=False, env=client_environment()).returncode
 
     @contextmanager
-    def _leash(self, command: Command) -> Iterator[Leash]:
+    def _leash(self, command: Command) -> Iterator[RunningContainer]:
         """Hold a running container with nothing in it but a process that waits for us to let go."""
         name = command.name
         # Where memory ran out, podman's monitor leaves a file called "oom" in the folder that it was started in.
@@ -227,7 +227,7 @@ class ContainerEngine(ABC):
             if refusal:
                 raise EngineError(f"{self.name} cannot start a container: {refusal}")
             try:
-                yield Leash(name=name, group=self._group(name, command.limits), client=client)
+                yield RunningContainer(name=name, group=self._group(name, command.limits), client=client)
             finally:
                 if client.stdin:
                     client.stdin.close()

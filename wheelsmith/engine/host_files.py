@@ -10,7 +10,7 @@ from wheelsmith.base.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight(Record):
+class PathRule(Record):
     """A file or folder, as a pattern, and why it is shown or hidden."""
 
     path: str
@@ -27,10 +27,10 @@ class HostView(Record):
 
     source: str
     date: str
-    shown: tuple[Sight, ...]
-    hidden: tuple[Sight, ...]
-    python: tuple[Sight, ...]
-    python_hidden: tuple[Sight, ...]
+    shown: tuple[PathRule, ...]
+    hidden: tuple[PathRule, ...]
+    python: tuple[PathRule, ...]
+    python_hidden: tuple[PathRule, ...]
 
 
 @cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from wheelsmith.engine.host_files import Sight, host_view
+from wheelsmith.engine.host_files import PathRule, host_view
 
 _USR = Path("/usr")
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -63,7 +63,7 @@ def _show(python: InstalledPython, hidden: list[str]) -> list[str]:
     return words
 
 
-def _targets(sights: Iterable[Sight], folder: Path, shown: list[str]) -> list[str]:
+def _targets(sights: Iterable[PathRule], folder: Path, shown: list[str]) -> list[str]:
     """Return what there is of it in shown folders, by the path that every link to it ends at."""
     patterns = (sight.path.removeprefix("/") for sight in sights)
     found = (path.resolve() for pattern in patterns for path in sorted(folder.glob(pattern)))

@@ -14,7 +14,7 @@ from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.cgroup import make_group, remove_dead_groups
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree, most_processes_beside_others
-from wheelsmith.engine.processes import Watched
+from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.model import BuildHost
 
@@ -60,7 +60,7 @@ class Local:
         read, write = os.pipe()
         try:
             leash = ("/bin/sh", "-c", _LEASH, "wheelsmith", str(most_processes_beside_others(command.limits)))
-            return Watched(
+            return SupervisedProcess(
                 argv=group.wrap((*leash, *_at_host(command, command.argv))),
                 env=_environment(command),
                 cwd=_on_host(command, command.workdir),

@@ -23,7 +23,7 @@ _LONGEST_LINE = 4096  # bytes; a longer one is cut, not kept in memory
 
 
 @dataclass(slots=True, kw_only=True)
-class Watched:
+class SupervisedProcess:
     """A process that is being watched.
 
     :param argv: what to run; it leads its own session, so that its group can be killed whole.

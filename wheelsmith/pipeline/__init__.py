@@ -2,6 +2,6 @@
 
 from wheelsmith.pipeline.cell import CellBuild
 from wheelsmith.pipeline.command import build_command, lay_out
-from wheelsmith.pipeline.context import BuildContext, Prefetched, log_name
+from wheelsmith.pipeline.context import BuildContext, ToolchainPrefetcher, log_name
 
-__all__ = ["BuildContext", "CellBuild", "Prefetched", "build_command", "lay_out", "log_name"]
+__all__ = ["BuildContext", "CellBuild", "ToolchainPrefetcher", "build_command", "lay_out", "log_name"]

@@ -22,11 +22,11 @@ from wheelsmith.pipeline.command import (
 from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.context import BuildContext, log_name
 from wheelsmith.pipeline.failures import command_failed, failure_of
-from wheelsmith.pipeline.finishing import Finisher, only_wheel, says_checking
+from wheelsmith.pipeline.finishing import RepairJob, only_wheel, says_checking
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
-from wheelsmith.pipeline.tasks import MIB, Again, Demand, Task
+from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task
 from wheelsmith.store import StoredWheel
-from wheelsmith.wheel import check_edition
+from wheelsmith.wheel import checker_digest
 
 _PACK_SECONDS = 3.0
 _PACK_MEMORY = 1024 * MIB
@@ -63,7 +63,7 @@ class CellBuild:
             group=self.name,
             run=self._start,
             needs=self._needs,
-            demand=Demand(cores=0),
+            demand=Resources(cores=0),
             rank=1.0,  # before downloads, which have none: those of others must not keep it from its compilers
         )
         return (start,)
@@ -98,7 +98,7 @@ class CellBuild:
         context.listen(CellStarted(cell_id=self.name))
         if stored := None if context.force else context.store.find(plan.build_digest):
             self._status = Status.CACHED
-            if stored.checked != check_edition():
+            if stored.checked != checker_digest():
                 return (self._task("check", partial(self._recheck, stored), cores=1, memory=_PACK_MEMORY),)
             self._stored = stored
             return self._test_task()
@@ -138,7 +138,7 @@ class CellBuild:
             group=self.name,
             run=run,
             needs=needs,
-            demand=Demand(cores=cores, memory=self._context.most_memory(memory)),
+            demand=Resources(cores=cores, memory=self._context.most_memory(memory)),
             rank=_PACK_SECONDS,
             seconds=_PACK_SECONDS,
         )
@@ -157,7 +157,7 @@ class CellBuild:
         self._make_fresh(memory)
         self._run(replace(command, limits=replace(command.limits, reserved=memory)), memory)
         context = self._context
-        finisher = Finisher(plan=self.plan, engine=context.own_engine, folder=context.folder / self.name / "finish")
+        finisher = RepairJob(plan=self.plan, engine=context.own_engine, folder=context.folder / self.name / "finish")
         with WorkFolder(self._work) as left:
             name = only_wheel(left)
             finisher.lay_out(name, left.chunks(f"dist/{name}", command.limits.disk))
@@ -167,7 +167,7 @@ class CellBuild:
         self._log.enter("store")
         path = finisher.collect(wheel, context.folder / self.name)
         self._stored = context.store.put(
-            self.plan.build_digest, path, wheel, checked=check_edition(), timings=self._log.timings
+            self.plan.build_digest, path, wheel, checked=checker_digest(), timings=self._log.timings
         )
         return self._test_task()
 
@@ -176,17 +176,17 @@ class CellBuild:
         context = self._context
         self._log.enter("check")
         folder = context.folder / self.name / "finish"
-        finisher = Finisher(
+        finisher = RepairJob(
             plan=self.plan, engine=context.own_engine, folder=folder, program="wheelsmith.wheel.recheck"
         )
         finisher.lay_out(stored.wheel.filename, _chunks(stored.path))
         self._run_finisher(finisher, memory, "check again")
         if finisher.answer() != stored.wheel:
             raise OutputError("the wheel in the store changed while it was checked")
-        self._stored = context.store.note_checked(self.plan.build_digest, replace(stored, checked=check_edition()))
+        self._stored = context.store.note_checked(self.plan.build_digest, replace(stored, checked=checker_digest()))
         return self._test_task()
 
-    def _run_finisher(self, finisher: Finisher, memory: int, what: str) -> None:
+    def _run_finisher(self, finisher: RepairJob, memory: int, what: str) -> None:
         command = finisher.command(self._context.limits, memory)
         with self._log.command(what) as output:
 
@@ -215,7 +215,7 @@ class CellBuild:
     def _judge(self, exit_: Exit, command: Command, memory: int, what: str, output: CommandOutput) -> None:
         """Raise where a command did not come to its end; one that had too little memory is tried with more."""
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self._context.most_memory(2 * memory)) > memory:
-            raise Again(memory=more)
+            raise RetryTask(memory=more)
         if not exit_.ok:
             raise command_failed(self._log.stage, what, exit_, command.limits, output.tail)
 

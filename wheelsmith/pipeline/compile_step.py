@@ -18,9 +18,9 @@ from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
 from wheelsmith.pipeline.outputs import OutputLost, Outputs
-from wheelsmith.pipeline.tasks import MIB, Again, Demand, Task
+from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task
 from wheelsmith.plan.recipe import phases as trajectory
-from wheelsmith.plan.recipe.phases import Phase, PhaseKind, Unsplittable
+from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind
 from wheelsmith.store import Cost
 
 _HEADROOM = 1.1  # over the memory that a phase needed before
@@ -64,8 +64,8 @@ class CompileStep:
     def tasks(self) -> tuple[Task, ...]:
         """Return the tasks to begin with; nvcc must say first what its phases are."""
         try:
-            trajectory.check_tame(self.step)
-        except Unsplittable:
+            trajectory.check_splittable(self.step)
+        except NotSplittableError:
             return self._tasks(trajectory.whole(self.step))
         if self.step.kind is StepKind.CXX:
             return self._tasks(trajectory.host_phases(self.step))
@@ -75,7 +75,7 @@ class CompileStep:
                 name=f"{self.name}:phases",
                 group=self.plan.cell.id,
                 run=self._split,
-                demand=Demand(memory=_DRY_RUN_MEMORY),
+                demand=Resources(memory=_DRY_RUN_MEMORY),
                 rank=self.tail + path,
                 seconds=0.1,
             ),
@@ -118,7 +118,7 @@ class CompileStep:
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
         try:
             return trajectory.device_phases(self.step, "\n".join(lines))
-        except Unsplittable:
+        except NotSplittableError:
             return trajectory.whole(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
@@ -145,11 +145,11 @@ class CompileStep:
             rank=rank,
         )
 
-    def _estimate(self, job: Job) -> tuple[Demand, float]:
+    def _estimate(self, job: Job) -> tuple[Resources, float]:
         """Say what a job needs, now that all is made that it reads."""
         size = sum(self._outputs.size(name) for name in job.reads.values())
         cost = self._estimates.of(job, size or None)
-        return Demand(memory=self.context.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
+        return Resources(memory=self.context.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
 
     # --- one job --------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class CompileStep:
             self._do(job, known, memory)
             return ()
         if other := self.context.claims.claim(known, task):
-            raise Again(after=other)
+            raise RetryTask(after=other)
         try:
             if not self._found(job, known):
                 self._do(job, known, memory)
@@ -220,7 +220,7 @@ class CompileStep:
         command = self._command(job, job.argv, folder, memory)
         exit_ = self.context.engine.run(command, output.read, self.cancel)
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self.context.most_memory(2 * memory)) > memory:
-            raise Again(memory=more)
+            raise RetryTask(memory=more)
         if not exit_.ok:
             limits = command.limits
             failed = command_failed(

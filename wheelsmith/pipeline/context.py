@@ -14,7 +14,7 @@ from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
 
 
-class Claims:
+class InFlightKeys:
     """Which task is making which piece at this moment, so that no two make the same."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Claims:
             self._tasks.pop(key, None)
 
 
-class Prefetched:
+class ToolchainPrefetcher:
     """Toolchains that are prepared ahead; what went wrong then is told to every cell that wants one."""
 
     def __init__(self, toolchains: Toolchains) -> None:
@@ -75,7 +75,7 @@ class BuildContext:
     source: SourceTree
     engine: Engine
     own_engine: Engine
-    toolchains: Prefetched
+    toolchains: ToolchainPrefetcher
     store: Store
     objects: Objects
     costs: Costs
@@ -88,7 +88,7 @@ class BuildContext:
     test: str | None = None
     force: bool = False
     reuse: bool = True
-    claims: Claims = field(default_factory=Claims)
+    claims: InFlightKeys = field(default_factory=InFlightKeys)
 
     def most_memory(self, memory: int) -> int:
         """Bound what a piece may take (bytes) by what a cell may, and the whole run."""

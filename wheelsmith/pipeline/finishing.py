@@ -18,13 +18,13 @@ from wheelsmith.engine import Command, Engine, Limits, Mount
 from wheelsmith.model import BuildPlan, WheelFile
 from wheelsmith.pipeline.command import command_name
 from wheelsmith.pipeline.failures import check_failed
-from wheelsmith.wheel import CHECKING, FINISHED, LEFT, ORDER, PACKED, Finished, Order
+from wheelsmith.wheel import CHECKING, FINISHED, LEFT, ORDER, PACKED, RepairRequest, RepairResponse
 
 _LONGEST = 4 << 20  # bytes of what the program says of a wheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finisher:
+class RepairJob:
     """A program that reads one wheel, and the folder that it works in.
 
     :param program: the module that repairs and checks what a build left, or that checks what was finished before.
@@ -46,7 +46,7 @@ class Finisher:
         plan = self.plan
         # A project's contents are its own; a kernel's were planned, file by file.
         members = None if plan.project else tuple(plan.recipe.contents)
-        order = Order(spec=plan.wheel, members=members)
+        order = RepairRequest(spec=plan.wheel, members=members)
         remove_tree(self.folder)
         with WorkFolder.make(self.folder) as folder:
             with folder.create(ORDER) as file:
@@ -89,9 +89,9 @@ class Finisher:
             raise OutputError("the check ended and said nothing")
         return finished.wheel
 
-    def _finished(self) -> Finished:
+    def _finished(self) -> RepairResponse:
         with WorkFolder(self.folder) as folder, suppress(ValueError, RecursionError):
-            return Finished.from_json(json.loads(b"".join(folder.chunks(FINISHED, _LONGEST))))
+            return RepairResponse.from_json(json.loads(b"".join(folder.chunks(FINISHED, _LONGEST))))
         raise OutputError("what the check said cannot be read")
 
     def collect(self, wheel: WheelFile, target: Path) -> Path:

@@ -9,7 +9,7 @@ MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Resources:
     """What a task holds while it runs.
 
     :param cores: 0 for a task that waits for the network or the disk.
@@ -20,7 +20,7 @@ class Demand:
     memory: int = 0
 
 
-class Again(Exception):  # it is caught by whoever runs tasks
+class RetryTask(Exception):  # it is caught by whoever runs tasks
     """A task cannot be done now: it wants more memory, or the result of another that is being worked on."""
 
     def __init__(self, *, memory: int = 0, after: str | None = None) -> None:
@@ -46,10 +46,10 @@ class Task:
     group: str
     run: Callable[[int], tuple[Task, ...]]
     needs: tuple[str, ...] = ()
-    demand: Demand = Demand()
+    demand: Resources = Resources()
     rank: float = 0.0
     seconds: float = 0.0
-    estimate: Callable[[], tuple[Demand, float]] | None = None
+    estimate: Callable[[], tuple[Resources, float]] | None = None
 
     def estimated(self) -> Task:
         """Return the task with what it is known to need now."""
@@ -58,7 +58,7 @@ class Task:
         demand, seconds = self.estimate()
         return replace(self, demand=demand, seconds=seconds)
 
-    def again(self, reason: Again) -> Task:
+    def again(self, reason: RetryTask) -> Task:
         """Return the task as it is tried once more."""
         needs = (*self.needs, reason.after) if reason.after else self.needs
         if not reason.memory:

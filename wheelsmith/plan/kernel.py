@@ -23,7 +23,7 @@ from wheelsmith.model import (
     wheel_stem,
 )
 from wheelsmith.plan.reasons import (
-    Impossible,
+    NotBuildableError,
     check_kernel,
     compilers,
     cxx_std_of,
@@ -66,7 +66,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
+class _PlanInputs:
     """One cell of one kernel, and all that is known before it is planned."""
 
     cell: Cell
@@ -96,7 +96,7 @@ def plan_kernel(
     :param declared: patterns of files that the wheel is meant to install, though they look like another project's.
     :raises BuildTomlError: the kernel itself is wrong, whatever the cell.
     """
-    order = _Order(
+    order = _PlanInputs(
         cell=cell,
         spec=spec,
         source=source,
@@ -108,12 +108,12 @@ def plan_kernel(
     try:
         check_kernel(cell, spec)
         return _noarch_plan(order) if spec.binding is None else _compiled_plan(order)
-    except Impossible as impossible:
+    except NotBuildableError as impossible:
         found = obstacles(_checks(order))
         return Excluded(cell=cell, reason="; ".join(found) or str(impossible))
 
 
-def _checks(order: _Order) -> Iterator[Callable[[], object]]:
+def _checks(order: _PlanInputs) -> Iterator[Callable[[], object]]:
     """Yield everything that may keep a cell from being built, each by itself."""
     cell, spec = order.cell, order.spec
     yield lambda: check_kernel(cell, spec)
@@ -151,7 +151,7 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 # --- kernels with nothing compiled --------------------------------------------------------------------------
 
 
-def _noarch_plan(order: _Order) -> BuildPlan:
+def _noarch_plan(order: _PlanInputs) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
     spec = order.spec
     always = ["torch", *python_depends(spec, "")]
@@ -181,7 +181,7 @@ def _noarch_plan(order: _Order) -> BuildPlan:
     return _plan(order, None, None, None, noarch_recipe(spec, order.source), wheel)
 
 
-def _metadata(order: _Order, version: str, requirements: Requirements) -> str:
+def _metadata(order: _PlanInputs, version: str, requirements: Requirements) -> str:
     return render_metadata(
         order.spec, distribution=order.distribution, version=version, requirements=requirements, source=order.source
     )
@@ -190,7 +190,7 @@ def _metadata(order: _Order, version: str, requirements: Requirements) -> str:
 # --- kernels with an extension ------------------------------------------------------------------------------
 
 
-def _compiled_plan(order: _Order) -> BuildPlan:
+def _compiled_plan(order: _PlanInputs) -> BuildPlan:
     cell, build_host = order.cell, order.build_host
     toolset = compilers(cell, build_host)
     stable = _stable_abi(cell, order.spec)
@@ -231,16 +231,18 @@ def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
     if floor is None:
         return None
     if Version(cell.release) < Version(floor):
-        raise Impossible(f"the kernel uses torch's stable ABI of {floor}, which torch {cell.release} does not have")
+        raise NotBuildableError(
+            f"the kernel uses torch's stable ABI of {floor}, which torch {cell.release} does not have"
+        )
     if floor not in torch_releases():
         known = list(torch_releases())
-        raise Impossible(
+        raise NotBuildableError(
             f"the kernel targets the stable ABI of torch {floor}; wheelsmith knows torch {known[0]} to {known[-1]}"
         )
     return floor
 
 
-def _wheel(order: _Order, stable: str | None, groups: tuple[SourceGroup, ...]) -> WheelSpec:
+def _wheel(order: _PlanInputs, stable: str | None, groups: tuple[SourceGroup, ...]) -> WheelSpec:
     cell, spec = order.cell, order.spec
     floor = _floor(spec, stable)
     version = f"{order.version}+{local_version_of(cell, stable_abi=floor is not None)}"
@@ -277,7 +279,7 @@ def _floor(spec: KernelSpec, stable: str | None) -> str | None:
 
 
 def _plan(
-    order: _Order,
+    order: _PlanInputs,
     toolset: Toolset | None,
     cuda: PrefixId | None,
     headers: PrefixId | None,

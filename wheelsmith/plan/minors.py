@@ -94,4 +94,4 @@ def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
 
 def _same_but_more_code(own: Step, made: Step, platform: Platform) -> bool:
     without = platform.without_capabilities
-    return without(own.argv) == without(made.argv) and platform.makes_no_less(made.gpu_archs, own.gpu_archs)
+    return without(own.argv) == without(made.argv) and platform.covers_code_of(made.gpu_archs, own.gpu_archs)

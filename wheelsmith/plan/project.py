@@ -24,7 +24,7 @@ from wheelsmith.model import (
     wheel_stem,
 )
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
-from wheelsmith.plan.reasons import Impossible, compilers, requested_capabilities, toolkit_of
+from wheelsmith.plan.reasons import NotBuildableError, compilers, requested_capabilities, toolkit_of
 from wheelsmith.plan.recipe import KernelSource, ProjectSpec
 from wheelsmith.plan.torch_cuda import why_other_cuda
 from wheelsmith.platforms import platforms
@@ -72,7 +72,7 @@ def plan_project(
     try:
         given, named = settings or ProjectSettings(), (name, public)
         made = _plan(cell, cell.python, spec, source, named, build_host, resolve=resolve, settings=given)
-    except Impossible as impossible:
+    except NotBuildableError as impossible:
         return Excluded(cell=cell, reason=str(impossible))
     return replace(made, wheel=replace(made.wheel, declared=declared))
 
@@ -89,16 +89,16 @@ def _plan(
     settings: ProjectSettings,
 ) -> BuildPlan:
     if cell.framework != TORCH:
-        raise Impossible(
+        raise NotBuildableError(
             f"a project with a build system of its own is built for torch, not for {cell.framework}: "
             f"give matrix.yaml the axis torch"
         )
     toolset = compilers(cell, build_host)
     if cell.arch != build_host.machine:
-        raise Impossible(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")
+        raise NotBuildableError(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")
     if python not in build_host.pythons:
         where = f"image {build_host.image.name}" if build_host.image else "this machine"
-        raise Impossible(f"{where} has no Python {python}: it has {', '.join(build_host.pythons)}")
+        raise NotBuildableError(f"{where} has no Python {python}: it has {', '.join(build_host.pythons)}")
     home, toolkit = toolkit_of(cell, build_host) or ("", None)
     archs = requested_capabilities(cell)
     return BuildPlan(
@@ -127,26 +127,28 @@ def _environment(
     found = resolve((f"torch{wanted}", *spec.requires, *settings.build_requires), python, cell.arch)
     if isinstance(found, str):
         asked = wanted.removeprefix("==")
-        raise Impossible(f"there is no build environment with torch {asked} for Python {python}: {found}")
+        raise NotBuildableError(f"there is no build environment with torch {asked} for Python {python}: {found}")
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.toolkit and "+cpu" in torch:
-        raise Impossible(f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds")
+        raise NotBuildableError(
+            f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds"
+        )
     if cell.toolkit and (why := why_other_cuda(found, cell.toolkit)):
-        raise Impossible(f"{why}: give pip an index that has torch for it")
+        raise NotBuildableError(f"{why}: give pip an index that has torch for it")
     return found
 
 
 def _torch(cell: Cell, spec: ProjectSpec) -> str:
     """Return the torch to build with: the release that is known, or one of its minor that the project can use.
 
-    :raises Impossible: it can use none.
+    :raises NotBuildableError: it can use none.
     """
     asked = SpecifierSet(spec.torch)
     version = torch_releases()[cell.release].version
     if asked.contains(version):
         return f"=={version}"
     if not any(asked.contains(patch) for patch in patches_of(cell.release)):
-        raise Impossible(f"the project requires torch{spec.torch}, which torch {cell.release} is not")
+        raise NotBuildableError(f"the project requires torch{spec.torch}, which torch {cell.release} is not")
     return f"=={cell.release}.*,{spec.torch}"
 
 

@@ -13,20 +13,20 @@ from wheelsmith.plan.recipe.dependencies import dependencies
 from wheelsmith.platforms import platforms
 
 
-class Impossible(Exception):  # it carries a reason, and never leaves this room
+class NotBuildableError(Exception):  # it carries a reason, and never leaves this room
     """The cell cannot be built, and this is why."""
 
 
 def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
     """Return all reasons why a cell cannot be built, so that they can be mended in one go.
 
-    :param checks: each raises ``Impossible`` if it finds one; they do not build on one another.
+    :param checks: each raises ``NotBuildableError`` if it finds one; they do not build on one another.
     """
     found = dict[str, None]()
     for check in checks:
         try:
             check()
-        except Impossible as impossible:
+        except NotBuildableError as impossible:
             found[str(impossible)] = None
     return tuple(found)
 
@@ -34,7 +34,7 @@ def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
 def check_kernel(cell: Cell, spec: KernelSpec) -> None:
     """Refuse a cell that build.toml says the kernel is not for.
 
-    :raises Impossible: with every line of build.toml that says so.
+    :raises NotBuildableError: with every line of build.toml that says so.
     """
     checks = (
         lambda: _check_backend(cell, spec),
@@ -43,18 +43,18 @@ def check_kernel(cell: Cell, spec: KernelSpec) -> None:
         lambda: _check_depends(cell, spec),
     )
     if found := obstacles(checks):
-        raise Impossible("; ".join(found))
+        raise NotBuildableError("; ".join(found))
 
 
 def _check_backend(cell: Cell, spec: KernelSpec) -> None:
     if cell.backend not in spec.backends:
         listed = ", ".join(spec.backends) or "none"
-        raise Impossible(f"the kernel has no {cell.backend} backend: build.toml lists {listed}")
+        raise NotBuildableError(f"the kernel has no {cell.backend} backend: build.toml lists {listed}")
 
 
 def _check_framework(cell: Cell, spec: KernelSpec) -> None:
     if cell.framework != spec.framework:
-        raise Impossible(
+        raise NotBuildableError(
             f"it is a kernel for {spec.framework}, not for {cell.framework}: give matrix.yaml the axis {spec.framework}"
         )
     if spec.binding:
@@ -69,7 +69,7 @@ def _check_toolkit(cell: Cell, spec: KernelSpec) -> None:
 def _check_depends(cell: Cell, spec: KernelSpec) -> None:
     for scope in ("", cell.backend):
         if repos := spec.kernel_depends.get(scope):
-            raise Impossible(
+            raise NotBuildableError(
                 f"the kernel needs {', '.join(repos)} from the Hub at run time, which a wheel cannot require"
             )
 
@@ -77,15 +77,15 @@ def _check_depends(cell: Cell, spec: KernelSpec) -> None:
 def _check_bounds(what: str, value: str, minver: str | None, maxver: str | None) -> None:
     # maxver 2.12 admits every 2.12.x: a wheel serves a whole minor, so only that much is compared.
     if minver and Version(value) < Version(minver):
-        raise Impossible(f"the kernel needs {what} {minver} or newer (minver in build.toml)")
+        raise NotBuildableError(f"the kernel needs {what} {minver} or newer (minver in build.toml)")
     if maxver and Version(value) > Version(maxver):
-        raise Impossible(f"the kernel needs {what} {maxver} or older (maxver in build.toml)")
+        raise NotBuildableError(f"the kernel needs {what} {maxver} or older (maxver in build.toml)")
 
 
 def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
     """Return what a kernel's ``python-depends`` come to as requirements.
 
-    :raises Impossible: a name is not on kernel-builder's list.
+    :raises NotBuildableError: a name is not on kernel-builder's list.
     """
     known = {(item.name, item.backend): item.requires for item in dependencies()}
     found = []
@@ -93,7 +93,7 @@ def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
         requirement = known.get((name, None)) or known.get((name, scope or None))
         if requirement is None:
             allowed = sorted({name for name, own in known if own in {None, scope}})
-            raise Impossible(
+            raise NotBuildableError(
                 f"the kernel depends on {name!r}, which is not on kernel-builder's list: {', '.join(allowed)}"
             )
         found.append(requirement)
@@ -103,15 +103,15 @@ def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
 def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     """Return the compilers for the cell's architecture.
 
-    :raises Impossible: there are none.
+    :raises NotBuildableError: there are none.
     """
     if toolset := build_host.toolset(cell.arch):
         return toolset
     native = cell.arch == build_host.machine
     package = "g++" if native else f"g++-{cell.arch.replace('_', '-')}-linux-gnu"
     if build_host.image is None:
-        raise Impossible(f"there is no C++ compiler for {cell.arch} here: apt-get install {package}")
-    raise Impossible(f"image {build_host.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
+        raise NotBuildableError(f"there is no C++ compiler for {cell.arch} here: apt-get install {package}")
+    raise NotBuildableError(f"image {build_host.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
 
 
 def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
@@ -119,7 +119,7 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
 
     It is assembled; where no package index has all of it, an image must bring it.
 
-    :raises Impossible: the image has none, or another one.
+    :raises NotBuildableError: the image has none, or another one.
     """
     if cell.toolkit is None:
         return None
@@ -128,15 +128,15 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
         return platform.place, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
     named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
-        raise Impossible(
+        raise NotBuildableError(
             f"{named} is not complete on the package index; it must come from an image, which needs {USE_IMAGES}"
         )
     if cell.arch != build_host.machine:
         said = f"the {platform.title} toolkit of an image builds for its own {build_host.machine}, not for {cell.arch}"
-        raise Impossible(said)
+        raise NotBuildableError(said)
     found = platform.of_image(cell.toolkit, build_host)
     if isinstance(found, str):
-        raise Impossible(f"image {build_host.image.name} has {found}, and the cell needs {named}")
+        raise NotBuildableError(f"image {build_host.image.name} has {found}, and the cell needs {named}")
     return found
 
 
@@ -153,12 +153,12 @@ def known_capabilities(cell: Cell) -> tuple[str, ...]:
 def requested_capabilities(cell: Cell) -> tuple[str, ...]:
     """Return the capabilities that the cell asks for.
 
-    :raises Impossible: the toolkit does not know one.
+    :raises NotBuildableError: the toolkit does not know one.
     """
     asked = _asked_capabilities(cell)
     if unknown := [text for text, known in asked if not known]:
         platform = platforms()[cell.platform]
-        raise Impossible(
+        raise NotBuildableError(
             f"gpu-archs in matrix.yaml asks for {', '.join(unknown)}, for which {platform.title} {cell.toolkit} makes "
             f"no code: it knows {', '.join(platform.toolkits()[str(cell.toolkit)].capabilities)}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.version import Version
 
 from wheelsmith.model import Cell
-from wheelsmith.plan.reasons import Impossible, requested_capabilities
+from wheelsmith.plan.reasons import NotBuildableError, requested_capabilities
 from wheelsmith.plan.recipe import KernelSpec, Section
 from wheelsmith.plan.recipe.compile import SourceGroup
 from wheelsmith.platforms import HeaderLibrary, header_libraries, platforms
@@ -14,7 +14,7 @@ from wheelsmith.platforms import HeaderLibrary, header_libraries, platforms
 def source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
     """Return what is compiled for a cell: the binding, and the sections of build.toml that are for it.
 
-    :raises Impossible: it cannot be.
+    :raises NotBuildableError: it cannot be.
     """
     assert spec.binding is not None  # noqa: S101  # only kernels with one come here
     requested = requested_capabilities(cell)
@@ -30,12 +30,14 @@ def source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
 def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
     """Return the sections that are compiled for a cell.
 
-    :raises Impossible: there are none.
+    :raises NotBuildableError: there are none.
     """
     sections, any_own = applying_sections(cell, spec), any(each.backend == cell.backend for each in spec.sections)
     # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
     if not sections and (any_own or not (spec.binding and spec.binding.src)):
-        raise Impossible(f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies")
+        raise NotBuildableError(
+            f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies"
+        )
     return sections
 
 
@@ -62,11 +64,11 @@ def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], cell:
 def check_depends(section: Section, spec: KernelSpec) -> None:
     """Refuse a section that needs headers which its framework does not bring.
 
-    :raises Impossible: it does.
+    :raises NotBuildableError: it does.
     """
     known = {spec.framework, *header_libraries()}
     if others := [name for name in section.depends if name not in known]:
-        raise Impossible(
+        raise NotBuildableError(
             f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide: "
             f"it has those of {', '.join(header_libraries())}"
         )
@@ -81,14 +83,14 @@ def libraries_of(cell: Cell, spec: KernelSpec) -> tuple[HeaderLibrary, ...]:
 def capabilities_of(section: Section, requested: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
     """Return the capabilities that a section is compiled for.
 
-    :raises Impossible: there are none.
+    :raises NotBuildableError: there are none.
     """
     if cell.toolkit is None:
         return ()
     platform = platforms()[cell.platform]
     found = platform.covers(section.capabilities, requested, cell.toolkit)
     if not found:
-        raise Impossible(
+        raise NotBuildableError(
             f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}; with {platform.title} "
             f"{cell.toolkit} none of that makes code for the gpu-archs {', '.join(requested)}"
         )

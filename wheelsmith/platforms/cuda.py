@@ -164,7 +164,7 @@ class Cuda(Platform):
         """Return nvcc's command without -gencode."""
         return without_gencode(argv)
 
-    def makes_no_less(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    def covers_code_of(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Compare what is asked of nvcc."""
         return {flag for text in one for flag in gencode(text)} >= {flag for text in other for flag in gencode(text)}
 

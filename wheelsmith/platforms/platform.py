@@ -128,7 +128,7 @@ class Platform(ABC):
         """Return a command without what says for which capabilities it makes code."""
 
     @abstractmethod
-    def makes_no_less(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    def covers_code_of(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Say whether code for some capabilities is all that code for others is."""
 
     @abstractmethod

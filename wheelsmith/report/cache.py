@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import show_size
 from wheelsmith.report.style import age
-from wheelsmith.store import Kind, Pruning, Stock
+from wheelsmith.store import CacheInventory, Kind, Pruning
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NAMED = (Kind.TOOLCHAINS, Kind.ENVIRONMENTS)
 
 
-def stock_table(stock: Stock, now: float) -> Table:
+def stock_table(stock: CacheInventory, now: float) -> Table:
     """Return one row a kind.
 
     :param now: seconds since 1970.

@@ -57,12 +57,12 @@ def draw(timeline: Timeline) -> Figure:
     """Return the shapes of a run."""
     whole = max(timeline.seconds, 1e-3)
     cells = tuple(dict.fromkeys(bar.row for bar in timeline.stages))
-    lanes = max((int(bar.row) + 1 for bar in timeline.steps), default=0)
+    io_slots = max((int(bar.row) + 1 for bar in timeline.steps), default=0)
     return Figure(
         ticks=_ticks(whole),
         cells=_chart(timeline.stages, cells, cells, whole),
         cores=_chart(
-            timeline.steps, tuple(map(str, range(lanes))), tuple(f"core {n + 1}" for n in range(lanes)), whole
+            timeline.steps, tuple(map(str, range(io_slots))), tuple(f"core {n + 1}" for n in range(io_slots)), whole
         ),
     )
 

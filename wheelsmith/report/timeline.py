@@ -92,8 +92,8 @@ def _step(event: StepFinished, now: float) -> Bar:
 
 def _in_lanes(steps: Iterable[Bar]) -> Iterable[Bar]:
     """Put each step into the first lane that is free, so that the lanes are the cores that were kept busy."""
-    lanes: list[float] = []
+    io_slots: list[float] = []
     for step in sorted(steps, key=lambda bar: (bar.start, bar.end)):
-        lane = next((number for number, free in enumerate(lanes) if free <= step.start), len(lanes))
-        lanes[lane:] = [step.end, *lanes[lane + 1 :]]
+        lane = next((number for number, free in enumerate(io_slots) if free <= step.start), len(io_slots))
+        io_slots[lane:] = [step.end, *io_slots[lane + 1 :]]
         yield Bar(row=str(lane), kind=step.kind, start=step.start, end=step.end, text=step.text)

@@ -10,7 +10,7 @@ from wheelsmith.plan.fold import Build
 from wheelsmith.store import Store
 
 
-class Answers:
+class ResultCollector:
     """Takes what an executor brings, and passes every cell's answer on, once.
 
     :param builds: those that the executor was given.

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import CacheInUse, StoreError
 from wheelsmith.engine import Limits
-from wheelsmith.index.publish import RUNS, Answered, publish_run
+from wheelsmith.index.publish import RUNS, RunResults, publish_run
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -32,14 +32,14 @@ from wheelsmith.model import (
 )
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.recipe import PhaseKind
-from wheelsmith.run.answers import Answers
-from wheelsmith.run.executors import Executor, Terms, Work, open_executor
+from wheelsmith.run.answers import ResultCollector
+from wheelsmith.run.executors import BuildOptions, BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.run.scratch import scratch
 from wheelsmith.run.stored import stored_wheels
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
-from wheelsmith.wheel import check_edition
+from wheelsmith.wheel import checker_digest
 
 # What a run writes to in its output folder, which may have come with a stranger's kernel.
 _OWN_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
@@ -104,7 +104,7 @@ def _tell_index(prepared: Prepared, results: Sequence[BuildResult], store: Store
     """Put what a run came to into its own index; where nobody says what the project is called, it has no page."""
     if not prepared.distribution or not prepared.version:
         return
-    answered = Answered(
+    answered = RunResults(
         distribution=prepared.distribution,
         version=Version(prepared.version),
         tree=prepared.source.id.tree,
@@ -169,12 +169,12 @@ def _build_all(
         heard(CellFinished(result=result))
 
     to_do, costs = _look_up(prepared, request), Costs(request.cache / "costs.sqlite")
-    spent = BuildCosts(costs, (build.plan for build in to_do.made))
+    spent = BuildCosts(costs, (build.plan for build in to_do.to_build))
     for result in to_do.proven:
         answered(result)
     listen(Expectation(seconds=spent.known()))
-    answers = Answers((*to_do.made, *to_do.kept), Store(request.cache / "store"), answered)
-    work = make_work(prepared, request, folder, made=to_do.made, kept=to_do.kept)
+    answers = ResultCollector((*to_do.to_build, *to_do.to_recheck), Store(request.cache / "store"), answered)
+    work = request_of(prepared, request, folder, to_build=to_do.to_build, to_recheck=to_do.to_recheck)
     try:
         executor.build(work, listen=heard, on_result=answers.take, cancel=cancel)
     finally:
@@ -184,14 +184,14 @@ def _build_all(
     answers.fail_rest(request.executor)
 
 
-def make_work(
+def request_of(
     prepared: Prepared,
     request: Request,
     folder: Path,
     *,
-    made: tuple[Build, ...] = (),
-    kept: tuple[Build, ...] = (),
-) -> Work:
+    to_build: tuple[Build, ...] = (),
+    to_recheck: tuple[Build, ...] = (),
+) -> BuildRequest:
     """Return what an executor is given.
 
     :param folder: a scratch folder of this run alone.
@@ -200,7 +200,7 @@ def make_work(
     """
     choice = prepared.matrix.engine
     limits = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
-    terms = Terms(
+    options = BuildOptions(
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
         jobs=request.jobs,
         cores_per_cell=request.cores_per_cell,
@@ -210,10 +210,10 @@ def make_work(
         force=request.force,
         reuse=request.reuse,
     )
-    return Work(
-        made=tuple(build.plan for build in made),
-        kept=tuple(build.plan for build in kept),
-        terms=terms,
+    return BuildRequest(
+        to_build=tuple(build.plan for build in to_build),
+        to_recheck=tuple(build.plan for build in to_recheck),
+        options=options,
         source=prepared.source,
         engine=prepared.engine.name,
         cache=request.cache,
@@ -233,19 +233,19 @@ class _ToDo:
     """
 
     proven: tuple[BuildResult, ...]
-    kept: tuple[Build, ...]
-    made: tuple[Build, ...]
+    to_recheck: tuple[Build, ...]
+    to_build: tuple[Build, ...]
 
 
 def _look_up(prepared: Prepared, request: Request) -> _ToDo:
     stored = {} if request.force else stored_wheels(prepared.plans, request.cache)
-    proven = {digest for digest, wheel in stored.items() if wheel.checked == check_edition() and not request.test}
+    proven = {digest for digest, wheel in stored.items() if wheel.checked == checker_digest() and not request.test}
     builds = tuple(build for build in prepared.builds if build.plan.build_digest not in proven)
-    kept = tuple(build for build in builds if build.plan.build_digest in stored and not request.test)
+    to_recheck = tuple(build for build in builds if build.plan.build_digest in stored and not request.test)
     results = (_cached(plan, stored[plan.build_digest]) for plan in prepared.plans if plan.build_digest in proven)
-    known = {build.plan.cell.id for build in kept}
-    made = tuple(build for build in builds if build.plan.cell.id not in known)
-    return _ToDo(proven=tuple(results), kept=kept, made=made)
+    known = {build.plan.cell.id for build in to_recheck}
+    to_build = tuple(build for build in builds if build.plan.cell.id not in known)
+    return _ToDo(proven=tuple(results), to_recheck=to_recheck, to_build=to_build)
 
 
 def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:

@@ -3,14 +3,15 @@
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.lock import in_use, is_in_use
 from wheelsmith.store.objects import Action, Damaged, Objects, Output
-from wheelsmith.store.pruning import Bounds, Pruning, foresee, prune
-from wheelsmith.store.stock import Kind, Stock, prefix_kind, take_stock
+from wheelsmith.store.pruning import Bounds, Pruning, plan_prune, prune
+from wheelsmith.store.stock import CacheInventory, Kind, prefix_kind, take_inventory
 from wheelsmith.store.verify import changed_objects, changed_wheels
 from wheelsmith.store.wheels import Store, StoredWheel
 
 __all__ = [
     "Action",
     "Bounds",
+    "CacheInventory",
     "Cost",
     "Costs",
     "Damaged",
@@ -18,15 +19,14 @@ __all__ = [
     "Objects",
     "Output",
     "Pruning",
-    "Stock",
     "Store",
     "StoredWheel",
     "changed_objects",
     "changed_wheels",
-    "foresee",
     "in_use",
     "is_in_use",
+    "plan_prune",
     "prefix_kind",
     "prune",
-    "take_stock",
+    "take_inventory",
 ]

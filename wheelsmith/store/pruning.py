@@ -12,7 +12,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import StoreError
 from wheelsmith.base.units import counted
 from wheelsmith.store.lock import alone_in
-from wheelsmith.store.stock import Kind, Stock, take_stock
+from wheelsmith.store.stock import CacheInventory, Kind, take_inventory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +31,21 @@ class Bounds:
 class Pruning:
     """What goes, in this order, and what stays; both as parts of one stock, with its contents."""
 
-    gone: Stock
-    kept: Stock
+    gone: CacheInventory
+    kept: CacheInventory
 
     @property
     def freed(self) -> int:
         """Return the bytes of the disk that are free afterwards: not those that something kept shares."""
         items = self.gone.items + self.kept.items
-        return Stock(items=items, contents=self.gone.contents).size - self.kept.size
+        return CacheInventory(items=items, contents=self.gone.contents).size - self.kept.size
 
     def of(self, kind: Kind) -> Pruning:
         """Return the part of one kind."""
         return Pruning(gone=self.gone.of(kind), kept=self.kept.of(kind))
 
 
-def choose(stock: Stock, bounds: Bounds) -> Pruning:
+def choose(stock: CacheInventory, bounds: Bounds) -> Pruning:
     """Return what must go for the cache to keep within its bounds: leftovers, then what was not of use for longest."""
     order = sorted(stock.items, key=lambda item: (item.kind is not Kind.LEFTOVERS, item.used, item.kind, item.path))
     users = Counter(key for item in order for key in item.shares)
@@ -59,14 +59,14 @@ def choose(stock: Stock, bounds: Bounds) -> Pruning:
         size -= item.size + sum(stock.contents[key].size for key in item.shares if not users[key])
         count += 1
     return Pruning(
-        gone=Stock(items=tuple(order[:count]), contents=stock.contents),
-        kept=Stock(items=tuple(order[count:]), contents=stock.contents),
+        gone=CacheInventory(items=tuple(order[:count]), contents=stock.contents),
+        kept=CacheInventory(items=tuple(order[count:]), contents=stock.contents),
     )
 
 
-def foresee(cache: Path, bounds: Bounds) -> Pruning:
+def plan_prune(cache: Path, bounds: Bounds) -> Pruning:
     """Say what a prune would do at this moment."""
-    return choose(take_stock(cache), bounds)
+    return choose(take_inventory(cache), bounds)
 
 
 def prune(cache: Path, bounds: Bounds) -> Pruning:
@@ -77,7 +77,7 @@ def prune(cache: Path, bounds: Bounds) -> Pruning:
     """
     removal = _Removal()
     with alone_in(cache):
-        pruning = choose(take_stock(cache), bounds)
+        pruning = choose(take_inventory(cache), bounds)
         # First what is found by name, then what it names: a name never points at nothing, whenever this ends.
         stuck = [item for item in pruning.gone.items if not removal.take_away(item.path)]
         for key in pruning.gone.shared.difference(pruning.kept.shared, *(item.shares for item in stuck)):

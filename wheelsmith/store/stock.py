@@ -62,15 +62,15 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stock:
+class CacheInventory:
     """What is in the cache and can be had again; ``contents`` has every key that an item shares."""
 
     items: tuple[Item, ...]
     contents: dict[str, Content]
 
-    def of(self, kind: Kind) -> Stock:
+    def of(self, kind: Kind) -> CacheInventory:
         """Return the things of one kind alone."""
-        return Stock(items=tuple(item for item in self.items if item.kind is kind), contents=self.contents)
+        return CacheInventory(items=tuple(item for item in self.items if item.kind is kind), contents=self.contents)
 
     @property
     def size(self) -> int:
@@ -83,7 +83,7 @@ class Stock:
         return frozenset().union(*(item.shares for item in self.items))
 
 
-def take_stock(cache: Path) -> Stock:
+def take_inventory(cache: Path) -> CacheInventory:
     """List what is in the cache; what goes away meanwhile is left out.
 
     A folder of the cache that is a link is left out too: another cache may share it, whose runs cannot be seen here.
@@ -100,7 +100,7 @@ def take_stock(cache: Path) -> Stock:
     for name, take in rooms.items():
         if not (cache / name).is_symlink():
             take(cache / name, inventory)
-    return Stock(items=tuple(inventory.items), contents=inventory.contents)
+    return CacheInventory(items=tuple(inventory.items), contents=inventory.contents)
 
 
 class _Inventory:

@@ -3,9 +3,9 @@
 What repairs, checks and makes wheels is imported from its own module: most runs have no use for it.
 """
 
-from wheelsmith.wheel.edition import check_edition
+from wheelsmith.wheel.edition import checker_digest
 from wheelsmith.wheel.facts import wheel_file
-from wheelsmith.wheel.finished import CHECKING, FINISHED, LEFT, ORDER, PACKED, Finished, Order
+from wheelsmith.wheel.finished import CHECKING, FINISHED, LEFT, ORDER, PACKED, RepairRequest, RepairResponse
 from wheelsmith.wheel.report import CheckReport, Finding
 from wheelsmith.wheel.variant_file import read_variant
 
@@ -17,9 +17,9 @@ __all__ = [
     "PACKED",
     "CheckReport",
     "Finding",
-    "Finished",
-    "Order",
-    "check_edition",
+    "RepairRequest",
+    "RepairResponse",
+    "checker_digest",
     "read_variant",
     "wheel_file",
 ]

@@ -32,7 +32,7 @@ def parts() -> tuple[Path, ...]:
 
 
 @cache
-def check_edition() -> str:
+def checker_digest() -> str:
     """Return the digest (hex) of the check: a wheel that another one passed has not passed this one."""
     libraries = " ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     digest = hashlib.sha256(_FORMAT + libraries.encode())

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from wheelsmith.wheel.finished import CHECKING, Order
-from wheelsmith.wheel.orders import carry_out
+from wheelsmith.wheel.finished import CHECKING, RepairRequest
+from wheelsmith.wheel.orders import run_repair
 from wheelsmith.wheel.repair import repair
 
 
-def repaired(order: Order, left: Path) -> Path:
+def repaired(order: RepairRequest, left: Path) -> Path:
     """Return the wheel that a build left, repaired, and say that its check begins."""
     members = None if order.members is None else frozenset(order.members)
     wheel = repair(left, order.spec, left.parents[1], members=members)
@@ -24,4 +24,4 @@ def repaired(order: Order, left: Path) -> Path:
 
 
 if __name__ == "__main__":
-    carry_out(repaired)
+    run_repair(repaired)

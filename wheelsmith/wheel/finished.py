@@ -14,7 +14,7 @@ CHECKING = "wheelsmith: check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order(Record):
+class RepairRequest(Record):
     """What to make of the wheel.
 
     :param spec: what the plan promised.
@@ -26,7 +26,7 @@ class Order(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished(Record):
+class RepairResponse(Record):
     """What came of it: a wheel that was checked, or why there is none.
 
     :param refusal: why it could not be repaired, with what mends that.

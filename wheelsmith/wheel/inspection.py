@@ -23,7 +23,7 @@ from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.cpu_code import find_cpu_code
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments, holds, named_pythons
-from wheelsmith.wheel.gpu import Allowance, GpuCode, read_gpu_code
+from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.installed import EntryPoint, read_entry_points
 from wheelsmith.wheel.loading import CALLS, Load, read_loads
@@ -37,7 +37,7 @@ from wheelsmith.wheel.requirements import (
     torch_markers,
     torch_requirement,
 )
-from wheelsmith.wheel.survey import Survey, survey
+from wheelsmith.wheel.survey import ContentScan, survey
 from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 from wheelsmith.wheel.variant_format import NULL
 
@@ -99,9 +99,9 @@ class Inspection:
         return (*self._survey.elf, *self._survey.gpu_files)
 
     @property
-    def unseen(self) -> dict[str, str]:
+    def unscannable(self) -> dict[str, str]:
         """Every file within which something is packed that cannot be looked through, with the reason."""
-        return self._survey.unseen
+        return self._survey.unscannable
 
     @cached_property
     def cpu_code(self) -> dict[str, str]:
@@ -276,12 +276,12 @@ class Inspection:
         return torch_requirement(self.requirements.lines, self.environments, tuple(torch_releases()))
 
     @cached_property
-    def _survey(self) -> Survey:
+    def _survey(self) -> ContentScan:
         return survey(self.archive, self.record, self._folder, self._allowance)
 
     @cached_property
-    def _allowance(self) -> Allowance:
-        return Allowance(self.path.stat().st_size)
+    def _allowance(self) -> UnpackBudget:
+        return UnpackBudget(self.path.stat().st_size)
 
     def _folder(self) -> Path:
         if self._unpacked is None:

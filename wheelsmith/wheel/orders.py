@@ -13,24 +13,24 @@ from pathlib import Path
 from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.facts import wheel_file
-from wheelsmith.wheel.finished import FINISHED, LEFT, ORDER, Finished, Order
+from wheelsmith.wheel.finished import FINISHED, LEFT, ORDER, RepairRequest, RepairResponse
 
 
-def carry_out(prepare: Callable[[Order, Path], Path]) -> None:
+def run_repair(prepare: Callable[[RepairRequest, Path], Path]) -> None:
     """Check what is made of the one wheel in the folder that the command line names, and write what came of it.
 
     :param prepare: makes the wheel that is checked, given the order and the wheel that lies there.
     """
     folder = Path(sys.argv[1])
-    order = Order.from_json(json.loads((folder / ORDER).read_bytes()))
+    order = RepairRequest.from_json(json.loads((folder / ORDER).read_bytes()))
     (left,) = (folder / LEFT).iterdir()
     (folder / FINISHED).write_text(json.dumps(_finished(prepare, order, left).to_json()), encoding="utf-8")
 
 
-def _finished(prepare: Callable[[Order, Path], Path], order: Order, left: Path) -> Finished:
+def _finished(prepare: Callable[[RepairRequest, Path], Path], order: RepairRequest, left: Path) -> RepairResponse:
     try:
         wheel = prepare(order, left)
         report = check_wheel(wheel, order.spec)
-        return Finished(wheel=wheel_file(wheel) if report.ok else None, report=report)
+        return RepairResponse(wheel=wheel_file(wheel) if report.ok else None, report=report)
     except WheelError as error:
-        return Finished(refusal=str(error), remedy=error.remedy)
+        return RepairResponse(refusal=str(error), remedy=error.remedy)

@@ -18,7 +18,7 @@ class PackedGpuCode:
     """
 
     def __init__(self, size: int) -> None:
-        self.unseen: dict[str, str] = {}
+        self.unscannable: dict[str, str] = {}
         self._size = size
         self._allowance = PackedAllowance(size)
         self._marks: dict[str, list[GpuCodeMarks]] = {}
@@ -26,7 +26,7 @@ class PackedGpuCode:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files within which there is any; files within which not all can be seen are in ``unseen``."""
+        """The files within which there is any; files within which not all can be seen are in ``unscannable``."""
         return tuple(name for name, marks in self._marks.items() if any(mark.found for mark in marks))
 
     def look_into(self, name: str) -> Watcher:
@@ -72,16 +72,16 @@ class PackedGpuCode:
         return paths
 
     def _bounded(self, name: str, watch: Callable[[str], Watcher], allowance: PackedAllowance) -> Watcher:
-        return _Bounded(Unpacker(name, watch, allowance, self._kinds[name]), name, self.unseen)
+        return _Bounded(Unpacker(name, watch, allowance, self._kinds[name]), name, self.unscannable)
 
 
 class _Bounded:
     """Look into a file until something within it cannot be looked into; say so of the file."""
 
-    def __init__(self, unpacker: Unpacker, name: str, unseen: dict[str, str]) -> None:
+    def __init__(self, unpacker: Unpacker, name: str, unscannable: dict[str, str]) -> None:
         self._unpacker: Unpacker | None = unpacker
         self._name = name
-        self._unseen = unseen
+        self._unseen = unscannable
 
     def update(self, piece: bytes) -> None:
         if self._unpacker is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.wheel.orders import carry_out
+from wheelsmith.wheel.orders import run_repair
 
 if __name__ == "__main__":
-    carry_out(lambda _, left: left)
+    run_repair(lambda _, left: left)

@@ -18,7 +18,7 @@ from wheelsmith.wheel.archive.packed import Watcher
 from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile
 from wheelsmith.wheel.elf import is_for_the_cpu
-from wheelsmith.wheel.gpu import Allowance, GpuCode, GpuCodeMarks, other_maker, read_gpu_code
+from wheelsmith.wheel.gpu import GpuCode, GpuCodeMarks, UnpackBudget, other_gpu_vendor, read_gpu_code
 from wheelsmith.wheel.packed_gpu_code import PackedGpuCode
 
 _ELF = b"\x7fELF"
@@ -30,7 +30,7 @@ _SMALL = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class ContentScan:
     """What the pass gave.
 
     :param digests: file → its size and hash, of the kind that RECORD has.
@@ -43,10 +43,10 @@ class Survey:
     digests: dict[str, Digest]
     elf: dict[str, Path]
     gpu_files: dict[str, GpuCode]
-    unseen: dict[str, str]
+    unscannable: dict[str, str]
 
 
-def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path], allowance: Allowance) -> Survey:
+def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path], allowance: UnpackBudget) -> ContentScan:
     """Read every file once, in pieces.
 
     :param folder: gives where to unpack to; it is asked only when there is something.
@@ -64,7 +64,7 @@ def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path], all
             with _room_for(name):
                 elf[name] = folder() / str(number)
                 _unpack(_seen_by(whole, hasher, packed.look_behind(name)), elf[name])
-        elif first.startswith(_ELF) or other_maker(first) or name.lower().endswith(_GPU_FILES):
+        elif first.startswith(_ELF) or other_gpu_vendor(first) or name.lower().endswith(_GPU_FILES):
             gpu_files[name] = _gpu_code(
                 _seen_by(whole, hasher, packed.look_behind(name)), archive.members[name], allowance
             )
@@ -75,7 +75,7 @@ def survey(archive: Archive, record: RecordFile, folder: Callable[[], Path], all
         digests[name] = hasher.digest()
     for name in packed.files:
         gpu_files |= _packed_gpu_code(packed, archive, name, folder, allowance)
-    return Survey(digests=digests, elf=elf, gpu_files=gpu_files, unseen=packed.unseen)
+    return ContentScan(digests=digests, elf=elf, gpu_files=gpu_files, unscannable=packed.unscannable)
 
 
 def _seen_by(pieces: Iterable[bytes], *watchers: Watcher) -> Iterator[bytes]:
@@ -85,7 +85,7 @@ def _seen_by(pieces: Iterable[bytes], *watchers: Watcher) -> Iterator[bytes]:
         yield piece
 
 
-def _gpu_code(pieces: Iterable[bytes], member: Member, allowance: Allowance) -> GpuCode:
+def _gpu_code(pieces: Iterable[bytes], member: Member, allowance: UnpackBudget) -> GpuCode:
     with _room_for(member.name), _scratch(member.size) as file:
         file.writelines(pieces)
         file.flush()
@@ -93,7 +93,7 @@ def _gpu_code(pieces: Iterable[bytes], member: Member, allowance: Allowance) -> 
 
 
 def _packed_gpu_code(
-    packed: PackedGpuCode, archive: Archive, name: str, folder: Callable[[], Path], allowance: Allowance
+    packed: PackedGpuCode, archive: Archive, name: str, folder: Callable[[], Path], allowance: UnpackBudget
 ) -> dict[str, GpuCode]:
     found = {}
     with _room_for(name):

@@ -43,7 +43,7 @@ class Bounds:
     time: float = 300.0
 
 
-class Spent(Exception):
+class RequestLimitReached(Exception):
     """A bound is reached; the text says which."""
 
 
@@ -70,7 +70,7 @@ class Fetcher:
     def page(self, url: str, **headers: str) -> Exchange:
         """Ask for a page, as installers do: compressed if the server likes.
 
-        :raises Spent: a bound is reached.
+        :raises RequestLimitReached: a bound is reached.
         """
         sent = {"accept-encoding": "gzip, deflate", **_named(headers)}
         return self._once("GET", url, sent, self._bounds.page, decoded=True)
@@ -78,14 +78,14 @@ class Fetcher:
     def file(self, url: str, *, most: int, **headers: str) -> Exchange:
         """Ask for a file, as installers do: as it is. At most ``most`` bytes of it are kept.
 
-        :raises Spent: a bound is reached.
+        :raises RequestLimitReached: a bound is reached.
         """
         return self._once("GET", url, {"accept-encoding": "identity", **_named(headers)}, most, decoded=False)
 
     def head(self, url: str) -> Exchange:
         """Ask for the headers of a file.
 
-        :raises Spent: a bound is reached.
+        :raises RequestLimitReached: a bound is reached.
         """
         return self._once("HEAD", url, {"accept-encoding": "identity"}, 0, decoded=False)
 
@@ -156,11 +156,11 @@ class Fetcher:
 
     def _account(self) -> None:
         if self.requests >= self._bounds.requests:
-            raise Spent(f"{self._bounds.requests} requests were made")
+            raise RequestLimitReached(f"{self._bounds.requests} requests were made")
         if self._bytes >= self._bounds.total:
-            raise Spent(f"{self._bounds.total // 2**20} MiB were read")
+            raise RequestLimitReached(f"{self._bounds.total // 2**20} MiB were read")
         if time.monotonic() > self._deadline:
-            raise Spent(f"{self._bounds.time:g} s went by")
+            raise RequestLimitReached(f"{self._bounds.time:g} s went by")
         self.requests += 1
 
 

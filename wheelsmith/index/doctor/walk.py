@@ -14,14 +14,14 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.doctor.caching import judge_page_caching, judge_wheel_caching
 from wheelsmith.index.doctor.contents import judge_contents
 from wheelsmith.index.doctor.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEPT, Exchange, without_credentials
-from wheelsmith.index.doctor.fetch import Bounds, Fetcher, Spent, fetching
+from wheelsmith.index.doctor.fetch import Bounds, Fetcher, RequestLimitReached, fetching
 from wheelsmith.index.doctor.finding import BOTH, Diagnosis, Finding, Severity, finding, merged
 from wheelsmith.index.doctor.hosts import host_of
 from wheelsmith.index.doctor.names import VARIANTS, variant_of, wheel_of
 from wheelsmith.index.doctor.page import MOST_LINKS, Link, Page, guess_page
 from wheelsmith.index.doctor.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.doctor.visit import PageVisit, WheelVisit
-from wheelsmith.index.doctor.wheels import Unopened, judge_variants, judge_wheel, metadata_of
+from wheelsmith.index.doctor.wheels import UnreadableWheelError, judge_variants, judge_wheel, metadata_of
 
 _EVERYTHING = "simple"
 _PLATFORM = re.compile(r"cpu|xpu|cu\d+|rocm\d[\d.]*")
@@ -88,7 +88,7 @@ class _Walk:
             if not self._names:
                 message = "no page of a project was found, so next to nothing was judged"
                 self._findings.append(finding("no-project", Severity.ERROR, message, first, BOTH))
-        except Spent as spent:
+        except RequestLimitReached as spent:
             self._unexamined.append(f"the rest: {spent}")
         return Diagnosis(
             url=self._url,
@@ -182,7 +182,7 @@ class _Walk:
                 self._unexamined.append(f"{link.filename}: its hash, for it was not fetched whole")
                 try:
                     metadata_of(wheel)
-                except Unopened as error:
+                except UnreadableWheelError as error:
                     self._unexamined.append(f"{link.filename}: its METADATA: {error}")
 
     def _site(self, site: str) -> None:

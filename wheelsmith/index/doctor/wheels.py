@@ -38,7 +38,7 @@ _COMPARED: Mapping[str, Callable[[str], object]] = {
 }
 
 
-class Unopened(Exception):
+class UnreadableWheelError(Exception):
     """A wheel whose METADATA cannot be read."""
 
 
@@ -74,14 +74,14 @@ def judge_variants(link: Link, whole: Exchange) -> Iterator[Finding]:
 def metadata_of(visit: WheelVisit) -> bytes:
     """Return the METADATA in the wheel, read from all of it or from its end.
 
-    :raises Unopened: it is no wheel, or METADATA is not in what was fetched.
+    :raises UnreadableWheelError: it is no wheel, or METADATA is not in what was fetched.
     """
     whole = visit.whole
     if not whole.truncated:
         return _metadata(whole.body, 0)
     span = _span(visit.end) if visit.end else None
     if visit.end is None or span is None or visit.end.truncated:
-        raise Unopened("the wheel is larger than is fetched whole, and its end was not to be had")
+        raise UnreadableWheelError("the wheel is larger than is fetched whole, and its end was not to be had")
     return _metadata(visit.end.body, span[0])
 
 
@@ -136,7 +136,7 @@ def _judge_side_car(visit: WheelVisit) -> Iterator[Finding]:
 def _judge_metadata(visit: WheelVisit) -> Iterator[Finding]:
     try:
         metadata = metadata_of(visit)
-    except Unopened as error:
+    except UnreadableWheelError as error:
         if not visit.whole.truncated:
             yield finding("wheel-broken", Severity.ERROR, f"a wheel cannot be opened: {error}", visit.whole, BOTH)
         return
@@ -245,12 +245,12 @@ def _metadata(data: bytes, start: int) -> bytes:
                     with archive.open(name) as file:
                         found = file.read(_MOST + 1)
                     if len(found) > _MOST:
-                        raise Unopened("METADATA is too large to be true")
+                        raise UnreadableWheelError("METADATA is too large to be true")
                     return found
     # What zipfile raises on archives that were made to break it.
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise Unopened(str(error)[:100] or "it is no archive") from None
-    raise Unopened("it holds no METADATA")
+        raise UnreadableWheelError(str(error)[:100] or "it is no archive") from None
+    raise UnreadableWheelError("it holds no METADATA")
 
 
 class _Part(io.RawIOBase):

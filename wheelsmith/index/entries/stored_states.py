@@ -27,7 +27,7 @@ def project_in(key: str) -> str | None:
 
 def project_names(storage: Storage) -> list[str]:
     """Return the projects that have a state, or what is none in its place."""
-    keys = (*(item.key for item in storage.listing(STATE)), *storage.irregular(STATE))
+    keys = (*(item.key for item in storage.listing(STATE)), *storage.non_regular(STATE))
     return sorted({name for key in keys if (name := project_in(key))})
 
 

@@ -29,7 +29,7 @@ from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Record):
+class Overrides(Record):
     """What somebody says instead of what was found; None goes by what was found.
 
     :param torch: a release or a whole version.
@@ -74,7 +74,7 @@ class Decision:
         return fill(template, {**slots_of(self.answer, self.target, self.presence), "base": base})
 
 
-def decide(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
+def decide(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
     """Choose for a machine. A torch that is there is never replaced, but where another was asked for."""
     if not framework(chooser.axes.framework).by_compute:
         return _beside_any_torch(chooser, machine, asked)
@@ -112,7 +112,7 @@ def _instead(target: Target, near: Nearest) -> str:
     return f"there is no wheel for {compute_name(target.compute)}; the one for {near.change} runs on this torch{has}"
 
 
-def _torch(machine: Machine, asked: Asked, release: str, compute: str) -> tuple[Presence, tuple[str, ...]]:
+def _torch(machine: Machine, asked: Overrides, release: str, compute: str) -> tuple[Presence, tuple[str, ...]]:
     same = (
         _here(machine, asked)
         and machine.torch is not None
@@ -127,7 +127,7 @@ def _torch(machine: Machine, asked: Asked, release: str, compute: str) -> tuple[
 
 
 def _with_any_torch(
-    chooser: Chooser, machine: Machine, asked: Asked, release: str | None, compute: str | None
+    chooser: Chooser, machine: Machine, asked: Overrides, release: str | None, compute: str | None
 ) -> Decision:
     """Choose what is left open, too: the newest torch that has a wheel, with the newest CUDA that the driver runs."""
     presence = Presence.PRESENT if asked.keep_torch else Presence.ABSENT
@@ -135,7 +135,7 @@ def _with_any_torch(
     return _first(chooser, machine, asked, [release] if release else chooser.axes.releases[::-1], computes, presence)
 
 
-def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Asked) -> Decision:
+def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
     """Choose for a framework that is built for no CUDA: what torch was built for goes first, where there is one."""
     compute = _compute(asked.compute) if asked.compute else None
     computes = [compute] if compute else _computes(chooser, machine, asked)
@@ -158,7 +158,7 @@ def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Asked) -> Decis
     return replace(found, notes=notes)
 
 
-def _computes(chooser: Chooser, machine: Machine, asked: Asked) -> list[str]:
+def _computes(chooser: Chooser, machine: Machine, asked: Overrides) -> list[str]:
     """Return what the driver may run, the newest CUDA first."""
     driver = asked.driver or (machine.driver if _here(machine, asked) else None)
     return [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
@@ -167,7 +167,7 @@ def _computes(chooser: Chooser, machine: Machine, asked: Asked) -> list[str]:
 def _first(
     chooser: Chooser,
     machine: Machine,
-    asked: Asked,
+    asked: Overrides,
     releases: Sequence[str],
     computes: Sequence[str],
     presence: Presence,
@@ -187,7 +187,7 @@ def _first(
     return Decision(target=target, presence=presence, answer=Refusal(code="compute", reason=said))
 
 
-def _unusable(machine: Machine, asked: Asked) -> Refusal | None:
+def _unusable(machine: Machine, asked: Overrides) -> Refusal | None:
     """Say why nothing that is offered can be used with this Python or this torch."""
     if refusal := _unrunnable(machine, asked):
         return refusal
@@ -203,7 +203,7 @@ def _unusable(machine: Machine, asked: Asked) -> Refusal | None:
     return None
 
 
-def _unrunnable(machine: Machine, asked: Asked) -> Refusal | None:
+def _unrunnable(machine: Machine, asked: Overrides) -> Refusal | None:
     """Say why nothing that is offered runs on this system or this Python."""
     if machine.platform != "linux" and asked.arch is None:
         return Refusal(code="os", reason=f"there are wheels for Linux alone; this is {machine.platform}")
@@ -212,12 +212,12 @@ def _unrunnable(machine: Machine, asked: Asked) -> Refusal | None:
     return None
 
 
-def _here(machine: Machine, asked: Asked) -> bool:
+def _here(machine: Machine, asked: Overrides) -> bool:
     """Say whether it is this machine and this environment that is asked about."""
     return asked.arch in {None, machine.arch} and asked.python is None
 
 
-def _target(chooser: Chooser, machine: Machine, asked: Asked, release: str, compute: str) -> Target:
+def _target(chooser: Chooser, machine: Machine, asked: Overrides, release: str, compute: str) -> Target:
     here = _here(machine, asked)
     gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if here else ()
     on_gpu = compute != "cpu"

@@ -3,25 +3,25 @@
 from wheelsmith.index.publish.foreign import foreign_wheel
 from wheelsmith.index.publish.hub_builds import NoBuild, build_layout
 from wheelsmith.index.publish.hub_release import add_release
-from wheelsmith.index.publish.own_index import Answered, publish_run
+from wheelsmith.index.publish.own_index import RunResults, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders
 from wheelsmith.index.publish.release import Release, variant_wheels
 from wheelsmith.index.publish.repair import repair
 from wheelsmith.index.publish.sources import RUNS, mark_sources, release_from, release_of
 from wheelsmith.index.publish.verify import Trouble, advise, verify
-from wheelsmith.index.publish.writer import Index, Offer
+from wheelsmith.index.publish.writer import Index, WheelUpload
 
 __all__ = [
     "GRACE",
     "RUNS",
-    "Answered",
     "Index",
     "NoBuild",
-    "Offer",
     "Published",
     "Release",
+    "RunResults",
     "Trouble",
+    "WheelUpload",
     "add_release",
     "advise",
     "build_layout",

@@ -27,7 +27,7 @@ from wheelsmith.index.entries.metadata import headers_of, unreadable_requirement
 from wheelsmith.index.entries.side_files.known import LARGEST, side_files
 from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
 from wheelsmith.index.publish.release import offer_of, with_beside
-from wheelsmith.index.publish.writer import Offer
+from wheelsmith.index.publish.writer import WheelUpload
 from wheelsmith.index.resolve.fits import accepts, wanted
 from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name, same_version
 from wheelsmith.platforms import cuda_toolkits
@@ -38,7 +38,7 @@ _ARCHS = ("x86_64", "aarch64")
 _SHOWN = 80  # characters of a requirement
 
 
-def foreign_wheel(path: Path) -> Offer:
+def foreign_wheel(path: Path) -> WheelUpload:
     """Return a wheel that wheelsmith need not have made; which cells it serves is read from its version and METADATA.
 
     :raises PackageIndexError: what lies beside it cannot be taken.
@@ -78,7 +78,7 @@ def _carried(wheel: Path, made: Mapping[str, bytes]) -> dict[str, bytes]:
     return found
 
 
-def check_names(offer: Offer) -> None:
+def check_names(offer: WheelUpload) -> None:
     """Refuse what installers would disagree on.
 
     :raises WheelError: METADATA has another name or version than the file's name.
@@ -94,7 +94,7 @@ def check_names(offer: Offer) -> None:
         )
 
 
-def _check_requirements(offer: Offer) -> None:
+def _check_requirements(offer: WheelUpload) -> None:
     """Refuse a wheel that pip would not install: where one line is nothing, nobody knows what it requires of torch."""
     text = unreadable_requirement(offer.side_files[CORE_METADATA])
     if text is not None:

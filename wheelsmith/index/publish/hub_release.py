@@ -10,7 +10,7 @@ from packaging.utils import parse_wheel_filename
 
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry
 from wheelsmith.index.publish.hub_builds import METADATA, gives_way
-from wheelsmith.index.publish.writer import Index, Offer
+from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 
 
@@ -29,7 +29,7 @@ class Build:
 
 def add_release(
     storage: Storage,
-    offers: Sequence[Offer],
+    offers: Sequence[WheelUpload],
     builds: Sequence[Build],
     *,
     upload_time: str,

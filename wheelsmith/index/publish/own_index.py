@@ -25,7 +25,7 @@ from wheelsmith.index.publish.release import Release, built_wheels, unserved_cel
 from wheelsmith.index.publish.sources import RUNS
 from wheelsmith.index.publish.unpublished import set_unpublished, unpublished
 from wheelsmith.index.publish.verify import TEMPORARY, unasked_pages
-from wheelsmith.index.publish.writer import Index, Offer
+from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.index.storage.protocol import pieces_of
 from wheelsmith.model import BuildPlan, BuildResult, Excluded
@@ -38,7 +38,7 @@ Seen = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class RunResults:
     """What a run tells its index.
 
     :param distribution: the project's name, as it may be written.
@@ -59,7 +59,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class ReleaseState:
     """What a run says of the wheels of its version.
 
     :param project: the normalized name.
@@ -78,7 +78,7 @@ class Made:
     hashes: Mapping[str, str]
 
 
-def publish_run(run: Answered, *, out: Path, store: Store, work: Path) -> None:
+def publish_run(run: RunResults, *, out: Path, store: Store, work: Path) -> None:
     """Put every wheel of a run into its own index at once, and name the plain ones beside it for who wants files.
 
     :param out: the run's output folder.
@@ -106,7 +106,7 @@ def publish_run(run: Answered, *, out: Path, store: Store, work: Path) -> None:
     atomic_write(note, json.dumps(_seen(out)).encode())
 
 
-def follow_source(state: ProjectState, changing: frozenset[str], made: Made) -> ProjectState:
+def follow_source(state: ProjectState, changing: frozenset[str], made: ReleaseState) -> ProjectState:
     """Take from a state what an earlier run put there under this version and this run says otherwise.
 
     :param changing: sha256 of each wheel that was never published; all others stay as they are.
@@ -116,7 +116,7 @@ def follow_source(state: ProjectState, changing: frozenset[str], made: Made) -> 
     return replace(state, entries=tuple(entry for entry in entries if entry), answers=tuple(answers))
 
 
-def _followed(entry: IndexEntry, made: Made) -> IndexEntry | None:
+def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
     """Return what is left of a wheel; None for nothing."""
     if Version(version_of(entry).public) != made.version or entry.provenance is None:
         return entry
@@ -128,8 +128,8 @@ def _followed(entry: IndexEntry, made: Made) -> IndexEntry | None:
     return replace(entry, cells=cells) if cells else None
 
 
-def _made(run: Answered, offers: Sequence[Offer]) -> Made:
-    return Made(
+def _made(run: RunResults, offers: Sequence[WheelUpload]) -> ReleaseState:
+    return ReleaseState(
         project=check_project(run.distribution),
         version=run.version,
         tree=run.tree,
@@ -139,7 +139,7 @@ def _made(run: Answered, offers: Sequence[Offer]) -> Made:
     )
 
 
-def _tell(storage: Storage, release: Release, made: Made, names: Path) -> None:
+def _tell(storage: Storage, release: Release, made: ReleaseState, names: Path) -> None:
     """Put a release into the index in the place of what this source was before.
 
     :param names: the folder in which wheels of the index have a second name.
@@ -167,7 +167,7 @@ def _drop(storage: Storage, changing: frozenset[str], used: set[str], names: Pat
             storage.delete(key)
 
 
-def _make_whole(folder: Path, offers: Sequence[Offer], store: Store, known: set[str]) -> None:
+def _make_whole(folder: Path, offers: Sequence[WheelUpload], store: Store, known: set[str]) -> None:
     """See that every wheel that the index lists is there with its bytes, and every page.
 
     :param known: files that are as an earlier run left them.
@@ -214,7 +214,7 @@ def _bring_back(storage: Storage, entry: IndexEntry, copy: Path) -> Iterator[str
             yield side.filename
 
 
-def _name(offers: Sequence[Offer], out: Path) -> None:
+def _name(offers: Sequence[WheelUpload], out: Path) -> None:
     """Return the wheels of a run a second name in one folder; they take their room on the disk once."""
     for offer in offers:
         file, name = out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename
@@ -224,7 +224,7 @@ def _name(offers: Sequence[Offer], out: Path) -> None:
             atomic_pour(pieces_of(file, offer.entry.path), name.parent, partial(Path, name))
 
 
-def _digest(run: Answered) -> str:
+def _digest(run: RunResults) -> str:
     """Return the digest of all that a run tells its index, so that a run with nothing new need not tell it again."""
     cells = [
         (

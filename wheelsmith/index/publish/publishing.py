@@ -15,7 +15,7 @@ from wheelsmith.index.publish.hub_release import Build, add_release
 from wheelsmith.index.publish.release import Release
 from wheelsmith.index.publish.sources import mark_sources, release_from
 from wheelsmith.index.publish.unpublished import mark_published
-from wheelsmith.index.publish.writer import Index, Offer
+from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage import Storage, kernel_branch, open_storage
 from wheelsmith.wheel.archive import open_wheel
 
@@ -71,7 +71,7 @@ def publish_folders(folders: Sequence[Path], target: str) -> Published:
 
 
 @contextmanager
-def hub_builds(offers: Sequence[Offer], target: str) -> Iterator[HubBuilds]:
+def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds]:
     """Lay wheels out for the ``kernels`` library, as files that are there as long as the block runs.
 
     :param target: where they will be published; only a kernel repo of the Hub takes builds, others get none.
@@ -92,7 +92,7 @@ def hub_builds(offers: Sequence[Offer], target: str) -> Iterator[HubBuilds]:
         yield HubBuilds(builds=tuple(builds), left_out=left_out)
 
 
-def _unpack(offer: Offer, branch: str, folder: Path) -> list[Build]:
+def _unpack(offer: WheelUpload, branch: str, folder: Path) -> list[Build]:
     if branch[:1] == "v" and branch[1:].isdigit() and int(branch[1:]) != kernel_version(offer.entry):
         raise NoBuild(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
     variants: dict[str, dict[str, Path]] = {}

@@ -23,7 +23,7 @@ from wheelsmith.index.entries import (
 )
 from wheelsmith.index.entries.side_files.known import made_files, with_files
 from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
-from wheelsmith.index.publish.writer import Offer
+from wheelsmith.index.publish.writer import WheelUpload
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile, read_wheel_name
 from wheelsmith.store import Store, StoredWheel
 from wheelsmith.wheel import read_variant, wheel_file
@@ -41,11 +41,11 @@ class Release:
     :param answers: project → what became of the cells that have no wheel.
     """
 
-    offers: tuple[Offer, ...]
+    offers: tuple[WheelUpload, ...]
     answers: dict[str, tuple[CellWithoutWheel, ...]]
 
 
-def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[Offer, ...]:
+def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[WheelUpload, ...]:
     """Return each wheel of a run once, with every cell that it serves."""
     served: dict[str, list[Cell]] = {}
     for result in results:
@@ -59,7 +59,7 @@ def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], sto
     return tuple(offers)
 
 
-def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[Offer, ...]:
+def variant_wheels(offers: Sequence[WheelUpload], store: Store, work: Path) -> tuple[WheelUpload, ...]:
     """Return the variant wheel beside each plain one that is for a compute platform; the store keeps them, too.
 
     :param work: a folder for this.
@@ -80,7 +80,7 @@ def variant_wheels(offers: Sequence[Offer], store: Store, work: Path) -> tuple[O
     return tuple(made)
 
 
-def _variant_wheel(offer: Offer, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
+def _variant_wheel(offer: WheelUpload, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
     from wheelsmith.wheel.variant import make_variant
 
     metadata = dump_variants([variant]).decode()
@@ -117,7 +117,7 @@ def unserved_cells(
     return (*failed, *left_out)
 
 
-def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> Offer:
+def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> WheelUpload:
     """Return a wheel as an index is offered it; all but the cells and what the plan knows is read from the wheel.
 
     :param file: what the wheel was when it was looked at.
@@ -142,10 +142,10 @@ def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPl
         provenance=_provenance(plan) if plan else None,
         about=about_of(metadata),
     )
-    return with_beside(Offer(entry=entry, wheel=path, side_files={}), made)
+    return with_beside(WheelUpload(entry=entry, wheel=path, side_files={}), made)
 
 
-def with_beside(offer: Offer, files: Mapping[str, bytes]) -> Offer:
+def with_beside(offer: WheelUpload, files: Mapping[str, bytes]) -> WheelUpload:
     """Return a wheel with more beside it: suffix → content."""
     return replace(offer, entry=with_files(offer.entry, files), side_files={**offer.side_files, **files})
 

@@ -59,7 +59,7 @@ def _repair(storage: Storage, copies: Sequence[Path]) -> Repaired:
 
 def _remove_links(storage: Storage) -> list[str]:
     """Remove the links among the pages, which are then written; what is published is not thrown away."""
-    links = [key for key in storage.irregular() if key.partition("/")[0] not in {"files", "_state"}]
+    links = [key for key in storage.non_regular() if key.partition("/")[0] not in {"files", "_state"}]
     for key in links:
         storage.delete(key)
     return links

@@ -16,7 +16,7 @@ from wheelsmith.index.entries.stored_states import project_in
 from wheelsmith.index.publish.foreign import check_names, foreign_wheel
 from wheelsmith.index.publish.release import Release, offer_of, with_beside
 from wheelsmith.index.publish.unpublished import mark_published
-from wheelsmith.index.publish.writer import Index, Offer
+from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage import Folder
 from wheelsmith.wheel import wheel_file
 
@@ -140,7 +140,7 @@ def mark_sources(folders: Iterable[Path], release: Release) -> None:
             mark_published(Folder(index), (offer.entry.sha256 for offer in release.offers))
 
 
-def _held(storage: Folder, folder: Path, entry: IndexEntry) -> Offer:
+def _held(storage: Folder, folder: Path, entry: IndexEntry) -> WheelUpload:
     """Return a wheel that an index lists.
 
     :raises PackageIndexError: it is not there, or is not what its state says.

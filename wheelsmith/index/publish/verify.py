@@ -68,7 +68,7 @@ def verify(storage: Storage) -> tuple[Trouble, ...]:
 
     :raises PackageIndexError: the storage cannot be read, or nothing lies there at all.
     """
-    links = frozenset(storage.irregular())
+    links = frozenset(storage.non_regular())
     states, broken = sift_states(storage)
     if not states and not broken and not links:
         refuse_nothing(storage)
@@ -142,7 +142,7 @@ def unasked_pages(storage: Storage) -> list[str]:
     """
     # The states after the files: what is published meanwhile has changed its state first.
     lying = [item.key for item in storage.listing("")]
-    links = frozenset(storage.irregular())
+    links = frozenset(storage.non_regular())
     states, broken = sift_states(storage)
     expected = _expected_files(states, _listed(storage, broken, links))
     return sorted(key for key in lying if _is_unasked(key, expected, broken))

@@ -27,7 +27,7 @@ from wheelsmith.index.storage.protocol import Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class WheelUpload:
     """A wheel to add: ``entry.upload_time`` is replaced by the time of adding.
 
     :param side_files: suffix → content of each file beside it that the entry announces.
@@ -67,7 +67,7 @@ class Index:
 
     def add(
         self,
-        offers: Sequence[Offer],
+        offers: Sequence[WheelUpload],
         *,
         upload_time: str,
         answers: Mapping[str, Sequence[CellWithoutWheel]] | None = None,
@@ -115,7 +115,7 @@ class Index:
 
 def _add(
     storage: Storage,
-    offers: Sequence[Offer],
+    offers: Sequence[WheelUpload],
     answers: Mapping[str, Sequence[CellWithoutWheel]],
     revise: Mapping[str, Callable[[ProjectState], ProjectState]],
     upload_time: str,
@@ -143,7 +143,7 @@ def _add(
     return tuple(entries[offer.entry.filename] for offer in offers)
 
 
-def _put(storage: Storage, used: Collection[str], offer: Offer) -> None:
+def _put(storage: Storage, used: Collection[str], offer: WheelUpload) -> None:
     """Write what is beside a wheel, and the wheel, where it is not there.
 
     :param used: keys that a state refers to.

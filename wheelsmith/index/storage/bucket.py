@@ -131,7 +131,7 @@ class Bucket:
             for batch in obstore.list(self._store, folder or None):
                 yield from (_listed(meta) for meta in batch if meta["path"].startswith(prefix))
 
-    def irregular(self, prefix: str = "") -> Iterator[str]:
+    def non_regular(self, prefix: str = "") -> Iterator[str]:
         """Return nothing: a bucket has none."""
         del prefix
         return iter(())

@@ -86,7 +86,7 @@ class Folder:
             if stat.S_ISREG(found.st_mode):
                 yield Listed(key, found.st_size, found.st_mtime)
 
-    def irregular(self, prefix: str = "") -> Iterator[str]:
+    def non_regular(self, prefix: str = "") -> Iterator[str]:
         """Return the keys of what is neither a file nor a folder: links, pipes, devices."""
         yield from (key for key, found in self._walk(prefix) if not stat.S_ISREG(found.st_mode))
 

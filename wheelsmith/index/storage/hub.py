@@ -136,7 +136,7 @@ class HubRepo:
                 self._folders.setdefault(item.key.rpartition("/")[0], {})[item.key] = item
         yield from (item for item in found if item.key.startswith(prefix))
 
-    def irregular(self, prefix: str = "") -> Iterator[str]:
+    def non_regular(self, prefix: str = "") -> Iterator[str]:
         """Return nothing: an index makes none in a repo."""
         del prefix
         return iter(())

@@ -104,7 +104,7 @@ class Storage(Protocol):
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Return every file whose key begins with ``prefix``, in no order."""
 
-    def irregular(self, prefix: str = "") -> Iterator[str]:
+    def non_regular(self, prefix: str = "") -> Iterator[str]:
         """Return the keys of what is neither a file nor a folder, such as links, which only a file system has.
 
         :param prefix: with which the keys begin.
@@ -192,9 +192,9 @@ class Staged:
         staged = (self.look(key) for key in self._writes if key.startswith(prefix))
         yield from (item for item in staged if item)
 
-    def irregular(self, prefix: str = "") -> Iterator[str]:
+    def non_regular(self, prefix: str = "") -> Iterator[str]:
         """Return the keys of what would be neither a file nor a folder."""
-        yield from (key for key in self._under.irregular(prefix) if key not in self._writes)
+        yield from (key for key in self._under.non_regular(prefix) if key not in self._writes)
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` here."""

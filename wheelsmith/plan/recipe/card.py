@@ -27,7 +27,7 @@ _CLASS = re.compile(r"^class\s+(\w+)", re.MULTILINE)
 Value = str | int | bool | tuple[str, ...] | None
 
 
-class _Unfit(Exception):  # it never leaves this module
+class CardTemplateError(Exception):  # it never leaves this module
     """The template says more than cards do, or too much."""
 
 
@@ -45,7 +45,12 @@ def render_card(template: str, spec: KernelSpec, paths: Collection[str], read: C
         # It only parses: nothing is rendered that could need escaping.
         body = Environment(trim_blocks=True, keep_trailing_newline=True, autoescape=True).parse(template).body
         return _Card(_names(spec, paths, read)).text(body)
-    except (TemplateSyntaxError, RecursionError, ValueError, _Unfit):  # ValueError: a number of too many digits
+    except (
+        TemplateSyntaxError,
+        RecursionError,
+        ValueError,
+        CardTemplateError,
+    ):  # ValueError: a number of too many digits
         return None
 
 
@@ -91,14 +96,14 @@ class _Card:
             parts.append(part)
             length += len(part)
             if length > _LONGEST:
-                raise _Unfit
+                raise CardTemplateError
         return "".join(parts)
 
     def _all(self, body: Sequence[nodes.Node]) -> Iterator[str]:
         for node in body:
             self._steps += 1
             if self._steps > _STEPS:
-                raise _Unfit
+                raise CardTemplateError
             yield from self._one(node)
 
     def _one(self, node: nodes.Node) -> Iterator[str]:
@@ -117,7 +122,7 @@ class _Card:
                 value = self._value(node)
                 yield "" if value is None else str(value)
             case _:
-                raise _Unfit
+                raise CardTemplateError
 
     def _branch(self, node: nodes.If) -> list[nodes.Node]:
         for each in (node, *node.elif_):
@@ -128,7 +133,7 @@ class _Card:
     def _loop(self, node: nodes.For, name: str) -> Iterator[str]:
         values = self._value(node.iter)
         if not isinstance(values, tuple):
-            raise _Unfit
+            raise CardTemplateError
         outside = self._names
         for value in values:
             self._names = {**outside, name: value}
@@ -149,4 +154,4 @@ class _Card:
                 values = self._value(node.node)
                 if isinstance(values, tuple) and 0 <= place < len(values):
                     return values[place]
-        raise _Unfit
+        raise CardTemplateError

@@ -52,7 +52,7 @@ class Phase(Record):
         return f"{self.kind} {self.target}".strip()
 
 
-class Unsplittable(Exception):  # it never leaves wheelsmith: the step is run whole instead
+class NotSplittableError(Exception):  # it never leaves wheelsmith: the step is run whole instead
     """The step does something that is not known to depend on its declared inputs alone."""
 
 
@@ -83,10 +83,10 @@ _FOR_HOST, _FOR_HOST_WITH_VALUE = "--compiler-options=", "-Xcompiler"
 _OF_HOST = re.compile(r"-([fmOWwDU]|pthread)")
 
 
-def check_tame(step: Step) -> None:
+def check_splittable(step: Step) -> None:
     """Refuse a step with options that could run a program or read what is not preprocessed.
 
-    :raises Unsplittable: with the option.
+    :raises NotSplittableError: with the option.
     """
     # nvcc -ccbin g++ … -c source -o output
     words = iter(step.argv[3 if step.kind is StepKind.NVCC else 1 : -4])
@@ -94,13 +94,13 @@ def check_tame(step: Step) -> None:
         if word == _FOR_HOST_WITH_VALUE or word.startswith(_FOR_HOST):
             value = next(words, "") if word == _FOR_HOST_WITH_VALUE else word.removeprefix(_FOR_HOST)
             if not all(_OF_HOST.match(part) and _TAME.fullmatch(part) for part in value.split(",")):
-                raise Unsplittable(f"{word} {value}")
+                raise NotSplittableError(f"{word} {value}")
         elif shape := _TAME_VALUE.get(word):
             value = next(words, "")
             if not shape.fullmatch(value):
-                raise Unsplittable(f"{word} {value}")
+                raise NotSplittableError(f"{word} {value}")
         elif not _TAME.fullmatch(word):
-            raise Unsplittable(word)
+            raise NotSplittableError(word)
 
 
 def depends_on_machine(step: Step) -> bool:
@@ -155,16 +155,16 @@ def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
     """Return the phases that nvcc printed.
 
     :param printed: what the command of ``dry_run`` wrote.
-    :raises Unsplittable: there is something in it that this module does not know.
+    :raises NotSplittableError: there is something in it that this module does not know.
     """
     if step.kind is not StepKind.NVCC:
-        raise Unsplittable(step.kind)
+        raise NotSplittableError(step.kind)
     reader = _DryRun(step)
     try:
         for line in printed.splitlines():
             reader.read(line)
     except (ValueError, LookupError, StopIteration) as error:
-        raise Unsplittable(f"a line that is not understood: {error}") from error
+        raise NotSplittableError(f"a line that is not understood: {error}") from error
     return reader.phases()
 
 
@@ -182,7 +182,7 @@ class _DryRun:
     def read(self, line: str) -> None:
         """Take one line."""
         if not line.startswith("#$ "):
-            raise Unsplittable(line)
+            raise NotSplittableError(line)
         text = line[3:].strip()
         if re.match(r"[A-Z_]+=", text) or text.startswith("rm "):
             return
@@ -196,17 +196,17 @@ class _DryRun:
         elif program in readers:
             readers[program](argv)
         else:
-            raise Unsplittable(text)
+            raise NotSplittableError(text)
 
     def phases(self) -> tuple[Phase, ...]:
         """Return them all, when the last one makes the object and nothing is read that nobody makes."""
         made: set[str] = set()
         for phase in self._found:
             if not made.issuperset(phase.reads.values()):
-                raise Unsplittable(f"{phase.name} reads what nothing makes")
+                raise NotSplittableError(f"{phase.name} reads what nothing makes")
             made.update(phase.writes)
         if not self._found or self._found[-1].writes != (self._output,):
-            raise Unsplittable("nothing makes the object")
+            raise NotSplittableError("nothing makes the object")
         return tuple(self._found)
 
     def _preprocess(self, argv: list[str]) -> None:
@@ -259,7 +259,7 @@ class _DryRun:
     def _host(self, argv: list[str]) -> None:
         reads = [word for word in argv if word.endswith(".cudafe1.cpp")]
         if len(reads) != 1 or "-c" not in argv:
-            raise Unsplittable("g++ is called in a way that is not known")
+            raise NotSplittableError("g++ is called in a way that is not known")
         self._add(PhaseKind.HOST, "", argv, {_value(argv, "-o"): ""}, (reads[0],))
         # What cudafe++ wrote includes these two.
         included = {f"{self._output}.cudafe1.stub.c": self._stub}
@@ -271,7 +271,7 @@ class _DryRun:
         self, kind: PhaseKind, target: str, argv: list[str], writes: dict[str, str], reads: tuple[str, ...]
     ) -> None:
         if not re.fullmatch(r"\w*", target):  # it becomes part of names
-            raise Unsplittable(f"a capability is called {target}")
+            raise NotSplittableError(f"a capability is called {target}")
         for old, suffix in writes.items():
             self._rename(old, suffix)
         made = (self._names.get(name, name) for name in reads)
@@ -286,7 +286,7 @@ class _DryRun:
 
     def _rename(self, old: str, suffix: str) -> None:
         if not old.startswith(self._output):
-            raise Unsplittable(f"a temporary file is called {old}")
+            raise NotSplittableError(f"a temporary file is called {old}")
         self._names[old] = self._output + suffix
 
     def _renamed(self, word: str) -> str:
@@ -300,13 +300,13 @@ def _value(argv: list[str], option: str) -> str:
     try:
         return argv[argv.index(option) + 1]
     except (ValueError, IndexError):
-        raise Unsplittable(f"{option} is not where it should be") from None
+        raise NotSplittableError(f"{option} is not where it should be") from None
 
 
 def _only(argv: list[str], suffix: str) -> str:
     found = [word for word in argv if word.endswith(suffix)]
     if len(found) != 1:
-        raise Unsplittable(f"{len(found)} files end in {suffix}")
+        raise NotSplittableError(f"{len(found)} files end in {suffix}")
     return found[0]
 
 

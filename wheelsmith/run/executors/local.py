@@ -9,9 +9,9 @@ from threading import Event
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.engine import engine_for_own_programs, engines, granted_cores, granted_memory
 from wheelsmith.model import BuildPlan, BuildResult, Listener, Load, PrefixId
-from wheelsmith.pipeline import BuildContext, CellBuild, Prefetched
-from wheelsmith.pipeline.tasks import Demand, Task
-from wheelsmith.run.executors.protocol import Terms, Work
+from wheelsmith.pipeline import BuildContext, CellBuild, ToolchainPrefetcher
+from wheelsmith.pipeline.tasks import Resources, Task
+from wheelsmith.run.executors.protocol import BuildOptions, BuildRequest
 from wheelsmith.run.schedule import Machine, run_builds
 from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
@@ -22,7 +22,7 @@ class LocalExecutor:
 
     def build(
         self,
-        work: Work,
+        work: BuildRequest,
         *,
         listen: Listener,
         on_result: Callable[[BuildResult], None],
@@ -30,7 +30,7 @@ class LocalExecutor:
     ) -> None:
         """Build, test or check every plan."""
 
-        def loaded(held: Demand) -> None:
+        def loaded(held: Resources) -> None:
             listen(Load(cores=held.cores, all_cores=whole.cores, memory=held.memory, all_memory=whole.memory))
 
         def finished(result: BuildResult) -> None:
@@ -39,13 +39,13 @@ class LocalExecutor:
             on_result(result)
 
         context = make_context(work, listen)
-        whole = Machine(cores=_cores(work.terms), memory=context.memory)
-        needs = {plan.cell.id: _fetched(plan) for plan in work.made}
-        plans = _heaviest_first((*work.made, *work.kept))
+        whole = Machine(cores=_cores(work.options), memory=context.memory)
+        needs = {plan.cell.id: _fetched(plan) for plan in work.to_build}
+        plans = _heaviest_first((*work.to_build, *work.to_recheck))
         try:
             run_builds(
                 [CellBuild(plan, context, needs.get(plan.cell.id, ())) for plan in plans],
-                _fetches(work.made, context),
+                _fetches(work.to_build, context),
                 machine=whole,
                 on_load=loaded,
                 on_result=finished,
@@ -56,35 +56,35 @@ class LocalExecutor:
             context.costs.save()
 
 
-def make_context(work: Work, listen: Listener) -> BuildContext:
+def make_context(work: BuildRequest, listen: Listener) -> BuildContext:
     """Return what cells are built with on this machine."""
-    terms, engine = work.terms, engines(work.cache)[work.engine]
-    cores = terms.cores_per_cell or max(1, _cores(terms) // max(1, terms.builds))
+    options, engine = work.options, engines(work.cache)[work.engine]
+    cores = options.cores_per_cell or max(1, _cores(options) // max(1, options.builds))
     # No engine gives more cores than there are, and docker refuses to be asked.
     cpus = float(min(cores, granted_cores()))
-    memory = terms.memory or granted_memory() * 4 // 5
+    memory = options.memory or granted_memory() * 4 // 5
     return BuildContext(
         source=work.source,
         engine=engine,
         own_engine=engine_for_own_programs(engine),
-        toolchains=Prefetched(Toolchains(work.cache, listen)),
+        toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen)),
         store=Store(work.cache / "store"),
         objects=Objects(work.cache / "objects"),
         costs=Costs(work.cache / "costs.sqlite"),
-        limits=replace(terms.limits, memory=terms.limits.memory or memory, cpus=cpus),
+        limits=replace(options.limits, memory=options.limits.memory or memory, cpus=cpus),
         memory=memory,
         cores=cores,
         folder=work.folder,
         logs=work.logs,
         listen=listen,
-        test=terms.test,
-        force=terms.force,
-        reuse=terms.reuse,
+        test=options.test,
+        force=options.force,
+        reuse=options.reuse,
     )
 
 
-def _cores(terms: Terms) -> int:
-    return terms.jobs or granted_cores()
+def _cores(options: BuildOptions) -> int:
+    return options.jobs or granted_cores()
 
 
 def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
@@ -120,6 +120,6 @@ def _fetches(plans: Iterable[BuildPlan], context: BuildContext) -> tuple[Task, .
             context.toolchains.prefetch(prefix)
             return ()
 
-        return Task(name=_fetch_name(prefix), group="", run=run, demand=Demand(cores=0))
+        return Task(name=_fetch_name(prefix), group="", run=run, demand=Resources(cores=0))
 
     return tuple(fetch(prefix) for prefix in prefixes)

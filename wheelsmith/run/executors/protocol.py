@@ -15,7 +15,7 @@ from wheelsmith.source import SourceTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms(Record):
+class BuildOptions(Record):
     """On what terms every plan of a run is built, wherever that is; none of it reaches a wheel's bytes.
 
     :param limits: of one build, as the matrix has them; what it leaves open is for the machine to say.
@@ -39,7 +39,7 @@ class Terms(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work(Record):
+class BuildRequest(Record):
     """The builds that a run needs, and all that they are made with.
 
     Plain data: written as JSON, all of it or one plan of it may travel to where a build is made. Paths are of this
@@ -54,9 +54,9 @@ class Work(Record):
     :param fail_fast: begin nothing more once a build has failed.
     """
 
-    made: tuple[BuildPlan, ...]
-    kept: tuple[BuildPlan, ...]
-    terms: Terms
+    to_build: tuple[BuildPlan, ...]
+    to_recheck: tuple[BuildPlan, ...]
+    options: BuildOptions
     source: SourceTree
     engine: str
     cache: Path
@@ -74,7 +74,7 @@ class Executor(Protocol):
 
     def build(
         self,
-        work: Work,
+        work: BuildRequest,
         *,
         listen: Listener,
         on_result: Callable[[BuildResult], None],

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from wheelsmith.pipeline.tasks import Again, Demand, Task
+from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
 
 # After so many tasks that overtook one that waits for room, nothing overtakes it any more.
 _PATIENCE = 16
@@ -27,18 +27,18 @@ class Machine:
 
     cores: int
     memory: int
-    lanes: int = 4
+    io_slots: int = 4
 
 
 _Entry = tuple[float, int, Task]
 
 
-class Board:
+class TaskQueue:
     """Tasks that wait, that run and that are done."""
 
     def __init__(self, machine: Machine, groups: Iterable[tuple[str, tuple[Task, ...]]]) -> None:
         self._machine = machine
-        self._cores, self._memory, self._lanes = machine.cores, machine.memory, machine.lanes
+        self._cores, self._memory, self._lanes = machine.cores, machine.memory, machine.io_slots
         self._queue = deque(groups)
         self._window = 2 * machine.cores + 2
         self._open: dict[str, int] = {}
@@ -52,10 +52,10 @@ class Board:
         self._running = 0
 
     @property
-    def held(self) -> Demand:
+    def held(self) -> Resources:
         """Return what running tasks hold."""
         machine = self._machine
-        return Demand(cores=machine.cores - self._cores, memory=machine.memory - self._memory)
+        return Resources(cores=machine.cores - self._cores, memory=machine.memory - self._memory)
 
     @property
     def is_empty(self) -> bool:
@@ -91,7 +91,7 @@ class Board:
         self._open[task.group] -= 1
         return self._close(task.group)
 
-    def again(self, task: Task, reason: Again) -> None:
+    def again(self, task: Task, reason: RetryTask) -> None:
         """Take a task back that could not be done yet."""
         self._hold(task, -1)
         self._place(task.again(reason))

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from wheelsmith.model import BuildResult, Status
-from wheelsmith.pipeline.tasks import Again, Demand, Task
-from wheelsmith.run.schedule.board import Board, Machine
+from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
+from wheelsmith.run.schedule.board import Machine, TaskQueue
 
 _TICK = 0.2  # seconds between looks at the cancel flag
 
 
-class Work(Protocol):
+class SchedulableBuild(Protocol):
     """One build, as whoever runs it needs to know it."""
 
     name: str
@@ -34,14 +34,14 @@ class Work(Protocol):
 
 
 def run_builds(
-    builds: Sequence[Work],
+    builds: Sequence[SchedulableBuild],
     shared: Sequence[Task],
     *,
     machine: Machine,
     on_result: Callable[[BuildResult], None],
     fail_fast: bool,
     cancel: threading.Event,
-    on_load: Callable[[Demand], None] = lambda _: None,
+    on_load: Callable[[Resources], None] = lambda _: None,
 ) -> None:
     """Run every build and return an answer for each.
 
@@ -55,7 +55,7 @@ def run_builds(
     named = {build.name: build for build in builds}
     pool = _Pool(builds=named, machine=machine, fail_fast=fail_fast, on_load=on_load)
     pool.board.add(shared)
-    threads = [threading.Thread(target=pool.work, daemon=True) for _ in range(machine.cores + machine.lanes)]
+    threads = [threading.Thread(target=pool.work, daemon=True) for _ in range(machine.cores + machine.io_slots)]
     for thread in threads:
         thread.start()
     try:
@@ -86,18 +86,18 @@ def _next_result(pool: _Pool, cancel: threading.Event) -> BuildResult:
 class _Pool:
     """What the workers share; each spawns and waits for its processes in its own thread."""
 
-    builds: dict[str, Work]
+    builds: dict[str, SchedulableBuild]
     machine: Machine
     fail_fast: bool
-    on_load: Callable[[Demand], None]
-    board: Board = field(init=False)
+    on_load: Callable[[Resources], None]
+    board: TaskQueue = field(init=False)
     finished: queue.SimpleQueue[BuildResult | BaseException] = field(default_factory=queue.SimpleQueue)
     _errors: dict[str, BaseException | None] = field(default_factory=dict)
     _closed: bool = False
     _change: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
-        self.board = Board(self.machine, [(build.name, build.tasks()) for build in self.builds.values()])
+        self.board = TaskQueue(self.machine, [(build.name, build.tasks()) for build in self.builds.values()])
 
     def stop(self) -> None:
         """Kill what runs and start nothing more."""
@@ -125,7 +125,7 @@ class _Pool:
         while (task := self._next()) is not None:
             try:
                 follow = task.run(task.demand.memory)
-            except Again as reason:
+            except RetryTask as reason:
                 self._settle(task, again=reason)
             except BaseException as error:  # noqa: BLE001  # a mistake of ours in one cell must not lose the others
                 self._settle(task, error=error)
@@ -146,7 +146,7 @@ class _Pool:
         task: Task,
         *,
         follow: tuple[Task, ...] = (),
-        again: Again | None = None,
+        again: RetryTask | None = None,
         error: BaseException | None = None,
     ) -> None:
         with self._change:

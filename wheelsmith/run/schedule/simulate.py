@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wheelsmith.pipeline.tasks import Task
-from wheelsmith.run.schedule.board import Board, Machine
+from wheelsmith.run.schedule.board import Machine, TaskQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ def simulate(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Machine) -
 
     :param groups: the builds, in the order in which they are admitted; every task's ``seconds`` and ``demand`` count.
     """
-    board = Board(machine, groups)
+    board = TaskQueue(machine, groups)
     running: list[tuple[float, int, Task]] = []
     now, held, peak, count = 0.0, 0, 0, 0
     while not board.is_empty:

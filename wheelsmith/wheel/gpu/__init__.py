@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wheelsmith.wheel.gpu.allowance import Allowance
+from wheelsmith.wheel.gpu.allowance import UnpackBudget
 from wheelsmith.wheel.gpu.code import GpuCode
-from wheelsmith.wheel.gpu.scan import GpuCodeMarks, other_maker, read_gpu_code
+from wheelsmith.wheel.gpu.scan import GpuCodeMarks, other_gpu_vendor, read_gpu_code
 
-__all__ = ["Allowance", "GpuCode", "GpuCodeMarks", "other_maker", "read_gpu_code"]
+__all__ = ["GpuCode", "GpuCodeMarks", "UnpackBudget", "other_gpu_vendor", "read_gpu_code"]

@@ -10,7 +10,7 @@ _GROWTH, _TEXT_GROWTH = 100, 50
 _MOST_ITEMS = 200_000
 
 
-class Allowance:
+class UnpackBudget:
     """What all reading of one wheel's GPU code may take together, so that no small file costs much.
 
     :param size: of the wheel, in bytes.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu.code import capability
-from wheelsmith.wheel.gpu.extent import Extent
+from wheelsmith.wheel.gpu.extent import FileSlice
 from wheelsmith.wheel.gpu.notes import ACCELERATED, EXIT_OFFSETS, Toolmarks, attributes, read_toolmarks
 from wheelsmith.wheel.gpu.sections import (
     EXECUTABLE,
@@ -62,7 +62,7 @@ class Cubin:
         return capability(self.architecture, self.suffix)
 
 
-def read_cubin(cubin: Extent) -> Cubin:
+def read_cubin(cubin: FileSlice) -> Cubin:
     """Read a cubin that begins where the extent begins, and check all that its tables say.
 
     :raises WheelError: it is none, or it is broken.
@@ -95,7 +95,7 @@ def read_cubin(cubin: Extent) -> Cubin:
     )
 
 
-def _own_words(cubin: Extent, sections: list[Section]) -> tuple[Toolmarks, bool]:
+def _own_words(cubin: FileSlice, sections: list[Section]) -> tuple[Toolmarks, bool]:
     """Read the notes, and whether the code is for one architecture only."""
     marks = Toolmarks(releases=frozenset(), targets=frozenset())
     accelerated = False
@@ -121,7 +121,7 @@ def _agreed(architecture: int, suffix: str, marks: Toolmarks) -> str:
     return suffix
 
 
-def _check_code(cubin: Extent, sections: list[Section], header: Header, architecture: int) -> None:
+def _check_code(cubin: FileSlice, sections: list[Section], header: Header, architecture: int) -> None:
     width = _WIDE if architecture >= _VOLTA else _NARROW
     for section in sections:
         if section.executable:
@@ -136,7 +136,7 @@ def _check_code(cubin: Extent, sections: list[Section], header: Header, architec
             _check_exits(cubin, section, sections, header, architecture)
 
 
-def _check_instructions(cubin: Extent, section: Section) -> None:
+def _check_instructions(cubin: FileSlice, section: Section) -> None:
     for at in range(0, section.size, _PIECE):
         code = cubin.read(section.offset + at, min(_PIECE, section.size - at))
         if code[_WIDE - 1 :: _WIDE].translate(None, _BELOW_TOP) or _has_empty_instruction(code):
@@ -150,7 +150,7 @@ def _has_empty_instruction(code: bytes) -> bool:
     return at >= 0
 
 
-def _check_exits(cubin: Extent, info: Section, sections: list[Section], header: Header, architecture: int) -> None:
+def _check_exits(cubin: FileSlice, info: Section, sections: list[Section], header: Header, architecture: int) -> None:
     """Check that a kernel exits where its attributes say."""
     code = sections[info.info] if info.info < len(sections) else None
     if code is None or f".nv.info.{code.name.removeprefix('.text.')}"[: len(info.name)] != info.name:

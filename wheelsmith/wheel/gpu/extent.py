@@ -10,7 +10,7 @@ from wheelsmith.base.errors import WheelError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
+class FileSlice:
     """Bytes of a file that belong together.
 
     :param file: seekable.
@@ -35,16 +35,16 @@ class Extent:
             raise WheelError("it is cut short")
         return data
 
-    def part(self, offset: int, size: int) -> Extent:
+    def part(self, offset: int, size: int) -> FileSlice:
         """Return a stretch within this one.
 
         :raises WheelError: it is not within.
         """
         if offset < 0 or size < 0 or offset + size > self.size:
             raise WheelError("it is cut short")
-        return Extent(file=self.file, start=self.start + offset, size=size)
+        return FileSlice(file=self.file, start=self.start + offset, size=size)
 
 
-def extent_of(data: bytes) -> Extent:
+def extent_of(data: bytes) -> FileSlice:
     """Return bytes that are in memory as an extent."""
-    return Extent(file=io.BytesIO(data), start=0, size=len(data))
+    return FileSlice(file=io.BytesIO(data), start=0, size=len(data))

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.gpu.allowance import Allowance
+from wheelsmith.wheel.gpu.allowance import UnpackBudget
 from wheelsmith.wheel.gpu.code import GpuCode, capability
 from wheelsmith.wheel.gpu.compression import LZ4, ZSTANDARD, unpack
 from wheelsmith.wheel.gpu.cubin import Cubin, read_cubin
-from wheelsmith.wheel.gpu.extent import Extent, extent_of
+from wheelsmith.wheel.gpu.extent import FileSlice, extent_of
 from wheelsmith.wheel.gpu.ptx import read_ptx
 
 BEGINNING = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # magic, version, size of the container's header
@@ -41,10 +41,10 @@ class _Entry:
     label: str
     flags: int
     size: int
-    stored: Extent
+    stored: FileSlice
     linked: bool
 
-    def content(self) -> Extent:
+    def content(self) -> FileSlice:
         """Return what it holds, unpacked."""
         if not self.flags & (LZ4 | ZSTANDARD):
             return self.stored
@@ -65,7 +65,7 @@ class Container:
     codes: tuple[GpuCode, ...]
 
 
-def read_container(extent: Extent, allowance: Allowance) -> Container:
+def read_container(extent: FileSlice, allowance: UnpackBudget) -> Container:
     """Read the container that begins where the extent begins; what is wrong with it is in what is given.
 
     :raises WheelError: the allowance is used up.
@@ -87,7 +87,7 @@ def read_container(extent: Extent, allowance: Allowance) -> Container:
     return Container(size=size, contents=frozenset(contents), codes=tuple(codes))
 
 
-def _entries(extent: Extent) -> Iterator[tuple[int, _Entry]]:
+def _entries(extent: FileSlice) -> Iterator[tuple[int, _Entry]]:
     if extent.size < _CONTAINER.size:
         raise WheelError("it is cut short")
     _, _, at, size = _CONTAINER.unpack(extent.read(0, _CONTAINER.size))

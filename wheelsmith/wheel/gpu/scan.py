@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.gpu.allowance import Allowance
+from wheelsmith.wheel.gpu.allowance import UnpackBudget
 from wheelsmith.wheel.gpu.code import GpuCode, capability, joined
 from wheelsmith.wheel.gpu.cubin import read_cubin
-from wheelsmith.wheel.gpu.extent import Extent
+from wheelsmith.wheel.gpu.extent import FileSlice
 from wheelsmith.wheel.gpu.fatbin import BEGINNING, REGISTRATION, REGISTRATION_VERSIONS, of_cubin, read_container
 from wheelsmith.wheel.gpu.ptx import HEAD, QUOTED_HEAD, read_ptx
 
@@ -59,14 +59,14 @@ class GpuCodeMarks:
             self._end = data[-_LONGEST_MARK:]
 
 
-def other_maker(head: bytes) -> str | None:
+def other_gpu_vendor(head: bytes) -> str | None:
     """Return for whose GPUs the code is that begins a file, where they are not NVIDIA's."""
     if head.startswith(_BUNDLE) or (head.startswith(_ELF) and head[18:20] == _EM_AMDGPU):
         return "AMD"
     return "Vulkan or OpenCL" if head.startswith(_SPIRV) and head[6:8] == b"\1\0" else None
 
 
-def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance, name: str = "") -> GpuCode:
+def read_gpu_code(file: BinaryIO, size: int, allowance: UnpackBudget, name: str = "") -> GpuCode:
     """Read all the GPU code in a file: containers, cubins and PTX, at any place.
 
     :param file: seekable; it is read in pieces.
@@ -74,7 +74,7 @@ def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance, name: str = "
     :param allowance: of the wheel that the file is from.
     :param name: of the file; source code and documentation speak of PTX, and hold none.
     """
-    whole = Extent(file=file, start=0, size=size)
+    whole = FileSlice(file=file, start=0, size=size)
     codes: list[GpuCode] = []
     mistakes = 0
     for code in _found(whole, allowance, name):
@@ -85,12 +85,12 @@ def read_gpu_code(file: BinaryIO, size: int, allowance: Allowance, name: str = "
     return joined(codes)
 
 
-def _found(whole: Extent, allowance: Allowance, name: str) -> Iterator[GpuCode]:
+def _found(whole: FileSlice, allowance: UnpackBudget, name: str) -> Iterator[GpuCode]:
     head = whole.read(0, min(_HEAD, whole.size))
     if _begins_as_ptx(head):
         yield _placed(_whole_ptx(whole, allowance), 0)
         return
-    if maker := other_maker(head):
+    if maker := other_gpu_vendor(head):
         yield GpuCode(others=frozenset({maker}))
     text_counts = _is_held(name, head)
     within = containers = registered = 0
@@ -132,7 +132,7 @@ def _registered(registered: int, containers: int, code: GpuCode, *, linked: bool
         yield GpuCode(mistakes=("it registers fatbins, and all that they hold has yet to be linked: no GPU runs that",))
 
 
-def _marks(whole: Extent) -> Iterator[tuple[int, bytes]]:
+def _marks(whole: FileSlice) -> Iterator[tuple[int, bytes]]:
     """Find what may be the beginning of GPU code, in the order in which it lies there."""
     for start in range(0, whole.size, _CHUNK):
         chunk = whole.read(start, min(_CHUNK + _OVERLAP, whole.size - start))
@@ -153,7 +153,7 @@ def _places(chunk: bytes, mark: bytes) -> Iterator[int]:
         at = chunk.find(mark, at + 1)
 
 
-def _bare_cubin(rest: Extent, allowance: Allowance) -> tuple[GpuCode, int]:
+def _bare_cubin(rest: FileSlice, allowance: UnpackBudget) -> tuple[GpuCode, int]:
     try:
         cubin = read_cubin(rest)
         allowance.take(cubin.size)
@@ -173,7 +173,7 @@ def _begins_as_ptx(head: bytes) -> bool:
     return comments is not None and HEAD.match(head, comments.end()) is not None
 
 
-def _whole_ptx(whole: Extent, allowance: Allowance) -> GpuCode:
+def _whole_ptx(whole: FileSlice, allowance: UnpackBudget) -> GpuCode:
     try:
         allowance.take_text(whole.size)
         ptx = read_ptx(whole.read(0, whole.size))
@@ -182,7 +182,7 @@ def _whole_ptx(whole: Extent, allowance: Allowance) -> GpuCode:
     return GpuCode(ptx=frozenset({ptx.capability}), ptx_versions=frozenset({ptx.version}))
 
 
-def _text(rest: Extent, allowance: Allowance) -> GpuCode:
+def _text(rest: FileSlice, allowance: UnpackBudget) -> GpuCode:
     """Read PTX that is a string of a program; how much of it is PTX, the program may decide."""
     try:
         allowance.take(_OVERLAP)

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.gpu.extent import Extent
+from wheelsmith.wheel.gpu.extent import FileSlice
 
 HEADER = 64  # bytes
 RELOCATABLE, EXECUTABLE = 1, 2  # e_type
@@ -82,7 +82,7 @@ def read_header(data: bytes) -> Header:
     )
 
 
-def read_sections(cubin: Extent, header: Header) -> tuple[list[Section], int]:
+def read_sections(cubin: FileSlice, header: Header) -> tuple[list[Section], int]:
     """Read the section table; return the sections, and how many bytes the whole cubin has.
 
     :raises WheelError: the tables point outside the cubin, or do not fit together.
@@ -121,7 +121,7 @@ def read_sections(cubin: Extent, header: Header) -> tuple[list[Section], int]:
     return sections, end
 
 
-def check_symbols(cubin: Extent, sections: list[Section]) -> None:
+def check_symbols(cubin: FileSlice, sections: list[Section]) -> None:
     """Check that each symbol has a name and lies within its section, and that each function is where its name says.
 
     :raises WheelError: one does not, or is not.
@@ -135,7 +135,7 @@ def check_symbols(cubin: Extent, sections: list[Section]) -> None:
             raise WheelError(f"its section {section.name!r} has no function of that name")
 
 
-def _functions(cubin: Extent, sections: list[Section], table: Section) -> set[int]:
+def _functions(cubin: FileSlice, sections: list[Section], table: Section) -> set[int]:
     if table.size % _SYMBOL.size or table.link >= len(sections) or sections[table.link].kind != _STRTAB:
         raise WheelError("its symbol table is not one")
     names = cubin.read(sections[table.link].offset, sections[table.link].size)
@@ -152,7 +152,7 @@ def _functions(cubin: Extent, sections: list[Section], table: Section) -> set[in
     return named
 
 
-def _end_of_segments(cubin: Extent, header: Header) -> int:
+def _end_of_segments(cubin: FileSlice, header: Header) -> int:
     offset, count = header.segments
     if not count:
         return 0
@@ -166,7 +166,7 @@ def _end_of_segments(cubin: Extent, header: Header) -> int:
     return offset + count * _SEGMENT.size
 
 
-def _names(cubin: Extent, row: tuple[int, ...]) -> bytes:
+def _names(cubin: FileSlice, row: tuple[int, ...]) -> bytes:
     if row[1] != _STRTAB or row[5] > _MOST_NAMES:
         raise WheelError("its sections have no names")
     return cubin.read(row[4], row[5])

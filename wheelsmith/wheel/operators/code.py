@@ -22,7 +22,7 @@ from wheelsmith.wheel.operators.bindings import (
 )
 
 
-class Unfollowed(Exception):
+class AnalysisLimitError(Exception):
     """The code nests deeper, or takes more steps, than is followed."""
 
 
@@ -47,14 +47,14 @@ def read_code(path: str, source: bytes, is_there: Callable[[ast.ImportFrom], boo
 
     :param path: in the wheel.
     :param is_there: says whether the wheel has what is imported, so that nothing else is tried.
-    :raises Unfollowed: it nests deeper than is parsed; Python's own compiler may go further.
+    :raises AnalysisLimitError: it nests deeper than is parsed; Python's own compiler may go further.
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
     except (RecursionError, MemoryError):
-        raise Unfollowed from None
+        raise AnalysisLimitError from None
     code = Code(path=path, scope=Scope())
     _Walk(code, is_there).walk(tree)
     return code

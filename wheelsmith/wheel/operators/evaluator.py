@@ -9,10 +9,10 @@ from functools import partial
 from itertools import product
 
 from wheelsmith.wheel.operators.bindings import Function, Point, reaching
-from wheelsmith.wheel.operators.code import Code, Unfollowed, truth
+from wheelsmith.wheel.operators.code import AnalysisLimitError, Code, truth
 from wheelsmith.wheel.operators.names import END, Names, has_decorator
 from wheelsmith.wheel.operators.values import (
-    HOLE,
+    GAP,
     LONGEST,
     UNKNOWN,
     Argument,
@@ -62,7 +62,7 @@ class Evaluator(Names):
         """Return what an expression may be; the steps that it takes are counted."""
         self._steps += 1
         if self._steps > _MOST_STEPS or self._depth > _DEEPEST:
-            raise Unfollowed
+            raise AnalysisLimitError
         self._depth += 1
         try:
             found = self._evaluate(node, point, code, frame)
@@ -138,7 +138,7 @@ class Evaluator(Names):
         if isinstance(node.op, ast.Mult):
             pairs = product(again(node.left), again(node.right))
             return values(
-                one * other if isinstance(one, str) and isinstance(other, int) and other * len(one) <= LONGEST else HOLE
+                one * other if isinstance(one, str) and isinstance(other, int) and other * len(one) <= LONGEST else GAP
                 for one, other in pairs
             )
         return UNKNOWN
@@ -153,7 +153,7 @@ class Evaluator(Names):
         known = all(bound is None or number is not None for bound, number in zip(bounds, numbers, strict=True))
         cut = slice(*numbers)
         return values(
-            one[cut] if isinstance(one, str) and HOLE not in one and known and cut.step != 0 else HOLE
+            one[cut] if isinstance(one, str) and GAP not in one and known and cut.step != 0 else GAP
             for one in again(node.value)
         )
 
@@ -182,7 +182,7 @@ class Evaluator(Names):
             return self.member(value.code, name)
         if isinstance(value, Klass):
             return self._of_class(value, name)
-        return frozenset({Method(value, name)}) if isinstance(value, str) and value != HOLE else UNKNOWN
+        return frozenset({Method(value, name)}) if isinstance(value, str) and value != GAP else UNKNOWN
 
     def _of_class(self, klass: Klass, name: str) -> Values:
         bindings = reaching(name, Point(klass.code.scopes[klass.node], END, ()))
@@ -282,8 +282,8 @@ class Evaluator(Names):
         return UNKNOWN
 
     def _import(self, name: str, *, whole: bool) -> Value:
-        if HOLE in name or name.startswith("."):
-            return HOLE
+        if GAP in name or name.startswith("."):
+            return GAP
         name = name if whole else name.partition(".")[0]
         module = self._module(name.split("."))
         return File(module) if module else Known(name)

@@ -6,10 +6,10 @@ import posixpath
 import re
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.operators.code import Unfollowed
+from wheelsmith.wheel.operators.code import AnalysisLimitError
 from wheelsmith.wheel.operators.evaluator import Evaluator
 from wheelsmith.wheel.operators.registrations import PREFIXES, Registered, Registration, read_registrations
-from wheelsmith.wheel.operators.values import HOLE, UNKNOWN, Arguments, Known
+from wheelsmith.wheel.operators.values import GAP, UNKNOWN, Arguments, Known
 from wheelsmith.wheel.python_code import PythonFiles
 
 # A file without any of these registers nothing, unless by a function of another that has them.
@@ -38,8 +38,8 @@ class HubKernels:
 
     def is_shared(self, namespace: str) -> bool:
         """Say whether other kernels may have a namespace; one of which too little is known is not."""
-        if HOLE in namespace:
-            return not any(_may_be(namespace, own) for own in self._own or {f"_{HOLE}"})
+        if GAP in namespace:
+            return not any(_may_be(namespace, own) for own in self._own or {f"_{GAP}"})
         if not self._own:
             return not _GIVEN.fullmatch(namespace)
         return not any(re.fullmatch(_pattern(own), namespace) for own in self._own)
@@ -48,7 +48,7 @@ class HubKernels:
         """Say what is registered under namespaces that other kernels may have."""
         try:
             found = self._registered()
-        except (Unfollowed, RecursionError):
+        except (AnalysisLimitError, RecursionError):
             return ["its Python code takes more steps than are followed, and may register whatever"]
         except WheelError as error:
             return [f"{error.message}, and may register whatever"]
@@ -56,7 +56,7 @@ class HubKernels:
 
     def _is_wrong(self, found: Registration) -> bool:
         # A name that cannot be read proves nothing, but where upstream wants the kernel's own prefix.
-        unread = HOLE in found.namespace and found.namespace not in self._own
+        unread = GAP in found.namespace and found.namespace not in self._own
         return (found.must_be_read and unread) or self.is_shared(found.namespace)
 
     def _registered(self) -> tuple[Registration, ...]:
@@ -94,12 +94,12 @@ class HubKernels:
                 for one in self._evaluator.member(code, "ops")
                 if isinstance(one, Known)
             }
-        except (Unfollowed, RecursionError):
+        except (AnalysisLimitError, RecursionError):
             return folder
         for space in {one.partition("::")[0] for one in given if isinstance(one, str)}:
-            if _GIVEN.fullmatch(space.replace(HOLE, "_")):
+            if _GIVEN.fullmatch(space.replace(GAP, "_")):
                 self._own.add(space)
-            elif space.strip(HOLE):
+            elif space.strip(GAP):
                 self._others.append(f"{name} gives the namespace {space!r}")
         return folder
 
@@ -109,11 +109,11 @@ def _sentence(found: Registration) -> str:
 
 
 def _pattern(own: str) -> str:
-    return r"\w+".join(map(re.escape, own.split(HOLE)))
+    return r"\w+".join(map(re.escape, own.split(GAP)))
 
 
 def _may_be(one: str, other: str) -> bool:
     """Say whether two texts with holes may be the same, by what stands before and behind them."""
-    start, begin = one.partition(HOLE)[0], other.partition(HOLE)[0]
-    end, tail = one.rpartition(HOLE)[2], other.rpartition(HOLE)[2]
+    start, begin = one.partition(GAP)[0], other.partition(GAP)[0]
+    end, tail = one.rpartition(GAP)[2], other.rpartition(GAP)[2]
     return (start.startswith(begin) or begin.startswith(start)) and (end.endswith(tail) or tail.endswith(end))

@@ -49,7 +49,7 @@ class Names(ABC):
         """Return what an expression may be.
 
         :param frame: of the function that it stands in, where it is known what that was called with.
-        :raises Unfollowed: it takes more steps than are followed.
+        :raises AnalysisLimitError: it takes more steps than are followed.
         """
 
     def forget(self) -> None:

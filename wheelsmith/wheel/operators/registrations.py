@@ -11,7 +11,7 @@ from wheelsmith.wheel.operators.bindings import Function, How, Point, reaching
 from wheelsmith.wheel.operators.code import Code
 from wheelsmith.wheel.operators.evaluator import Evaluator
 from wheelsmith.wheel.operators.values import (
-    HOLE,
+    GAP,
     UNKNOWN,
     Argument,
     Arguments,
@@ -95,11 +95,11 @@ class Registered:
 def read_registrations(evaluator: Evaluator, codes: Sequence[Code]) -> Registered:
     """Find what files register.
 
-    :raises Unfollowed: the code takes more steps than are followed.
+    :raises AnalysisLimitError: the code takes more steps than are followed.
     """
     sites = [site for code in codes for call, point in code.calls for site in _sites(evaluator, call, point, code)]
     evaluator.note_callers(_callers(evaluator, sites))
-    again = [site for site in sites if site.function == HOLE and _is_parameter(site)]
+    again = [site for site in sites if site.function == GAP and _is_parameter(site)]
     more = [found for site in again for found in _sites(evaluator, site.node, site.point, site.code)]
     evaluator.note_callers(_callers(evaluator, more))
     sites += more
@@ -224,7 +224,7 @@ def _registers(function: Value, call: ast.Call | None) -> str | None:
         if name == "__init__" and not path.endswith(".Library.__init__"):
             return None
         return name if name in _NAMED or name in _SPACES else None
-    if call is None or not (isinstance(function, Known) or function == HOLE):
+    if call is None or not (isinstance(function, Known) or function == GAP):
         return None
     name = _called(call)
     # Objects of other projects have methods called define, impl and the like.
@@ -258,7 +258,7 @@ def _of_operator(value: Value, *, exact: bool) -> str:
     if isinstance(value, Known) and value.path.startswith("torch.ops."):
         return value.path.split(".")[2]
     if not isinstance(value, str) or "::" not in value or (exact and not _QUALIFIED.fullmatch(value)):
-        return HOLE
+        return GAP
     return value.partition("::")[0]
 
 
@@ -276,7 +276,7 @@ def _called(node: ast.Call) -> str:
 
 def _quoted(value: Value) -> str:
     words = value.path if isinstance(value, Known) else text(value)
-    return "" if words == HOLE else repr(words[:_MOST_SHOWN].replace(HOLE, "…"))
+    return "" if words == GAP else repr(words[:_MOST_SHOWN].replace(GAP, "…"))
 
 
 def _source(node: ast.Call) -> str:

@@ -11,7 +11,7 @@ from itertools import islice, product
 from wheelsmith.wheel.operators.bindings import Function, Scope
 from wheelsmith.wheel.operators.code import Code
 
-HOLE = "\0"  # of a text: whatever is not known before the code runs
+GAP = "\0"  # of a text: whatever is not known before the code runs
 LONGEST = 1000  # characters of a text that are followed
 MOST = 64  # values that one expression may have
 
@@ -95,7 +95,7 @@ class Table:
 Value = str | int | Known | File | Routine | Klass | Method | Bound | Items | Many | Table
 Values = frozenset[Value]
 Argument = Callable[[], Values]
-UNKNOWN: Values = frozenset({HOLE})
+UNKNOWN: Values = frozenset({GAP})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +134,7 @@ def values(found: Iterable[Value]) -> Values:
     every = iter(found)
     made = frozenset(islice(every, 2 * MOST))
     whole = len(made) <= MOST and next(every, None) is None
-    return made if whole else frozenset([*islice(made, MOST), HOLE])
+    return made if whole else frozenset([*islice(made, MOST), GAP])
 
 
 def elements(sequences: Values) -> Values:
@@ -151,10 +151,10 @@ def _elements(sequence: Value) -> Iterator[Value]:
     elif isinstance(sequence, Table):
         for key, _ in sequence.entries:
             yield from key
-    elif isinstance(sequence, str) and HOLE not in sequence:
+    elif isinstance(sequence, str) and GAP not in sequence:
         yield from sequence
     else:
-        yield HOLE
+        yield GAP
 
 
 def item(sequence: Value, key: Value) -> Values:
@@ -164,21 +164,21 @@ def item(sequence: Value, key: Value) -> Values:
     if isinstance(sequence, Items | Many):
         return elements(frozenset({sequence}))
     if isinstance(sequence, Table):
-        every = [value for known, value in sequence.entries if key in known or key == HOLE or HOLE in known]
+        every = [value for known, value in sequence.entries if key in known or key == GAP or GAP in known]
         return values(one for value in every for one in value)
-    if isinstance(sequence, Known) and isinstance(key, str) and HOLE not in key:
+    if isinstance(sequence, Known) and isinstance(key, str) and GAP not in key:
         if sequence.path == "sys.modules":
             return frozenset({Known(key)})
         if sequence.path.endswith(".__dict__"):
             return frozenset({Known(f"{sequence.path.removesuffix('__dict__')}{key}")})
-    if isinstance(sequence, str) and isinstance(key, int) and HOLE not in sequence:
+    if isinstance(sequence, str) and isinstance(key, int) and GAP not in sequence:
         return frozenset({sequence[key]} if -len(sequence) <= key < len(sequence) else ())
     return UNKNOWN
 
 
 def text(value: Value) -> str:
     """Return what a value is as a text."""
-    return str(value) if isinstance(value, str | int) else HOLE
+    return str(value) if isinstance(value, str | int) else GAP
 
 
 def joined(parts: Sequence[Values]) -> Values:
@@ -189,7 +189,7 @@ def joined(parts: Sequence[Values]) -> Values:
 
 def clipped(long: str) -> str:
     """Return as much of a text as is followed."""
-    return long if len(long) <= LONGEST else long[:LONGEST] + HOLE
+    return long if len(long) <= LONGEST else long[:LONGEST] + GAP
 
 
 def filled(template: str, arguments: Arguments) -> Values:
@@ -211,14 +211,14 @@ def filled(template: str, arguments: Arguments) -> Values:
 
 def interpolated(template: str, arguments: Sequence[Values]) -> Values:
     """Return what ``template % arguments`` makes."""
-    if HOLE in template:
+    if GAP in template:
         return UNKNOWN
-    literals = template.replace("%%", HOLE).split("%s")
+    literals = template.replace("%%", GAP).split("%s")
     if "%" in "".join(literals) or len(literals) != len(arguments) + 1:
         return UNKNOWN
-    parts: list[Values] = [frozenset({literals[0].replace(HOLE, "%")})]
+    parts: list[Values] = [frozenset({literals[0].replace(GAP, "%")})]
     for value, literal in zip(arguments, literals[1:], strict=True):
-        parts += [value, frozenset({literal.replace(HOLE, "%")})]
+        parts += [value, frozenset({literal.replace(GAP, "%")})]
     return joined(parts)
 
 
@@ -254,7 +254,7 @@ def _join(separator: str, sequences: Values) -> Values:
 
 def _plain_method(method: Method, given: Sequence[Value]) -> Values:
     texts = [one for one in given if isinstance(one, str | int)]
-    if len(texts) != len(given) or any(HOLE in text(one) for one in [method.text, *texts]):
+    if len(texts) != len(given) or any(GAP in text(one) for one in [method.text, *texts]):
         return UNKNOWN
     try:
         if method.name in _SHORT:

@@ -78,9 +78,9 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         yield finding("compute-platform", [*wheel.local_version.wrong], "")
     for name, needed, code in examined_files(wheel):
         yield compare(name, needed, code, wheel.compute)
-    if wheel.compute == "cpu" and wheel.unseen:
-        unseen = [f"the version says cpu, and {name} {why}" for name, why in wheel.unseen.items()]
-        yield finding("compute-platform", unseen, "")
+    if wheel.compute == "cpu" and wheel.unscannable:
+        unscannable = [f"the version says cpu, and {name} {why}" for name, why in wheel.unscannable.items()]
+        yield finding("compute-platform", unscannable, "")
     if names_cuda(wheel.compute) and wheel.extensions and not _speaks_of_cuda(wheel):
         yield finding("compute-platform", [f"the version says {wheel.compute}, and nothing in it is CUDA's"], "")
 
