@@ -162,6 +162,18 @@ def orphaned(wheels):
     return memory
 
 
+def test_what_is_collected_just_before_the_state_changes_is_there_again(wheels):
+    class Collected(Memory):
+        def swap(self, key, data, tag):
+            if key == "_state/a.json":
+                self.files = {k: file for k, file in self.files.items() if not k.startswith("files/")}
+            super().swap(key, data, tag)
+
+    memory = Collected()
+    add(memory, wheels[0])
+    assert verify(memory) == ()
+
+
 def test_collecting_takes_what_nobody_refers_to(wheels):
     memory = orphaned(wheels)
     gone = CHANGES["collect"](memory)

@@ -135,7 +135,9 @@ def test_what_is_damaged_is_named_and_taken_from_copies(name, index, made, tmp_p
     damaged = files(index)
     assert run("index", "repair", index, "--from", tmp_path / "wrong").code == 1
     assert files(index) == damaged
-    assert run("index", "repair", index, "--from", made.parent).code == 0
+    repaired = run("index", "repair", index, "--from", made.parent)
+    assert repaired.code == 0
+    assert set(repaired.out.splitlines()) == {key for key in before if damaged.get(key) != before[key]}
     assert files(index) == before
 
 
@@ -179,6 +181,12 @@ def test_what_is_a_link_or_too_large_is_not_taken(signatures, made, tmp_path, ru
     beside.symlink_to(tmp_path / "private")
     assert run("index", "add", tmp_path / "index", made).code == 0
     assert not any((tmp_path / "index").rglob("*.signature"))
+
+
+def test_what_is_too_large_is_not_published_on(index, made, monkeypatch, tmp_path, run):
+    monkeypatch.setattr("wheelsmith.index.publish.sources.LARGEST", len(SIGNED) - 1)
+    answer = run("publish", tmp_path / "target", "--from", index)
+    assert (answer.code, f"{made.name}.metadata" in answer.err) == (4, True)
 
 
 def test_what_a_wheel_gives_is_added_by_repair_and_made_again(index, made, monkeypatch, tmp_path, run):

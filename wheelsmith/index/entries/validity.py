@@ -61,7 +61,7 @@ def check_entry(entry: IndexEntry, project: str) -> None:
     _check_file(entry.filename, project, (entry.sha256, entry.metadata_sha256, *entry.side_files.values()))
     # The hash of METADATA has a field of its own.
     if unknown := sorted(entry.side_files.keys() - (side_files().keys() - {CORE_METADATA})):
-        raise ValueError(f"{_quoted(unknown[0])} is no known kind of file beside a wheel ({entry.filename})")
+        raise ValueError(f"this wheelsmith knows no {_quoted(unknown[0])} beside a wheel ({entry.filename})")
     if isinstance(entry.size, bool) or not 0 <= entry.size < _LARGEST:
         raise ValueError(f"{entry.filename} cannot have a size of {str(entry.size)[:40]}")
     if entry.upload_time and not _TIME.fullmatch(entry.upload_time):

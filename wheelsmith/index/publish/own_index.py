@@ -210,7 +210,7 @@ def _bring_back(storage: Storage, entry: IndexEntry, copy: Path) -> Iterator[str
         stored = storage.read(side.path)
         if (data := made.get(side.kind.suffix)) is not None:
             storage.put(side.path, data)
-        elif stored is None or not side.is_right(stored.data, made):
+        elif stored is None or not side.is_right(stored.data):
             yield side.filename
 
 

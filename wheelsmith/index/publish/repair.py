@@ -94,7 +94,7 @@ def _mend_beside(
     mended = []
     for side in announced(with_files(entry, made)):
         stored = storage.read(side.path)
-        if stored and side.is_right(stored.data, made):
+        if stored and side.is_right(stored.data):
             continue
         own = made.get(side.kind.suffix)
         content = _copy(places, side.filename, side.sha256) if own is None else own

@@ -162,10 +162,11 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> WheelUpload:
             f"and its state says {entry.sha256}",
             remedy=remedy,
         )
-    beside = {}
+    made, beside = {side.kind.suffix: side for side in announced(offer.entry)}, {}
     for side in announced(entry):
         stored = storage.read(side.path)
-        if stored is None or not side.is_right(stored.data, offer.side_files) or len(stored.data) > LARGEST:
+        right = made.get(side.kind.suffix, side)
+        if stored is None or len(stored.data) > LARGEST or not right.is_right(stored.data):
             raise PackageIndexError(f"{side.filename} in {folder} is not the file that was published", remedy=remedy)
         beside[side.kind.suffix] = stored.data
     # What the wheel says itself is not taken from the state.

@@ -238,15 +238,13 @@ def _beside(
     """
     said = announced(entry)
     for side in announced(with_files(entry, made)):
-        if (side.kind.suffix, side.sha256) not in {(known.kind.suffix, known.sha256) for known in said}:
+        if side not in said:
             yield Fault.SIDE_CAR_HASH, side, f"{side.filename} has another hash than its page says"
-    for side in said:
-        if _beneath(side.path, links):
+        elif _beneath(side.path, links):
             continue
-        stored = storage.read(side.path)
-        if stored is None:
+        elif (stored := storage.read(side.path)) is None:
             yield Fault.SIDE_CAR, side, f"{side.filename} is listed but not there"
-        elif not side.is_right(stored.data, made):
+        elif not side.is_right(stored.data):
             yield Fault.SIDE_CAR, side, f"{side.filename} is not the file that was published"
 
 
