@@ -11,7 +11,7 @@ from wheelsmith.index.entries.entry import (
     Provenance,
 )
 from wheelsmith.index.entries.listing import roots
-from wheelsmith.index.entries.metadata import read_metadata, requires_beside_torch, requires_torch
+from wheelsmith.index.entries.metadata import requires_beside_torch, requires_torch
 from wheelsmith.index.entries.state import check_project, project_of, remove, set_status, unyank, yank
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "check_project",
     "load_catalogue",
     "project_of",
-    "read_metadata",
     "remove",
     "requires_beside_torch",
     "requires_torch",
