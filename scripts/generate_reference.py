@@ -58,7 +58,7 @@ def main() -> int:
     request = wheelsmith.Request(matrix=Path("matrix.yaml"), only=("*-cpu-*",))
     try:
         prepared = wheelsmith.prepare(request)
-        outcome = wheelsmith.build(prepared, request)
+        outcome = wheelsmith.build(prepared)
         for result in outcome.results:
             print(result.cell.id, result.failure.message if result.failure else result.status)
         if all(result.wheel for result in outcome.results):

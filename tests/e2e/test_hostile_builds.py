@@ -545,7 +545,7 @@ def bench(engine, tmp_path):
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:
         assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach
-        workshop = make_context(request_of(prepared, request, folder), events.append)
+        workshop = make_context(request_of(prepared, folder), events.append)
         tools = HijackedTools(tmp_path / "cache", hijack)
         limits = Limits(memory=512 * MIB, seconds=30.0, pids=64)
         workshop = dataclasses.replace(workshop, toolchains=ToolchainPrefetcher(tools), limits=limits)
@@ -678,7 +678,7 @@ def test_what_a_build_left_goes_when_its_cell_is_done(engine, tmp_path):
         if isinstance(event, CellStage | CellFinished):
             left[type(event)] = list(cache.glob(f"work/*/{prepared.plans[0].cell.id}"))
 
-    build(prepared, request, look, threading.Event())
+    build(prepared, look, threading.Event())
     assert len(left[CellStage]) == 1
     assert left[CellFinished] == []
 
@@ -823,6 +823,6 @@ def build_kernel(engine, tmp_path, changes: dict[str, str]) -> BuildResult:
     request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
     prepared = prepare(request, lambda event: None)
     with scratch(cache / "work") as folder:
-        workshop = make_context(request_of(prepared, request, folder), lambda event: None)
+        workshop = make_context(request_of(prepared, folder), lambda event: None)
         workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
         return build_one(prepared.plans[0], workshop)

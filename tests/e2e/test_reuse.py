@@ -142,7 +142,7 @@ def build(tmp_path, cache):
     request = Request(matrix=tmp_path / "matrix.yaml", cache=cache, engine="bwrap", force=True)
     prepared = prepare(request, events.append)
     with scratch(cache / "work") as folder:
-        result = build_one(prepared.plans[0], make_context(request_of(prepared, request, folder), events.append))
+        result = build_one(prepared.plans[0], make_context(request_of(prepared, folder), events.append))
     found = [(*e.step.split(": "), e.reused) for e in events if isinstance(e, StepFinished)]
     return result, really_run(found)
 
@@ -385,8 +385,8 @@ def test_damaged_pieces_are_made_again(factory, tmp_path):
     for number, blob in enumerate(sorted(blobs)):
         content = blob.read_bytes()
         blob.write_bytes([b"", content[: len(content) // 2], content[::-1]][number % 3])
-    assert really_run(steps(factory, "--force", "--out", "mended"))
-    assert factory.hashes("mended") == factory.hashes("cold")
+    assert really_run(steps(factory, "--force", "--out", "fixed"))
+    assert factory.hashes("fixed") == factory.hashes("cold")
     assert really_run(steps(factory, "--force", "--out", "warm")) == []
 
 

@@ -23,13 +23,13 @@ from command_line import run_command
 from kernels import matrix, pure_kernel
 
 from wheelsmith.base.beneath import make_read_only
-from wheelsmith.base.errors import CacheInUse, StoreError, ToolchainError
+from wheelsmith.base.errors import CacheInUseError, StoreError, ToolchainError
 from wheelsmith.base.files import publish_tree, sha256_file
 from wheelsmith.model import Timing, WheelFile
 from wheelsmith.model.events import ignore
 from wheelsmith.store import (
     Bounds,
-    Damaged,
+    DamagedBlobError,
     Kind,
     Objects,
     Output,
@@ -109,7 +109,7 @@ def dangling(cache: Path) -> list[str]:
         try:
             for output in found.outputs.values():
                 Objects(cache / "objects").copy(output, io.BytesIO())
-        except (AttributeError, Damaged):
+        except (AttributeError, DamagedBlobError):
             wrong.append(str(path))
     return wrong
 
@@ -415,7 +415,7 @@ def test_nothing_is_removed_while_a_run_is_going_on(cache):
     with in_use(cache), in_use(cache):
         before = everything(cache)
         assert is_in_use(cache)
-        with pytest.raises(CacheInUse, match="a run or another prune is going on") as caught:
+        with pytest.raises(CacheInUseError, match="a run or another prune is going on") as caught:
             prune(cache, Bounds(since=float("inf")))
         assert caught.value.exit_code == 4
         assert caught.value.remedy
@@ -538,7 +538,7 @@ def test_a_damaged_blob_is_as_good_as_none_until_it_is_made_again(harm, cache):
     assert read_back(objects, output) == content("x")
     blob = cache / "objects/blobs" / output.sha256[:2] / output.sha256
     blob.write_bytes(harm(blob.read_bytes()))
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedBlobError):
         read_back(objects, output)
     objects.put("cc3", {"x.o": [content("x")]}, ())
     assert read_back(objects, output) == content("x")

@@ -50,8 +50,8 @@ def assert_no_page_lies(storage):
             assert f"{key.removesuffix('index.json')}{project['name']}/index.html" in storage.files
 
 
-@pytest.mark.parametrize("mend", sampled(["repair", "again"], "repair"))
-def test_killed_at_any_request(mend, wheels):
+@pytest.mark.parametrize("fix", sampled(["repair", "again"], "repair"))
+def test_killed_at_any_request(fix, wheels):
     moments = 0
     while True:
         memory = Memory()
@@ -63,7 +63,7 @@ def test_killed_at_any_request(mend, wheels):
         except Killed:
             pass
         assert_no_page_lies(memory)
-        if mend == "repair":
+        if fix == "repair":
             Index(memory).repair()
         else:
             add(memory, *wheels)

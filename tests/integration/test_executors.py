@@ -38,7 +38,7 @@ def work(asked, tmp_path):
         plans += prepared.plans
     (prepared.out / "logs").mkdir(parents=True)
     with scratch(asked.cache / "work") as folder:
-        yield replace(request_of(prepared, asked, folder), to_build=tuple(plans))
+        yield replace(request_of(prepared, folder), to_build=tuple(plans))
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def run(monkeypatch, asked):
         monkeypatch.setattr(Executor, "does", staticmethod(does))
         events, cancel = [], threading.Event()
         request = replace(asked, **changes)
-        outcome = build(prepare(request), request, lambda event: (events.append(event), listen(event)), cancel)
+        outcome = build(prepare(request), lambda event: (events.append(event), listen(event)), cancel)
         assert isinstance(events[-1], RunFinished)
         assert events[-1].results == outcome.results
         return [result.status for result in outcome.results], outcome
@@ -155,7 +155,7 @@ def run(monkeypatch, asked):
 def test_what_a_build_costs_is_learnt(name, run, asked):
     first, second = [], []
     learning = replace(asked, executor=name)
-    (to_build, _) = build(prepare(learning), learning, first.append).results
+    (to_build, _) = build(prepare(learning), first.append).results
     assert to_build.status is Status.BUILT, to_build.failure
     run(lambda work, on_result, cancel: None, listen=second.append, force=True)
     known = [[event.seconds for event in events if isinstance(event, Expectation)] for events in (first, second)]
@@ -211,5 +211,5 @@ src = ["a.cpp"]
 
 def test_an_executor_that_there_is_not(asked):
     with pytest.raises(SettingError, match="there is no executor 'no-such'") as said:
-        build(prepare(asked), replace(asked, executor="no-such"))
+        build(prepare(replace(asked, executor="no-such")))
     assert said.value.remedy == f"use {' or '.join(EXECUTORS)}"

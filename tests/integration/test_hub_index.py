@@ -20,7 +20,7 @@ from loopback_hub import Hub, serve
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.state import unyank, yank
 from wheelsmith.index.publish import Index, add_release, hub_builds, verify
-from wheelsmith.index.storage import Conflict, Folder, Staged, hub_client
+from wheelsmith.index.storage import ConflictError, Folder, Staged, hub_client
 from wheelsmith.index.storage import hub as hub_module
 from wheelsmith.index.storage.hub import HubRepo, open_repo
 from wheelsmith.index.storage.hub_client import parse_target
@@ -142,7 +142,7 @@ def test_files_outside_of_an_index_change_by_compare_and_swap(hub):
     storage = open_repo(INDEX)
     storage.swap("x.txt", b"1", None)
     tag = storage.read("x.txt").tag
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         storage.swap("x.txt", b"2", None)
     storage.swap("x.txt", b"2", tag)
     storage.put("y/z.txt", b"3")

@@ -1,4 +1,4 @@
-"""What ``index verify`` names, ``index repair`` mends or leaves with the command that does; the two never disagree."""
+"""What ``index verify`` names, ``index repair`` fixes or leaves with the command that does; the two never disagree."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def told(about):
     return damage
 
 
-# What is wrong, and whether it can be mended without the wheels.
+# What is wrong, and whether it can be fixed without the wheels.
 DAMAGES = {
     "a page is gone": (remove("cu130/kernel/index.html"), True),
     "all pages are gone": (remove("simple"), True),
@@ -147,7 +147,7 @@ def test_what_is_named_is_mended(name, index, tmp_path, run):
         alone = run("index", "repair", index)
         assert alone.code == 1
         left = run("index", "verify", index)
-        # What is left is told in the same words, and with the command that mends it.
+        # What is left is told in the same words, and with the command that fixes it.
         assert set(left.out.splitlines()) <= set(alone.err.splitlines())
         assert "index repair" in alone.err
         assert "--from FOLDER" in alone.err
@@ -194,7 +194,7 @@ def test_a_link_to_what_is_published_is_named_with_what_puts_it_there(index, run
     assert content(index) == before
 
 
-def test_wheels_of_other_bytes_mend_nothing(index, tmp_path):
+def test_wheels_of_other_bytes_fix_nothing(index, tmp_path):
     wheel = min((index / "files").rglob("kernel*.whl"))
     wheel.unlink()
     (tmp_path / "copies" / "deep").mkdir(parents=True)

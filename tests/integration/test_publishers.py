@@ -38,7 +38,7 @@ def assert_all_is_well(weather, storm=STORM):
     # All but one publisher, which was abandoned, have reported all of their wheels; they have one in common.
     assert weather.reported >= (storm.publishers - weather.abandoned) * (storm.wheels - 1) + 1
     assert weather.wrong == ()
-    assert weather.mended_again == ()
+    assert weather.fixed_again == ()
 
 
 @pytest.mark.parametrize("storm", [STORM, pytest.param(LONG_STORM, marks=pytest.mark.release("the same, longer"))])

@@ -15,7 +15,7 @@ from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.publish import Index, verify
-from wheelsmith.index.storage import Conflict, Folder, Staged
+from wheelsmith.index.storage import ConflictError, Folder, Staged
 from wheelsmith.index.storage.location import open_storage
 from wheelsmith.model import Cell
 
@@ -184,15 +184,15 @@ def test_a_change_gives_another_tag(storage):
 def test_only_one_of_two_changes_is_made(storage):
     storage.swap("_state/k.json", b"1", None)
     one = storage.read("_state/k.json")
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         storage.swap("_state/k.json", b"made again", None)
     storage.swap("_state/k.json", b"2", one.tag)
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         storage.swap("_state/k.json", b"too late", one.tag)
     assert storage.read("_state/k.json").data == b"2"
     two = storage.read("_state/k.json")
     storage.delete("_state/k.json")
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         storage.swap("_state/k.json", b"of what is gone", two.tag)
     assert storage.read("_state/k.json") is None
 
@@ -210,7 +210,7 @@ def test_counting_together_loses_no_count(storage):
                 try:
                     storage.transaction(lambda inner, more=more: inner.swap(*more))
                     break
-                except Conflict:
+                except ConflictError:
                     continue
 
     with ThreadPoolExecutor(threads) as pool:
@@ -352,7 +352,7 @@ def test_a_change_whose_answer_is_lost(s3, befalls, known, conflicts, made):
     s3.faults.patience = 1.0 if "silence" in befalls else 30.0
     with only(environment(s3.url, patience=s3.faults.patience)):
         impatient = open_storage(storage.name)
-    with pytest.raises(Conflict) if conflicts else nullcontext():
+    with pytest.raises(ConflictError) if conflicts else nullcontext():
         impatient.swap("_state/k.json", b"2", before.tag if before else None)
     assert s3.faults.next_put == []
     now = storage.read("_state/k.json")

@@ -30,7 +30,7 @@ from wheels import make_wheel, offer
 from wheelsmith.base.errors import WheelError
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish import Index, foreign_wheel, release_of, variant_wheels, verify
-from wheelsmith.index.storage import Conflict, Folder, make_server
+from wheelsmith.index.storage import ConflictError, Folder, make_server
 from wheelsmith.model import Cell
 from wheelsmith.store import Store
 from wheelsmith.wheel import read_variant
@@ -477,7 +477,7 @@ def test_no_page_names_what_is_not_there_however_many_publish_at_once(tmp_path):
     def publish(job):
         try:
             Index(storage).add(job, upload_time=NOW)
-        except Conflict as error:
+        except ConflictError as error:
             errors.append(error)
 
     threads = [threading.Thread(target=publish, args=(job,)) for job in jobs]

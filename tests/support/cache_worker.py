@@ -10,10 +10,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from wheelsmith.base.errors import CacheInUse
+from wheelsmith.base.errors import CacheInUseError
 from wheelsmith.model import WheelFile
 from wheelsmith.model.events import ignore
-from wheelsmith.store import Bounds, Damaged, Objects, Store, in_use, prune
+from wheelsmith.store import Bounds, DamagedBlobError, Objects, Store, in_use, prune
 from wheelsmith.toolchain import Toolchains
 
 FILES = 100  # in a toolchain
@@ -56,7 +56,7 @@ def run(cache: Path, chance: random.Random) -> bool:
         for name in names:
             assert len(list((cache / "prefix" / f"cuda-{int(name, 16) % 4}").iterdir())) == FILES
             assert store.find(name).path.read_bytes() == content(name)
-            with contextlib.suppress(Damaged):
+            with contextlib.suppress(DamagedBlobError):
                 file = io.BytesIO()
                 objects.copy(objects.find(name).outputs["x.o"], file)
                 assert file.getvalue() == content(name)
@@ -70,7 +70,7 @@ def prune_some(cache: Path, chance: random.Random) -> bool:
     time.sleep(chance.uniform(0, 0.01))
     try:
         return bool(prune(cache, Bounds(size=chance.randrange(0, 1_500_000))).gone.items)
-    except CacheInUse:
+    except CacheInUseError:
         return False
 
 

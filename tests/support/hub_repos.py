@@ -14,7 +14,7 @@ from typing import Any
 _LARGE = 10 << 20
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """An answer that is not 200: its status, what it says, and the Hub's own code for it."""
 
     def __init__(self, status: int, message: str = "", code: str = "") -> None:
@@ -76,7 +76,7 @@ class Repo:
         if not found and len(oid) >= 7:
             found = [commit for name, commit in self.commits.items() if name.startswith(oid)]
         if len(found) != 1:
-            raise Refused(404, "Invalid rev id", "RevisionNotFound")
+            raise RefusedError(404, "Invalid rev id", "RevisionNotFound")
         return found[0]
 
     def history(self, revision: str) -> list[Commit]:
@@ -89,7 +89,7 @@ class Repo:
     def branch(self, name: str, start: str) -> None:
         with self.lock:
             if name in self.branches:
-                raise Refused(409, "Reference already exists")
+                raise RefusedError(409, "Reference already exists")
             self.branches[name] = self.at(start).oid
 
     def apply(self, branch: str, lines: Iterable[dict[str, Any]]) -> Commit:
@@ -97,11 +97,11 @@ class Repo:
         header, *operations = ((line["key"], line["value"]) for line in lines)
         with self.lock:
             if branch not in self.branches:
-                raise Refused(404, "Invalid rev id", "RevisionNotFound")
+                raise RefusedError(404, "Invalid rev id", "RevisionNotFound")
             head = self.commits[self.branches[branch]]
             parent = header[1].get("parentCommit")
             if parent and not head.oid.startswith(parent):
-                raise Refused(412, "A commit has happened since. Please refresh and try again.")
+                raise RefusedError(412, "A commit has happened since. Please refresh and try again.")
             files, written = dict(head.files), {}
             for key, value in operations:
                 if key in {"deletedFile", "deletedFolder"}:
@@ -116,14 +116,14 @@ class Repo:
         if key == "file":
             return base64.b64decode(value["content"])
         if key != "lfsFile" or value["oid"] not in self.large:
-            raise Refused(400, "Your push was rejected: an LFS pointer points to a file that does not exist")
+            raise RefusedError(400, "Your push was rejected: an LFS pointer points to a file that does not exist")
         return self.large[value["oid"]]
 
     @staticmethod
     def _remove(files: dict[str, bytes], key: str, path: str) -> None:
         gone = [path] if key == "deletedFile" else [name for name in files if name.startswith(path.rstrip("/") + "/")]
         if not gone or any(name not in files for name in gone):
-            raise Refused(404, "A file with this name doesn't exist", "EntryNotFound")
+            raise RefusedError(404, "A file with this name doesn't exist", "EntryNotFound")
         for name in gone:
             del files[name]
 

@@ -7,7 +7,7 @@ import fnmatch
 import json
 from typing import TYPE_CHECKING
 
-from hub_repos import Refused, Repo, git_hash, is_large, sha256
+from hub_repos import RefusedError, Repo, git_hash, is_large, sha256
 
 if TYPE_CHECKING:
     from loopback_hub import Handler
@@ -17,7 +17,7 @@ def create_repo(handler: Handler) -> None:
     asked = json.loads(handler.body)
     name = f"{asked['organization']}/{asked['name']}"
     if name in handler.hub.repos:
-        raise Refused(409, "You already created this repo")
+        raise RefusedError(409, "You already created this repo")
     kind = f"{asked.get('type', 'model')}s"
     handler.hub.add(name, kind=kind, files={".gitattributes": b"*.bin filter=lfs\n"}, names=("main",))
     prefix = "" if kind == "models" else f"{kind}/"
@@ -33,7 +33,7 @@ def change(handler: Handler, repo: Repo, name: str, action: str, rest: list[str]
         return _prepare(handler, repo, rest[0])
     if action == "commit":
         return _commit(handler, repo, name, rest[0])
-    raise Refused(404)
+    raise RefusedError(404)
 
 
 def offer_uploads(handler: Handler, name: str, repo: Repo) -> None:
@@ -54,13 +54,13 @@ def offer_uploads(handler: Handler, name: str, repo: Repo) -> None:
 def store_large(handler: Handler, name: str, oid: str, *, verify: bool) -> None:
     repo = handler.hub.repos[name]
     if repo.full:
-        raise Refused(403, "storage quota exceeded")
+        raise RefusedError(403, "storage quota exceeded")
     if verify:
         if oid not in repo.large:
-            raise Refused(404, "no such object")
+            raise RefusedError(404, "no such object")
         return handler.say({})
     if sha256(handler.body) != oid:
-        raise Refused(400, "the content is not what its hash says")
+        raise RefusedError(400, "the content is not what its hash says")
     repo.large[oid] = handler.body
     return handler.say({})
 
@@ -70,8 +70,8 @@ def _check_writer(handler: Handler, repo: Repo) -> None:
     if repo.write_token is None or sent == f"Bearer {repo.write_token}":
         return
     if sent is None:
-        raise Refused(401, "Invalid username or password.")
-    raise Refused(403, "Forbidden: you must use a write token to upload to a repository.")
+        raise RefusedError(401, "Invalid username or password.")
+    raise RefusedError(403, "Forbidden: you must use a write token to upload to a repository.")
 
 
 def _prepare(handler: Handler, repo: Repo, branch: str) -> None:
@@ -96,11 +96,11 @@ def _commit(handler: Handler, repo: Repo, name: str, branch: str) -> None:
     weather = handler.hub.weather
     happens = weather.commit()
     if happens == "refused":
-        raise Refused(412, "A commit has happened since. Please refresh and try again.")
+        raise RefusedError(412, "A commit has happened since. Please refresh and try again.")
     if happens == "busy":
-        raise Refused(409, "Another commit operation is in progress for this repository. Please try again later.")
+        raise RefusedError(409, "Another commit operation is in progress for this repository. Please try again later.")
     if happens == "failed":
-        raise Refused(weather.error(), "Internal Error")
+        raise RefusedError(weather.error(), "Internal Error")
     if happens == "cut before":
         handler.close_connection = True
         return
@@ -108,7 +108,7 @@ def _commit(handler: Handler, repo: Repo, name: str, branch: str) -> None:
     if handler.hub.silent:
         handler.hub.closing.wait()
     if happens == "silently_done":
-        raise Refused(weather.error(), "Internal Error")
+        raise RefusedError(weather.error(), "Internal Error")
     if happens == "cut" or handler.hub.silent:
         handler.close_connection = True
         return

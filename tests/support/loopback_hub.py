@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import hub_writes
-from hub_repos import Commit, Refused, Repo, folders, git_hash, is_large, sha256, written_date
+from hub_repos import Commit, RefusedError, Repo, folders, git_hash, is_large, sha256, written_date
 from hub_weather import Weather
 
 KINDS = ("models", "datasets", "spaces", "kernels")
@@ -93,13 +93,13 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             self._dispatch([unquote(part) for part in url.path.split("/")[1:]])
-        except Refused as refused:
+        except RefusedError as refused:
             headers = {"X-Error-Code": refused.code} if refused.code else {}
             self.send(refused.status, json.dumps({"error": refused.message}).encode(), headers)
 
     def _dispatch(self, parts: list[str]):
         if self.hub.down:
-            raise Refused(503, "down")
+            raise RefusedError(503, "down")
         if parts[:3] == ["api", "repos", "create"]:
             return hub_writes.create_repo(self)
         if parts[:2] == ["api", "organizations"]:
@@ -117,14 +117,14 @@ class Handler(BaseHTTPRequestHandler):
             return hub_writes.offer_uploads(self, name, self._repo(name, kind))
         if parts[2:3] == ["resolve"]:
             return self._file(self._repo("/".join(parts[:2]), kind), parts[3], "/".join(parts[4:]))
-        raise Refused(404)
+        raise RefusedError(404)
 
     def _repo(self, name: str, kind: str) -> Repo:
         repo = self.hub.repos.get(name)
         if repo is None or repo.kind != kind:
-            raise Refused(404, "Repository not found", "RepoNotFound")
+            raise RefusedError(404, "Repository not found", "RepoNotFound")
         if repo.token and self.headers.get("Authorization") != f"Bearer {repo.token}":
-            raise Refused(401, "Invalid username or password.", "RepoNotFound")
+            raise RefusedError(401, "Invalid username or password.", "RepoNotFound")
         return repo
 
     def _api(self, repo: Repo, name: str, action: str, rest: list[str]):
@@ -173,7 +173,7 @@ class Handler(BaseHTTPRequestHandler):
         start = f"{folder}/" if folder else ""
         paths = sorted(path for path in commit.files if path.startswith(start))
         if not paths and folder:
-            raise Refused(404, "Entry not found", "EntryNotFound")
+            raise RefusedError(404, "Entry not found", "EntryNotFound")
         inside = folders(paths) - folders([f"{start}x"])
         if self.query.get("recursive") != "true":
             paths = [path for path in paths if "/" not in path[len(start) :]]
@@ -198,12 +198,12 @@ class Handler(BaseHTTPRequestHandler):
         commit = repo.at(revision)
         fault = repo.faults.get(path)
         if isinstance(fault, int):
-            raise Refused(fault)
+            raise RefusedError(fault)
         if self.hub.weather.unreadable():
-            raise Refused(503, "try again")
+            raise RefusedError(503, "try again")
         data = commit.files.get(path)
         if data is None:
-            raise Refused(404, "Entry not found", "EntryNotFound")
+            raise RefusedError(404, "Entry not found", "EntryNotFound")
         tag = sha256(data) if is_large(data[:512], len(data)) else git_hash(data)
         headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{tag}"', "Accept-Ranges": "bytes"}
         self.send(200, data if fault is None else fault, headers, length=len(data))

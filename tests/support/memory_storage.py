@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from wheelsmith.index.storage import Conflict, Storage
+from wheelsmith.index.storage import ConflictError, Storage
 from wheelsmith.index.storage.protocol import Listed, Stored, T
 
 
@@ -44,7 +44,7 @@ class Memory:
         with self._lock:
             now = self.files.get(key)
             if (now[1] if now else None) != tag:
-                raise Conflict(key)
+                raise ConflictError(key)
             self._write(key, data)
 
     def delete(self, key: str) -> None:

@@ -78,7 +78,7 @@ class Weather:
     failed: list[str] = field(default_factory=list)
     refused: int = 0
     admitted: list[str] = field(default_factory=list)
-    mended: int = 0
+    fixed: int = 0
     wrong: tuple[str, ...] = ()
     mended_again: tuple[str, ...] = ()
     found: int = 0
@@ -103,9 +103,9 @@ def unleash(storm: Storm, target: str, storage: Storage, folder: Path, environ: 
     honest = publish_honest(storage, folder) if storm.forgers else None
     publish_all(storm, target, folder, environ, weather)
     index = Index(storage)
-    weather.mended = len(index.repair())
+    weather.fixed = len(index.repair())
     weather.wrong = verify(storage)
-    weather.mended_again = index.repair()
+    weather.fixed_again = index.repair()
     there = {entry.filename for state in index.states().values() for entry in state.entries}
     if honest:
         weather.admitted += sorted(name for name in there if name.startswith("k0-666."))
@@ -233,7 +233,7 @@ def main() -> None:
     if proxy:
         said = {"injected": proxy.faults.done, "answers": proxy.answers, "conflicts": proxy.conflicts}
         print(json.dumps(said, indent=1, sort_keys=True))
-    if weather.lost or weather.failed or weather.admitted or weather.wrong or weather.mended_again:
+    if weather.lost or weather.failed or weather.admitted or weather.wrong or weather.fixed_again:
         sys.exit("promises were broken")
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.base.errors import BuildTomlError, Mistakes
+from wheelsmith.base.errors import BuildTomlError, MatrixMistakesError
 from wheelsmith.plan.recipe import KernelSpec, parse_build_toml
 
 V5 = """\
@@ -58,10 +58,10 @@ rocm-archs = ["gfx942"]
 
 
 def mistakes(text: str) -> list[str]:
-    with pytest.raises((Mistakes, BuildTomlError)) as caught:
+    with pytest.raises((MatrixMistakesError, BuildTomlError)) as caught:
         parse_build_toml(text)
     error = caught.value
-    return [str(m) for m in (error.mistakes if isinstance(error, Mistakes) else [error])]
+    return [str(m) for m in (error.mistakes if isinstance(error, MatrixMistakesError) else [error])]
 
 
 def test_edition_5_whole():
@@ -133,7 +133,7 @@ def test_every_mistake_has_a_place(old, new, message):
 def test_any_text_gives_a_spec_or_an_error_of_ours(text):
     try:
         parse_build_toml(text)
-    except (Mistakes, BuildTomlError):
+    except (MatrixMistakesError, BuildTomlError):
         pass
 
 
@@ -141,5 +141,5 @@ def test_any_text_gives_a_spec_or_an_error_of_ours(text):
 def test_any_line_changed_gives_a_spec_or_an_error_of_ours(line, other):
     try:
         parse_build_toml(V5.replace(line, other, 1))
-    except (Mistakes, BuildTomlError):
+    except (MatrixMistakesError, BuildTomlError):
         pass

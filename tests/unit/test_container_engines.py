@@ -57,7 +57,7 @@ def test_a_probe_tells_apart(program, tmp_path, name, script, readiness, remedy)
 
 @pytest.mark.parametrize("made_by", ["podman", "docker", None])
 def test_in_a_container_the_remedy_is_the_containers(program, tmp_path, monkeypatch, made_by):
-    """No sysctl mends what the container's own filter refuses."""
+    """No sysctl fixes what the container's own filter refuses."""
     monkeypatch.setattr(
         "wheelsmith.engine.bwrap._PERMISSION_IN", {tmp_path / "podman": "podman run", tmp_path / "docker": "docker run"}
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import wheelsmith
-from wheelsmith.base.errors import Mistakes, WheelsmithError
+from wheelsmith.base.errors import MatrixMistakesError, WheelsmithError
 from wheelsmith.base.units import counted
 from wheelsmith.report.score import Score
 
@@ -41,7 +41,7 @@ def test_a_plural_may_be_another_word():
 
 
 def test_mistakes_and_scores_are_counted():
-    assert str(Mistakes((WheelsmithError("a"),))) == "1 mistake"
+    assert str(MatrixMistakesError((WheelsmithError("a"),))) == "1 mistake"
     assert str(Score(there=1, wanted=1, cells=2)) == "1 of 1 wheel, for 2 cells"
     assert str(Score(there=0, wanted=2, cells=1)) == "0 of 2 wheels, for 1 cell"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from wheelsmith.base.deadline import TooSlow, ended_after, not_too_slow
+from wheelsmith.base.deadline import TooSlowError, ended_after, not_too_slow
 from wheelsmith.base.errors import PackageIndexError, ToolchainError
 from wheelsmith.index.doctor.fetch import Bounds, fetching
 from wheelsmith.index.pick import find_catalogue
@@ -60,7 +60,7 @@ def test_a_request_has_an_end(first):
     with (
         dripping(first) as url,
         httpx.Client(timeout=30) as client,
-        pytest.raises(TooSlow, match=r"longer than 0\.2 s"),
+        pytest.raises(TooSlowError, match=r"longer than 0\.2 s"),
         ended_after(client, 0.2),
     ):
         client.get(url)
@@ -99,7 +99,7 @@ def test_the_doctor_goes_on_with_the_next_question(first):
 
 
 def test_a_download_that_stands_still_ends(first):
-    told = pytest.raises(TooSlow, match="it brought")
+    told = pytest.raises(TooSlowError, match="it brought")
     with dripping(BODY) as url, httpx.Client() as client, client.stream("GET", url) as response, told:
         list(not_too_slow(response.iter_bytes(), window=0.2))
     del first

@@ -52,3 +52,10 @@ def test_modules_and_functions_are_small(path):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno < 62, f"{node.name} is long"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_returns_nothing_does_not_say_that_it_returns(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Constant) and node.returns.value is None:
+            assert not (ast.get_docstring(node) or "").startswith("Return"), f"{node.name} returns None"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from wheelsmith.base.errors import Mistakes
+from wheelsmith.base.errors import MatrixMistakesError
 from wheelsmith.frameworks import framework, frameworks, local_version_of, read_local_version
 from wheelsmith.index.entries.catalogue import (
     Catalogue,
@@ -112,7 +112,7 @@ def test_a_matrix_names_one_framework():
         "tvm-ffi01-cu130-x86_64-linux",
     ]
     for axes in ("arch: [x86_64]", "torch: [2.11], tvm-ffi: [0.1]"):
-        with pytest.raises(Mistakes) as caught:
+        with pytest.raises(MatrixMistakesError) as caught:
             matrix(axes)
         assert "axes name one framework: torch or tvm-ffi" in str(caught.value.mistakes[0])
 
@@ -126,7 +126,7 @@ def test_a_release_that_is_not_known_is_left_out():
 def test_a_rule_selects_by_the_axis_that_there_is():
     made = matrix("tvm-ffi: [0.1]", '[{exclude: {tvm-ffi: ">=0.1", cuda: cpu}, reason: no}]')
     assert [type(answer).__name__ for answer in expand(made)] == ["Excluded", "Cell"]
-    with pytest.raises(Mistakes) as caught:
+    with pytest.raises(MatrixMistakesError) as caught:
         matrix("tvm-ffi: [0.1]", '[{exclude: {torch: "2.11"}, reason: no}]')
     assert str(caught.value.mistakes[0]) == "matrix.yaml:3:20: a rule selects by torch, which is no axis"
 

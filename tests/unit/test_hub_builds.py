@@ -8,7 +8,7 @@ from hub_kernels import contents
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import IndexEntry
-from wheelsmith.index.publish import NoBuild, build_layout
+from wheelsmith.index.publish import NoHubBuildError, build_layout
 from wheelsmith.index.publish.hub_builds import gives_way
 from wheelsmith.index.storage import kernel_branch
 from wheelsmith.index.storage.hub_client import parse_target
@@ -127,7 +127,7 @@ V = "1+cpu.torch2.11"
     ],
 )
 def test_what_the_library_could_not_load_is_left_out(version, cells, files, why):
-    with pytest.raises(NoBuild, match=why):
+    with pytest.raises(NoHubBuildError, match=why):
         laid_out(version, *cells, files=contents("my_relu", version, more=files))
 
 

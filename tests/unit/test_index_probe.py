@@ -17,7 +17,7 @@ from wheelsmith.index.doctor.exchange import JSON, Exchange, origin, without_cre
 from wheelsmith.index.doctor.finding import Diagnosis, finding, merged
 from wheelsmith.index.doctor.hosts import host_of, remedy
 from wheelsmith.index.doctor.names import variant_of, wheel_of
-from wheelsmith.index.doctor.page import MOST_LINKS, Link, Unreadable, read_page
+from wheelsmith.index.doctor.page import MOST_LINKS, Link, UnreadablePageError, read_page
 from wheelsmith.index.doctor.reach import judge_absent, judge_reach, judge_transport
 from wheelsmith.index.doctor.visit import PageVisit, WheelVisit
 from wheelsmith.index.doctor.wheels import UnreadableWheelError, judge_variants, judge_wheel, metadata_of
@@ -310,7 +310,7 @@ def test_base_and_escapes_are_read_as_pip_reads_them():
 
 @pytest.mark.parametrize("body", ["", "[1]", "{", "[" * 100_000, "9" * 5000])
 def test_json_that_is_none_is_unreadable(body):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadablePageError):
         read_page(page(body, content_type=JSON))
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.base.errors import MatrixError, Mistakes, SelectionError
+from wheelsmith.base.errors import MatrixError, MatrixMistakesError, SelectionError
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.matrix import (
     Matrix,
@@ -30,10 +30,10 @@ axes:
 
 
 def mistakes(text: str) -> list[str]:
-    with pytest.raises((Mistakes, MatrixError)) as caught:
+    with pytest.raises((MatrixMistakesError, MatrixError)) as caught:
         parse_matrix(text)
     error = caught.value
-    return [str(m) for m in (error.mistakes if isinstance(error, Mistakes) else [error])]
+    return [str(m) for m in (error.mistakes if isinstance(error, MatrixMistakesError) else [error])]
 
 
 def test_an_unquoted_2_10_stays_2_10():

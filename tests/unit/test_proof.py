@@ -199,7 +199,7 @@ def test_what_is_put_aside_goes_with_a_prune_and_the_proof_with_its_folder(cache
     assert proof_path(folder) in [item.path for item in take_inventory(cache).of(Kind.LEFTOVERS).items]
 
 
-def test_many_at_once_mend_once(cache, folder):
+def test_many_at_once_fix_once(cache, folder):
     append(folder)
     made, threads = [], []
     for _ in range(6):

@@ -10,6 +10,7 @@ import pytest
 from wheels import make_wheel
 
 import wheelsmith
+from wheelsmith.model import Load, Notice, log_notices
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = [
@@ -75,3 +76,15 @@ def test_the_program_of_the_page_keeps_its_types(tmp_path):
     answer = subprocess.run([*command, wrong], cwd=ROOT, capture_output=True, text=True)
     assert 'Argument "matrix" to "Request"' in answer.stdout
     assert 'Module has no attribute "unheard_of"' in answer.stdout
+
+
+def test_who_listens_to_nothing_finds_notices_in_the_log(caplog):
+    for level in ("info", "warning"):
+        log_notices(Notice(level=level, text=f"told as {level}"))
+    log_notices(Load(cores=1, all_cores=2, memory=0, all_memory=0))
+    with caplog.at_level("INFO", logger="wheelsmith"):
+        log_notices(Notice(level="info", text="told as info"))
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", "told as warning"),
+        ("INFO", "told as info"),
+    ]

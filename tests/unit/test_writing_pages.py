@@ -11,7 +11,7 @@ from wheelsmith.index.entries import IndexEntry, ProjectState
 from wheelsmith.index.entries.state import add_entries, dump_state, load_state
 from wheelsmith.index.publish.pages import project_pages
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage.protocol import Conflict, Listed, Stored
+from wheelsmith.index.storage.protocol import ConflictError, Listed, Stored
 from wheelsmith.model import Cell
 
 PAGE = "cpu/k/index.json"
@@ -39,7 +39,7 @@ class Memory:
         with self.lock:
             self.before("swap", key)
         if tag != (str(self.tags[key]) if key in self.tags else None):
-            raise Conflict(key)
+            raise ConflictError(key)
         self.write(key, data)
 
     def write(self, key, data):

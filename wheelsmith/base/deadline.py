@@ -15,7 +15,7 @@ _WINDOW = 60.0  # seconds over which a download's speed is taken
 _SLOWEST = 1024  # bytes a second
 
 
-class TooSlow(Exception):
+class TooSlowError(Exception):
     """A server takes longer than anybody would wait."""
 
 
@@ -23,7 +23,7 @@ class TooSlow(Exception):
 def ended_after(client: httpx.Client, seconds: float) -> Iterator[None]:
     """Close a client when a block takes longer than so many seconds, whatever it waits for then.
 
-    :raises TooSlow: it did.
+    :raises TooSlowError: it did.
     """
     import httpx
 
@@ -41,7 +41,7 @@ def ended_after(client: httpx.Client, seconds: float) -> Iterator[None]:
     except (httpx.HTTPError, httpx.StreamError, OSError, ValueError, RuntimeError) as error:
         # What a read of a connection that another thread closes ends with differs by where it stood.
         if late.is_set():
-            raise TooSlow(f"it took longer than {seconds:g} s") from error
+            raise TooSlowError(f"it took longer than {seconds:g} s") from error
         raise
     finally:
         timer.cancel()
@@ -51,7 +51,7 @@ def not_too_slow(chunks: Iterable[bytes], *, window: float = _WINDOW) -> Iterato
     """Pass a download on while it moves.
 
     :param chunks: as they arrive.
-    :raises TooSlow: it brings less than a kilobyte a second.
+    :raises TooSlowError: it brings less than a kilobyte a second.
     """
     since, got = time.monotonic(), 0
     for chunk in chunks:
@@ -61,5 +61,5 @@ def not_too_slow(chunks: Iterable[bytes], *, window: float = _WINDOW) -> Iterato
         if passed < window:
             continue
         if got < _SLOWEST * passed:
-            raise TooSlow(f"it brought {got} bytes in {passed:.0f} s")
+            raise TooSlowError(f"it brought {got} bytes in {passed:.0f} s")
         since, got = time.monotonic(), 0

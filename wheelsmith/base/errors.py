@@ -39,11 +39,11 @@ class Place:
 
 
 class WheelsmithError(Exception):
-    """A mistake that a person can mend.
+    """A mistake that a person can fix.
 
     :param message: what is wrong, one sentence without a full stop.
     :param where: the place in a file, when there is one.
-    :param remedy: what mends it, ideally a command.
+    :param remedy: what fixes it, ideally a command.
     """
 
     exit_code: ExitCode = ExitCode.ENVIRONMENT
@@ -71,8 +71,8 @@ class BuildTomlError(WheelsmithError):
     exit_code = ExitCode.USAGE
 
 
-class Mistakes(WheelsmithError):
-    """Several mistakes found in one reading, so that they can be mended in one go.
+class MatrixMistakesError(WheelsmithError):
+    """Several mistakes found in one reading, so that they can be fixed in one go.
 
     :param mistakes: at least one; the exit code is the first one's.
     """
@@ -129,7 +129,7 @@ class StoreError(WheelsmithError):
     """The cache or the output folder cannot be read or written."""
 
 
-class CacheInUse(StoreError):
+class CacheInUseError(StoreError):
     """The cache cannot be pruned while a run needs what is in it."""
 
 
@@ -143,18 +143,18 @@ class MachineError(WheelsmithError):
     """An environment cannot be looked at."""
 
 
-class NoWheelForThis(WheelsmithError):
+class NoMatchingWheelError(WheelsmithError):
     """The index has no wheel for a machine, or none that may be chosen."""
 
     exit_code = ExitCode.NOTHING_SELECTED
 
 
 def system_error(error: OSError) -> MachineError:
-    """Return what the system refused as a mistake that a person can mend."""
+    """Return what the system refused as a mistake that a person can fix."""
     where = f" ({error.filename})" if error.filename else ""
     remedy = None
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         remedy = "free some disk, or choose another place with --out, WHEELSMITH_CACHE or TMPDIR"
     elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-        remedy = "mend its permissions, or choose another place with --out, WHEELSMITH_CACHE or TMPDIR"
+        remedy = "fix its permissions, or choose another place with --out, WHEELSMITH_CACHE or TMPDIR"
     return MachineError(f"{error.strerror or error}{where}", remedy=remedy)

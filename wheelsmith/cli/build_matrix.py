@@ -96,7 +96,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     with results_file(prepared.out, cells) as file, reporter(progress, prepared.out) as report:
         kept = _Kept(prepared, file, BuildReport(prepared.out), report, as_json=as_json)
         with _cancelled_by_signals() as cancel:
-            outcome = build(prepared, request, kept, cancel)
+            outcome = build(prepared, kept, cancel)
     kept.check()
     ctx.exit(_exit_code(prepared, outcome.results, interrupted=outcome.interrupted))
 

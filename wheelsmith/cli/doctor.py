@@ -52,7 +52,7 @@ class Symptom(Record):
 @json_option("Print what was found as JSON on stdout.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool) -> None:
-    """Say what this machine can build, and what is missing with the command that mends it. Uses no network.
+    """Say what this machine can build, and what is missing with the command that fixes it. Uses no network.
 
     Each promise of SECURITY.md is tried on each engine that is ready.
     """

@@ -106,17 +106,17 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
 @dry_run_option
 @click.pass_context
 def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_run: bool) -> None:
-    """Mend what verify names: every page is made to say what the state says. Reads every wheel.
+    """Fix what verify names: every page is made to say what the state says. Reads every wheel.
 
-    What cannot be made from what is there is named, with what mends it; the exit code is 1 then.
+    What cannot be made from what is there is named, with what fixes it; the exit code is 1 then.
     """
     opened = open_index(target, dry_run=dry_run)
     repaired = repair(opened.used, copies)
-    for key in repaired.mended:
+    for key in repaired.fixed:
         click.echo(key)
     _show_troubles(repaired.left, err=True)
-    mended = counted(len(repaired.mended), "file")
-    click.echo(f"{mended} {'would be ' if dry_run else ''}mended: {opened.name}", err=True)
+    fixed = counted(len(repaired.fixed), "file")
+    click.echo(f"{fixed} {'would be ' if dry_run else ''}fixed: {opened.name}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if repaired.left else ExitCode.OK)
 
 

@@ -39,7 +39,7 @@ _SIGNS = {Severity.ERROR: ("✗", "red"), Severity.WARNING: ("!", "yellow"), Sev
 def doctor(
     ctx: click.Context, *, url: str, roots: tuple[str, ...], projects: tuple[str, ...], wheels: int, as_json: bool
 ) -> None:
-    """Look at a live index as pip and uv would, and say what hurts them and what mends it."""
+    """Look at a live index as pip and uv would, and say what hurts them and what fixes it."""
     from wheelsmith.report import make_console
 
     diagnosis = examine(url, Scope(roots=roots, projects=projects, most_wheels=wheels))

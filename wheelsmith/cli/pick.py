@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wheelsmith.base.errors import NoWheelForThis
+from wheelsmith.base.errors import NoMatchingWheelError
 from wheelsmith.cli.options import json_option
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def command(
     if isinstance(decision.answer, Refusal):
         if as_json:
             click.echo(json.dumps(_data(machine, decision, None), indent=1))
-        raise NoWheelForThis(decision.answer.reason, remedy=_remedy(decision.answer))
+        raise NoMatchingWheelError(decision.answer.reason, remedy=_remedy(decision.answer))
     commands = for_python(decision.commands(chosen, clean_base(found.base)), chosen, machine)
     click.echo(json.dumps(_data(machine, decision, commands), indent=1) if as_json else commands.text())
     if run:

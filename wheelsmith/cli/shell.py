@@ -36,7 +36,7 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
     with in_use(request.cache), scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
-        context = make_context(request_of(prepared, request, folder), listen)
+        context = make_context(request_of(prepared, folder), listen)
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
         build_it = build_command(plan, context, work)

@@ -42,7 +42,7 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     :param images: the images that cells ask for; None is the default one.
     :param trusted: whether the kernel is the user's own folder. Somebody else's code never runs unconfined
         unless the user asks for ``local`` by name.
-    :raises EngineError: it is not ready here, with what mends it.
+    :raises EngineError: it is not ready here, with what fixes it.
     """
     known = engines(cache)
     if name != AUTO:

@@ -81,7 +81,7 @@ def build_image(
 
     :param name: what matrix.yaml will call it.
     :param base: what it starts from: a reference by digest, or an image that the engine has.
-    :raises EngineError: the engine could not; with what mends it.
+    :raises EngineError: the engine could not; with what fixes it.
     """
     if not _NAME.fullmatch(name):
         raise EngineError(f"{name!r} is not a name for an image: small letters, digits, '.', '_' and '-'")

@@ -87,7 +87,7 @@ class Promise(Record):
 
     :param what: as SECURITY.md has it.
     :param found: how it holds, or what does not.
-    :param remedy: what mends it, where something does.
+    :param remedy: what fixes it, where something does.
     """
 
     engine: str

@@ -147,7 +147,7 @@ class Probe:
     """Whether an engine works here.
 
     :param isolation: what it protects from, in words, for doctor and the run's first lines.
-    :param remedy: the command that mends it, when it is not ready.
+    :param remedy: the command that fixes it, when it is not ready.
     """
 
     engine: str

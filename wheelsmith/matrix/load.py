@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from wheelsmith.base.errors import MatrixError, Mistakes, Place
+from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place
 from wheelsmith.matrix.types import (
     CudaCompatibility,
     EngineChoice,
@@ -40,7 +40,7 @@ _Path = tuple[str | int, ...]
 def load_matrix(path: Path) -> Matrix:
     """Read a matrix file.
 
-    :raises Mistakes: everything that is wrong with it.
+    :raises MatrixMistakesError: everything that is wrong with it.
     :raises MatrixError: it cannot be read at all.
     """
     try:
@@ -72,7 +72,7 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
         mistakes.extend(_other_axes(model, places))
     if mistakes or model is None:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
-        raise Mistakes(tuple(mistakes))
+        raise MatrixMistakesError(tuple(mistakes))
     return _matrix(model, file, places)
 
 

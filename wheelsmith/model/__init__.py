@@ -18,6 +18,7 @@ from wheelsmith.model.events import (
     StepFinished,
     Transfer,
     ignore,
+    log_notices,
 )
 from wheelsmith.model.pinned import PinnedFile, PinnedTree
 from wheelsmith.model.plan import (
@@ -83,6 +84,7 @@ __all__ = [
     "WheelName",
     "WheelSpec",
     "ignore",
+    "log_notices",
     "read_wheel_name",
     "same_version",
     "wheel_stem",

@@ -160,3 +160,11 @@ Listener = Callable[[Event], None]
 def ignore(event: Event) -> None:
     """Listen to nothing."""
     del event
+
+
+def log_notices(event: Event) -> None:
+    """Pass on to ``logging``, as ``wheelsmith``, what somebody should know who listens to nothing else."""
+    if isinstance(event, Notice):
+        import logging
+
+        logging.getLogger("wheelsmith").log(logging.getLevelNamesMapping()[event.level.upper()], event.text)

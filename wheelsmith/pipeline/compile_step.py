@@ -17,7 +17,7 @@ from wheelsmith.pipeline.command import compile_command, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
-from wheelsmith.pipeline.outputs import OutputLost, Outputs
+from wheelsmith.pipeline.outputs import OutputLostError, Outputs
 from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task
 from wheelsmith.plan.recipe import phases as trajectory
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind
@@ -182,7 +182,7 @@ class CompileStep:
         self._outputs.take(action, job.writes)
         try:
             self._keep_object(job)
-        except OutputLost:
+        except OutputLostError:
             return False
         self.log.reuse(f"{self.source}: {job.name}", action.lines)
         self._done(job, None)
@@ -210,7 +210,7 @@ class CompileStep:
         try:
             with work.create(seen) as file:
                 self._outputs.copy(name, file)
-        except OutputLost:
+        except OutputLostError:
             maker = self._makers[name]
             self._do(maker, self._key(maker), memory)
             with work.create(seen) as file:

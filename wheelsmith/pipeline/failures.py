@@ -17,7 +17,7 @@ _REFUSED = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|Me
 _ABORTED = 128 + signal.SIGABRT  # as a shell says it
 
 
-class StageFailed(Exception):  # it carries a Failure, and never leaves the pipeline
+class StageError(Exception):  # it carries a Failure, and never leaves the pipeline
     """A stage ended without what the next one needs."""
 
     def __init__(self, failure: Failure, status: Status = Status.FAILED) -> None:
@@ -32,7 +32,7 @@ def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
     :param stage: in which it happened.
     """
     match error:
-        case StageFailed():
+        case StageError():
             failure, status = error.failure, error.status
         case WheelsmithError():
             failure, status = Failure(stage=stage, message=str(error), remedy=error.remedy), Status.FAILED
@@ -55,20 +55,20 @@ def _printable(failure: Failure) -> Failure:
     )
 
 
-def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageFailed:
+def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageError:
     """Return the failure that a command's end is.
 
     :param what: the command, as a sentence begins with it: ``the build``.
     """
     message, remedy = _explain(what, exit_, limits, tail)
     status = Status.CANCELLED if exit_.ending is Ending.CANCELLED else Status.FAILED
-    return StageFailed(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status)
+    return StageError(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status)
 
 
-def check_failed(report: CheckReport) -> StageFailed:
+def check_failed(report: CheckReport) -> StageError:
     """Return the failure of a wheel that would lie."""
     wrong = [f"{finding.rule}: {finding.message}" for finding in report.findings if not finding.ok]
-    return StageFailed(Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong)))
+    return StageError(Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong)))
 
 
 def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> tuple[str, str | None]:

@@ -77,7 +77,7 @@ class RepairJob:
         """Return the wheel that the program has finished.
 
         :raises WheelError: the wheel that the build left cannot be finished.
-        :raises StageFailed: it would lie.
+        :raises StageError: it would lie.
         :raises OutputError: the program wrote nothing that can be read.
         """
         finished = self._finished()

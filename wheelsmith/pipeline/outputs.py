@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO
 
 from wheelsmith.base.errors import StoreError
-from wheelsmith.store import Action, Damaged, Objects, Output
+from wheelsmith.store import Action, DamagedBlobError, Objects, Output
 
 
-class OutputLost(Exception):  # it never leaves the pipeline: the file is made again
+class OutputLostError(Exception):  # it never leaves the pipeline: the file is made again
     """A file that was made is not there any more, or not as it was."""
 
 
@@ -50,7 +50,7 @@ class Outputs:
     def copy(self, name: str, file: IO[bytes]) -> None:
         """Write a file's content to an open file.
 
-        :raises OutputLost: it must be made again; some of it may have been written.
+        :raises OutputLostError: it must be made again; some of it may have been written.
         """
         at = self._made[name].at
         try:
@@ -60,8 +60,8 @@ class Outputs:
                 return
             assert self._objects is not None  # noqa: S101  # nothing else puts an Output here
             self._objects.copy(at, file)
-        except (Damaged, FileNotFoundError) as error:
-            raise OutputLost(name) from error
+        except (DamagedBlobError, FileNotFoundError) as error:
+            raise OutputLostError(name) from error
 
     def take(self, action: Action, names: tuple[str, ...]) -> None:
         """Take files that the store has."""
@@ -81,7 +81,7 @@ class Outputs:
             except OSError as error:
                 raise StoreError(
                     f"the store of compiled pieces cannot be written: {error.strerror or error}",
-                    remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+                    remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
                 ) from error
             self.take(action, tuple(made))
             return

@@ -20,7 +20,7 @@ class Resources:
     memory: int = 0
 
 
-class RetryTask(Exception):  # it is caught by whoever runs tasks
+class RetryTask(Exception):  # noqa: N818  # no error: whoever runs tasks catches it
     """A task cannot be done now: it wants more memory, or the result of another that is being worked on."""
 
     def __init__(self, *, memory: int = 0, after: str | None = None) -> None:

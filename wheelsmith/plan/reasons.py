@@ -18,7 +18,7 @@ class NotBuildableError(Exception):  # it carries a reason, and never leaves thi
 
 
 def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
-    """Return all reasons why a cell cannot be built, so that they can be mended in one go.
+    """Return all reasons why a cell cannot be built, so that they can be fixed in one go.
 
     :param checks: each raises ``NotBuildableError`` if it finds one; they do not build on one another.
     """

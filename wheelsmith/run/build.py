@@ -12,7 +12,7 @@ from threading import Event as Flag
 
 from packaging.version import Version
 
-from wheelsmith.base.errors import CacheInUse, StoreError
+from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.engine import Limits
 from wheelsmith.index.publish import RUNS, RunResults, publish_run
 from wheelsmith.model import (
@@ -28,7 +28,7 @@ from wheelsmith.model import (
     RunStarted,
     Status,
     StepFinished,
-    ignore,
+    log_notices,
 )
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.recipe import PhaseKind
@@ -54,16 +54,16 @@ class Outcome:
     interrupted: bool
 
 
-def build(prepared: Prepared, request: Request, listen: Listener = ignore, cancel: Flag | None = None) -> Outcome:
+def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | None = None) -> Outcome:
     """Build what the store does not have, then publish every wheel of the run to its index.
 
     A cell that fails is a result, not an error.
 
-    :param listen: hears of everything that happens.
+    :param listen: hears of everything that happens; by default notices go to ``logging``.
     :param cancel: a ``threading.Event``; once it is set, nothing more is begun and what runs is ended.
     :raises WheelsmithError: the output folder, the cache or the machine is not fit for it.
     """
-    start = time.monotonic()
+    start, request = time.monotonic(), prepared.request
     cancel = cancel or Flag()
     executor = open_executor(request.executor)
     make_output_folder(prepared.out)
@@ -81,11 +81,11 @@ def build(prepared: Prepared, request: Request, listen: Listener = ignore, cance
     tally = _Tally(listen)
     try:
         with in_use(request.cache), scratch(request.cache / "work") as folder:
-            _build_all(executor, prepared, request, folder, tally, results, cancel)
+            _build_all(executor, prepared, folder, tally, results, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
-            _tell_index(prepared, results, Store(request.cache / "store"), folder)
-        _keep_small(request, results, listen, cancel)
+            _publish_to_own_index(prepared, results, Store(request.cache / "store"), folder)
+        _prune_cache(request, results, listen, cancel)
     finally:
         listen(
             RunFinished(
@@ -100,7 +100,7 @@ def build(prepared: Prepared, request: Request, listen: Listener = ignore, cance
     return Outcome(results=tuple(results), excluded=prepared.excluded, interrupted=cancel.is_set())
 
 
-def _tell_index(prepared: Prepared, results: Sequence[BuildResult], store: Store, folder: Path) -> None:
+def _publish_to_own_index(prepared: Prepared, results: Sequence[BuildResult], store: Store, folder: Path) -> None:
     """Put what a run came to into its own index; where nobody says what the project is called, it has no page."""
     if not prepared.distribution or not prepared.version:
         return
@@ -147,14 +147,13 @@ def make_output_folder(out: Path) -> None:
     except OSError as error:
         raise StoreError(
             f"the output folder {out} cannot be written: {error.strerror}",
-            remedy="mend its permissions, or choose another place with --out",
+            remedy="fix its permissions, or choose another place with --out",
         ) from error
 
 
 def _build_all(
     executor: Executor,
     prepared: Prepared,
-    request: Request,
     folder: Path,
     listen: Listener,
     results: list[BuildResult],
@@ -168,13 +167,14 @@ def _build_all(
         results.append(result)
         heard(CellFinished(result=result))
 
-    to_do, costs = _look_up(prepared, request), Costs(request.cache / "costs.sqlite")
+    request, to_do = prepared.request, _look_up(prepared)
+    costs = Costs(request.cache / "costs.sqlite")
     spent = BuildCosts(costs, (build.plan for build in to_do.to_build))
     for result in to_do.proven:
         answered(result)
     listen(Expectation(seconds=spent.known()))
     answers = ResultCollector((*to_do.to_build, *to_do.to_recheck), Store(request.cache / "store"), answered)
-    work = request_of(prepared, request, folder, to_build=to_do.to_build, to_recheck=to_do.to_recheck)
+    work = request_of(prepared, folder, to_build=to_do.to_build, to_recheck=to_do.to_recheck)
     try:
         executor.build(work, listen=heard, on_result=answers.take, cancel=cancel)
     finally:
@@ -186,7 +186,6 @@ def _build_all(
 
 def request_of(
     prepared: Prepared,
-    request: Request,
     folder: Path,
     *,
     to_build: tuple[Build, ...] = (),
@@ -195,10 +194,10 @@ def request_of(
     """Return what an executor is given.
 
     :param folder: a scratch folder of this run alone.
-    :param made: what is to be built, or tested.
-    :param kept: what is to be checked again.
+    :param to_build: what is to be built, or tested.
+    :param to_recheck: what is to be checked again.
     """
-    choice = prepared.matrix.engine
+    choice, request = prepared.matrix.engine, prepared.request
     limits = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
     options = BuildOptions(
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
@@ -228,8 +227,8 @@ class _ToDo:
     """What a run has to do.
 
     :param proven: what is in the store and passed this very check.
-    :param kept: what is in the store, to be checked again, which needs no toolchain.
-    :param made: what is built, or tested, with its toolchains.
+    :param to_recheck: what is in the store, to be checked again, which needs no toolchain.
+    :param to_build: what is built, or tested, with its toolchains.
     """
 
     proven: tuple[BuildResult, ...]
@@ -237,7 +236,8 @@ class _ToDo:
     to_build: tuple[Build, ...]
 
 
-def _look_up(prepared: Prepared, request: Request) -> _ToDo:
+def _look_up(prepared: Prepared) -> _ToDo:
+    request = prepared.request
     stored = {} if request.force else stored_wheels(prepared.plans, request.cache)
     proven = {digest for digest, wheel in stored.items() if wheel.checked == checker_digest() and not request.test}
     builds = tuple(build for build in prepared.builds if build.plan.build_digest not in proven)
@@ -258,14 +258,14 @@ def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
     )
 
 
-def _keep_small(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:
+def _prune_cache(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:
     """Prune the cache to its limit when something came into it; with other runs going on, the last one does it."""
     grown = any(result.status is not Status.CACHED for result in results)
     if request.cache_limit is None or cancel.is_set() or not grown:
         return
     try:
         prune(request.cache, Bounds(size=request.cache_limit))
-    except CacheInUse:
+    except CacheInUseError:
         return
     except StoreError as error:
         listen(Notice(level="warning", text=str(error)))

@@ -19,7 +19,7 @@ from wheelsmith.matrix import (
     project_settings,
     select,
 )
-from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice, ignore
+from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice, log_notices
 from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project
 from wheelsmith.plan.fold import Build, fold, folded
@@ -84,6 +84,7 @@ class Request:
 class Prepared:
     """A request thought through: what will be built, where, and what will not and why.
 
+    :param request: what was asked for.
     :param kernel: what people call it, with the commit.
     :param distribution: the project's name; None where neither the matrix nor its source says it.
     :param version: without a local part; None where nobody says it.
@@ -93,6 +94,7 @@ class Prepared:
     :param not_folded: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
     """
 
+    request: Request
     matrix: Matrix
     kernel: str
     distribution: str | None
@@ -121,7 +123,7 @@ def cache_limit() -> int | None:
         raise SettingError(str(error), where=Place(file="WHEELSMITH_CACHE_SIZE"), remedy=remedy) from None
 
 
-def prepare(request: Request, listen: Listener = ignore) -> Prepared:
+def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     """Read the matrix, fetch the kernel's source and plan every selected cell.
 
     :param listen: hears of what is worth knowing meanwhile.
@@ -153,6 +155,7 @@ def prepare(request: Request, listen: Listener = ignore) -> Prepared:
     plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
     builds = fold(plans)
     return Prepared(
+        request=request,
         matrix=matrix,
         kernel=_label(spec, source, matrix.kernel.distribution),
         distribution=matrix.kernel.distribution or spec.name,

@@ -27,7 +27,7 @@ def scratch(parent: Path) -> Iterator[Path]:
         raise EngineError(
             f"no work folder can be made: {error.strerror}",
             where=Place(file=str(parent)),
-            remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+            remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
         ) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

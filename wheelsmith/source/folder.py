@@ -28,7 +28,7 @@ def read_folder(root: Path, outputs: Outputs) -> SourceTree:
     :raises SourceError: there is no such folder, or it holds what must not be used.
     """
     if not root.is_dir():
-        raise SourceError(f"there is no folder {root}", remedy="mend kernel.path in matrix.yaml")
+        raise SourceError(f"there is no folder {root}", remedy="fix kernel.path in matrix.yaml")
     return make_tree(_files(root.resolve(), outputs), origin="path")
 
 

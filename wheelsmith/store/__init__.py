@@ -2,7 +2,7 @@
 
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.lock import in_use, is_in_use
-from wheelsmith.store.objects import Action, Damaged, Objects, Output
+from wheelsmith.store.objects import Action, DamagedBlobError, Objects, Output
 from wheelsmith.store.pruning import Bounds, Pruning, plan_prune, prune
 from wheelsmith.store.stock import CacheInventory, Kind, prefix_kind, take_inventory
 from wheelsmith.store.verify import changed_objects, changed_wheels
@@ -14,7 +14,7 @@ __all__ = [
     "CacheInventory",
     "Cost",
     "Costs",
-    "Damaged",
+    "DamagedBlobError",
     "Kind",
     "Objects",
     "Output",

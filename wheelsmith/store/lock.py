@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wheelsmith.base.errors import CacheInUse, StoreError
+from wheelsmith.base.errors import CacheInUseError, StoreError
 
 # Never removed: a lock on a file that is gone holds nobody off.
 _LOCK = "in-use"
@@ -28,7 +28,7 @@ def in_use(cache: Path) -> Iterator[None]:
 def alone_in(cache: Path) -> Iterator[None]:
     """Hold every run off while the block runs.
 
-    :raises CacheInUse: a run or another prune is going on.
+    :raises CacheInUseError: a run or another prune is going on.
     """
     with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
         yield
@@ -41,7 +41,7 @@ def is_in_use(cache: Path) -> bool:
     try:
         with alone_in(cache):
             return False
-    except CacheInUse:
+    except CacheInUseError:
         return True
 
 
@@ -64,7 +64,7 @@ def _take(lock: int, operation: int, cache: Path) -> None:
     try:
         fcntl.flock(lock, operation)
     except BlockingIOError:
-        raise CacheInUse(
+        raise CacheInUseError(
             f"the cache at {cache} is in use: a run or another prune is going on",
             remedy="try again when it has ended; WHEELSMITH_CACHE_SIZE=40GiB lets every run prune at its end",
         ) from None
@@ -75,5 +75,5 @@ def _take(lock: int, operation: int, cache: Path) -> None:
 def _unusable(cache: Path, error: OSError) -> StoreError:
     return StoreError(
         f"the cache at {cache} cannot be used: {error.strerror}",
-        remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+        remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
     )

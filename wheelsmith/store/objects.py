@@ -26,7 +26,7 @@ _CHUNK = 1 << 20  # bytes
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class Damaged(Exception):  # it never leaves wheelsmith: the piece is made again
+class DamagedBlobError(Exception):  # it never leaves wheelsmith: the piece is made again
     """A piece's bytes are gone or are not what they were."""
 
 
@@ -76,7 +76,7 @@ class Objects:
     def copy(self, output: Output, file: IO[bytes]) -> None:
         """Write the content of one output to an open file.
 
-        :raises Damaged: it is gone, or its bytes are not those that were kept; some may have been written.
+        :raises DamagedBlobError: it is gone, or its bytes are not those that were kept; some may have been written.
         """
         blob = self._blob(output.sha256)
         digest = hashlib.sha256()
@@ -91,7 +91,7 @@ class Objects:
                 return
         with contextlib.suppress(OSError):  # so that it can be written anew
             blob.unlink()
-        raise Damaged(output.sha256)
+        raise DamagedBlobError(output.sha256)
 
     def put(self, key: str, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> Action:
         """Keep what a command made.
@@ -137,4 +137,4 @@ def _unpacked(blob: Path, size: int) -> Iterator[bytes]:
                 left -= len(chunk)
                 yield chunk
     except OSError as error:
-        raise Damaged(blob.name) from error
+        raise DamagedBlobError(blob.name) from error

@@ -72,7 +72,7 @@ def plan_prune(cache: Path, bounds: Bounds) -> Pruning:
 def prune(cache: Path, bounds: Bounds) -> Pruning:
     """Remove what must go for the cache to keep within its bounds.
 
-    :raises CacheInUse: a run or another prune is going on; nothing was removed.
+    :raises CacheInUseError: a run or another prune is going on; nothing was removed.
     :raises StoreError: some things could not be removed; all others were.
     """
     removal = _Removal()
@@ -118,5 +118,5 @@ class _Removal:
             raise StoreError(
                 f"{counted(len(self._failed), 'thing')} in the cache at {cache} could not be removed, "
                 f"such as {self._failed[0]}",
-                remedy="mend their permissions, or remove them as the user who made them",
+                remedy="fix their permissions, or remove them as the user who made them",
             )

@@ -106,5 +106,5 @@ class Store:
 def _unusable(root: Path, error: OSError) -> StoreError:
     return StoreError(
         f"the store at {root} cannot be used: {error.strerror or error}",
-        remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+        remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
     )

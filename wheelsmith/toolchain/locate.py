@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 import httpx
 
-from wheelsmith.base.deadline import TooSlow, ended_after
+from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
@@ -45,7 +45,7 @@ def locate(pin: PinnedFile, settings: PipSettings) -> Location:
             # One each: a client that an index was too slow for is closed.
             with settings.client() as client:
                 found = _on_index(pin, index, client)
-        except (httpx.HTTPError, OSError, ValueError, RuntimeError, TooSlow) as error:
+        except (httpx.HTTPError, OSError, ValueError, RuntimeError, TooSlowError) as error:
             troubles.append(f"{_host(index)}: {error or type(error).__name__}")
             continue
         if found:

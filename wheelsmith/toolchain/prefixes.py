@@ -52,7 +52,7 @@ class Toolchains:
     def prepare(self, prefix: PrefixId) -> Path:
         """Return the prefix, making it from the network if it is not here.
 
-        :raises ToolchainError: it cannot be made, and what mends that.
+        :raises ToolchainError: it cannot be made, and what fixes that.
         """
         make = {"cuda": self._cuda, LIBRARY: self._library}.get(prefix.kind, self._framework)
         return self._once(self._path(prefix), lambda folder: make(prefix, folder))
@@ -99,7 +99,7 @@ class Toolchains:
             except OSError as error:
                 raise ToolchainError(
                     f"{final.name} cannot be written: {error.strerror or error} ({error.filename or self._root})",
-                    remedy="free some disk or mend its permissions, or choose another place with WHEELSMITH_CACHE",
+                    remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
                 ) from error
             self._proven.add(final)
         mark_used(final)
@@ -113,9 +113,9 @@ class Toolchains:
             if not final.is_dir():
                 self._make(final, make)
             elif reason := _why(why_unproven, final):
-                self._mend(final, make, reason)
+                self._fix(final, make, reason)
 
-    def _mend(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
+    def _fix(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
         """Make a folder again that is not what it was.
 
         Running builds may have the old one mounted: it is put aside whole, for a prune to remove.

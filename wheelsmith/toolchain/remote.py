@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from wheelsmith.base.deadline import TooSlow, not_too_slow
+from wheelsmith.base.deadline import TooSlowError, not_too_slow
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model import Listener, PinnedFile, Transfer
@@ -70,7 +70,7 @@ def fetch_part(
             _range(url, start, end, path, client)
             done += end - start
             listen(Transfer(name=pin.filename, done=done, total=total))
-    except (httpx.HTTPError, TooSlow) as error:
+    except (httpx.HTTPError, TooSlowError) as error:
         raise _interrupted(pin.filename, error) from error
     except zipfile.BadZipFile as error:
         raise ToolchainError(f"{pin.filename} is not the archive that was pinned: {error}") from error
@@ -134,7 +134,7 @@ def download(
                     listen(Transfer(name=filename, done=done, total=total))
                     reported = done
             listen(Transfer(name=filename, done=done, total=done))
-    except (httpx.HTTPError, TooSlow) as error:
+    except (httpx.HTTPError, TooSlowError) as error:
         raise _interrupted(filename, error) from error
 
 

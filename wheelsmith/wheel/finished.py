@@ -29,7 +29,7 @@ class RepairRequest(Record):
 class RepairResponse(Record):
     """What came of it: a wheel that was checked, or why there is none.
 
-    :param refusal: why it could not be repaired, with what mends that.
+    :param refusal: why it could not be repaired, with what fixes that.
     """
 
     wheel: WheelFile | None = None

@@ -79,7 +79,7 @@ def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
     if not same_version(version, Version(planned)):
         raise WheelError(
             f"the build says version {version[:100]!r}, the matrix {planned!r}",
-            remedy="make version in matrix.yaml the project's own, or mend the project's",
+            remedy="make version in matrix.yaml the project's own, or fix the project's",
         )
 
 

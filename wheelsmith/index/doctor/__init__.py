@@ -1,4 +1,4 @@
-"""A look at a live index as pip and uv have it: what hurts them and what mends it."""
+"""A look at a live index as pip and uv have it: what hurts them and what fixes it."""
 
 from wheelsmith.index.doctor.fetch import Bounds
 from wheelsmith.index.doctor.finding import Diagnosis, Finding, Severity

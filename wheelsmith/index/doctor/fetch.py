@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from wheelsmith.base.deadline import TooSlow, ended_after
+from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_credentials
 
@@ -43,7 +43,7 @@ class Bounds:
     time: float = 300.0
 
 
-class RequestLimitReached(Exception):
+class RequestLimitError(Exception):
     """A bound is reached; the text says which."""
 
 
@@ -64,13 +64,13 @@ class Fetcher:
         self.requests = 0
 
     def close(self) -> None:
-        """Return the connections back."""
+        """Close the connections."""
         self._client.close()
 
     def page(self, url: str, **headers: str) -> Exchange:
         """Ask for a page, as installers do: compressed if the server likes.
 
-        :raises RequestLimitReached: a bound is reached.
+        :raises RequestLimitError: a bound is reached.
         """
         sent = {"accept-encoding": "gzip, deflate", **_named(headers)}
         return self._once("GET", url, sent, self._bounds.page, decoded=True)
@@ -78,14 +78,14 @@ class Fetcher:
     def file(self, url: str, *, most: int, **headers: str) -> Exchange:
         """Ask for a file, as installers do: as it is. At most ``most`` bytes of it are kept.
 
-        :raises RequestLimitReached: a bound is reached.
+        :raises RequestLimitError: a bound is reached.
         """
         return self._once("GET", url, {"accept-encoding": "identity", **_named(headers)}, most, decoded=False)
 
     def head(self, url: str) -> Exchange:
         """Ask for the headers of a file.
 
-        :raises RequestLimitReached: a bound is reached.
+        :raises RequestLimitError: a bound is reached.
         """
         return self._once("HEAD", url, {"accept-encoding": "identity"}, 0, decoded=False)
 
@@ -138,7 +138,7 @@ class Fetcher:
                 # Without a size of its own, each chunk comes as it arrives, so that a drip is noticed.
                 chunks = response.iter_bytes() if decoded else response.iter_raw()
                 body, truncated = self._read(chunks, most)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TooSlow) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TooSlowError) as error:
             return replace(record, failure=_reason(error)), None
         return replace(record, status=status, headers=headers, body=body, truncated=truncated), None
 
@@ -156,11 +156,11 @@ class Fetcher:
 
     def _account(self) -> None:
         if self.requests >= self._bounds.requests:
-            raise RequestLimitReached(f"{self._bounds.requests} requests were made")
+            raise RequestLimitError(f"{self._bounds.requests} requests were made")
         if self._bytes >= self._bounds.total:
-            raise RequestLimitReached(f"{self._bounds.total // 2**20} MiB were read")
+            raise RequestLimitError(f"{self._bounds.total // 2**20} MiB were read")
         if time.monotonic() > self._deadline:
-            raise RequestLimitReached(f"{self._bounds.time:g} s went by")
+            raise RequestLimitError(f"{self._bounds.time:g} s went by")
         self.requests += 1
 
 

@@ -1,4 +1,4 @@
-"""Which host answered, guessed from its headers, and what mends a fault there."""
+"""Which host answered, guessed from its headers, and what fixes a fault there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def host_of(exchange: Exchange) -> str:
 
 
 def remedy(rule: str, host: str) -> str:
-    """Return what mends a fault: on that host where it is known, in general where not."""
+    """Return what fixes a fault: on that host where it is known, in general where not."""
     known = _remedies()[rule]
     return known.get(host, known["any"])
 

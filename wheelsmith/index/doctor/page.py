@@ -1,4 +1,4 @@
-"""Read a page of the simple API with all its faults: what other parsers mend or refuse is what is looked for here."""
+"""Read a page of the simple API with all its faults: what other parsers fix or refuse is what is looked for here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILES = (".whl", ".tar.gz", ".zip", VARIANTS)
 MOST_LINKS = 20_000
 
 
-class Unreadable(Exception):
+class UnreadablePageError(Exception):
     """A page that its content type does not fit."""
 
 
@@ -83,10 +83,10 @@ class Page:
 def read_page(exchange: Exchange) -> Page:
     """Read a page by its content type.
 
-    :raises Unreadable: it is none, or not what its content type says.
+    :raises UnreadablePageError: it is none, or not what its content type says.
     """
     if exchange.media not in ACCEPTED:
-        raise Unreadable(f"its content type is {exchange.media or 'missing'}")
+        raise UnreadablePageError(f"its content type is {exchange.media or 'missing'}")
     if exchange.media == JSON:
         return _read_json(exchange)
     return _read_html(exchange)
@@ -97,7 +97,7 @@ def guess_page(exchange: Exchange) -> Page | None:
     looks = JSON if exchange.body.lstrip()[:1] == b"{" else "text/html"
     try:
         return read_page(replace(exchange, headers={**exchange.headers, "content-type": looks}))
-    except Unreadable:
+    except UnreadablePageError:
         return None
 
 
@@ -105,9 +105,9 @@ def _read_json(exchange: Exchange) -> Page:
     try:
         data = json.loads(exchange.body)
     except (ValueError, RecursionError) as error:
-        raise Unreadable("it is sent as JSON and is none") from error
+        raise UnreadablePageError("it is sent as JSON and is none") from error
     if not isinstance(data, dict):
-        raise Unreadable("its JSON is not an object")
+        raise UnreadablePageError("its JSON is not an object")
     mistyped: list[str] = []
     files = _typed(data, "files", list, mistyped) if "files" in data else []
     links, broken, cells = [], [], set()
@@ -223,9 +223,9 @@ def _read_html(exchange: Exchange) -> Page:
     try:
         reader.feed(exchange.body.decode())
     except UnicodeDecodeError as error:
-        raise Unreadable("it is not UTF-8") from error
+        raise UnreadablePageError("it is not UTF-8") from error
     except AssertionError as error:  # what html.parser does on a broken declaration, and pip with it
-        raise Unreadable("it is broken HTML") from error
+        raise UnreadablePageError("it is broken HTML") from error
     links, names, strange, broken = [], [], [], []
     for attributes, words in reader.anchors:
         href, text = (attributes.get("href") or "").strip(), "".join(words).strip()

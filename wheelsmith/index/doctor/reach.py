@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.index.doctor.exchange import ACCEPTED, JSON, Exchange, origin
 from wheelsmith.index.doctor.finding import BOTH, PIP, UV, Finding, Severity, finding
-from wheelsmith.index.doctor.page import Page, Unreadable, read_page
+from wheelsmith.index.doctor.page import Page, UnreadablePageError, read_page
 from wheelsmith.index.doctor.visit import PageVisit
 
 _REFUSED = (401, 403)
@@ -55,7 +55,7 @@ def readable(exchange: Exchange) -> Page | None:
     """Return the page, or None where another judgement says why there is none."""
     try:
         return read_page(exchange) if exchange.ok and not exchange.truncated else None
-    except Unreadable:
+    except UnreadablePageError:
         return None
 
 
@@ -97,7 +97,7 @@ def _judge_type(visit: PageVisit) -> Iterator[Finding]:
         elif exchange.media in ACCEPTED and not exchange.truncated:
             try:
                 read_page(exchange)
-            except Unreadable as error:
+            except UnreadablePageError as error:
                 yield finding("unreadable-page", hard, f"a page cannot be read: {error}", exchange, BOTH)
 
 

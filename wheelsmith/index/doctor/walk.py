@@ -14,7 +14,7 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.doctor.caching import judge_page_caching, judge_wheel_caching
 from wheelsmith.index.doctor.contents import judge_contents
 from wheelsmith.index.doctor.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEPT, Exchange, without_credentials
-from wheelsmith.index.doctor.fetch import Bounds, Fetcher, RequestLimitReached, fetching
+from wheelsmith.index.doctor.fetch import Bounds, Fetcher, RequestLimitError, fetching
 from wheelsmith.index.doctor.finding import BOTH, Diagnosis, Finding, Severity, finding, merged
 from wheelsmith.index.doctor.hosts import host_of
 from wheelsmith.index.doctor.names import VARIANTS, variant_of, wheel_of
@@ -81,14 +81,14 @@ class _Walk:
             first = self._fetcher.page(self._url, accept=BROWSER_ACCEPT)
             if first.failure and not first.hops:
                 raise PackageIndexError(
-                    f"{self._url} cannot be reached: {first.failure}", remedy="mend the URL or the network"
+                    f"{self._url} cannot be reached: {first.failure}", remedy="fix the URL or the network"
                 )
             self._findings += judge_transport(self._url, first)
             self._all_roots()
             if not self._names:
                 message = "no page of a project was found, so next to nothing was judged"
                 self._findings.append(finding("no-project", Severity.ERROR, message, first, BOTH))
-        except RequestLimitReached as spent:
+        except RequestLimitError as spent:
             self._unexamined.append(f"the rest: {spent}")
         return Diagnosis(
             url=self._url,

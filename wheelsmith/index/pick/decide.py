@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.base.errors import MachineError, NoWheelForThis
+from wheelsmith.base.errors import MachineError, NoMatchingWheelError
 from wheelsmith.base.record import Record
 from wheelsmith.frameworks import framework
 from wheelsmith.index.pick.machine import Machine
@@ -64,10 +64,10 @@ class Decision:
     def commands(self, installer: Installer, base: str) -> Template:
         """Return what the installer is called with, every slot filled in.
 
-        :raises NoWheelForThis: there is no wheel.
+        :raises NoMatchingWheelError: there is no wheel.
         """
         if isinstance(self.answer, Refusal):
-            raise NoWheelForThis(self.answer.reason)
+            raise NoMatchingWheelError(self.answer.reason)
         framework = self.target.framework
         others = bool(KnownWheel(self.answer.wheel).beside(framework))
         template = template_for(installer, self.presence, framework=framework, others=others)

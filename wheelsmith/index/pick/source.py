@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.deadline import TooSlow, ended_after
+from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
 
@@ -87,7 +87,7 @@ def _from_web(project: str, index: str) -> Found:
                 if answer.status_code == httpx.codes.NOT_FOUND:
                     continue
                 answer.raise_for_status()
-            except (httpx.HTTPError, httpx.InvalidURL, TooSlow) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, TooSlowError) as error:
                 raise PackageIndexError(
                     f"{url} cannot be read: {_without_address(error)}", remedy=f"does this open: {base}/index.html"
                 ) from None
@@ -116,7 +116,7 @@ def _listed(client: httpx.Client, shown: str) -> list[str]:
             with ended_after(client, _LONGEST):
                 answer = client.get(f"{base}/simple/index.json")
             names = [item["name"] for item in answer.raise_for_status().json()["projects"]]
-        except (httpx.HTTPError, httpx.InvalidURL, TooSlow, RuntimeError, ValueError, KeyError, TypeError):
+        except (httpx.HTTPError, httpx.InvalidURL, TooSlowError, RuntimeError, ValueError, KeyError, TypeError):
             continue
         return [name for name in names if isinstance(name, str)]
     return []

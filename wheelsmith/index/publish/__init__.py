@@ -1,7 +1,7 @@
 """What goes into an index: releases from runs, indexes and wheels, published so that a reader never meets a half."""
 
 from wheelsmith.index.publish.foreign import foreign_wheel
-from wheelsmith.index.publish.hub_builds import NoBuild, build_layout
+from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.own_index import RunResults, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
@@ -16,7 +16,7 @@ __all__ = [
     "GRACE",
     "RUNS",
     "Index",
-    "NoBuild",
+    "NoHubBuildError",
     "Published",
     "Release",
     "RunResults",

@@ -54,7 +54,7 @@ globals().update({{name: value for name, value in vars(sys.modules[_NAME]).items
 '''
 
 
-class NoBuild(PackageIndexError):
+class NoHubBuildError(PackageIndexError):
     """A wheel cannot be laid out for the ``kernels`` library, and this is why."""
 
 
@@ -75,7 +75,7 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
     The Python package of the wheel becomes the variant's folder, for the loader gives it a name of its own.
 
     :param files: what the wheel holds, path → bytes.
-    :raises NoBuild: the library could not load it.
+    :raises NoHubBuildError: the library could not load it.
     """
     module = _module(files)
     package = _package(files, module)
@@ -119,12 +119,12 @@ def _module(files: Mapping[str, bytes]) -> str:
     tops = {path.split("/")[0] for path in files}
     kernels = {top for top in tops if f"{top}/_ops.py" in files and f"{top}/__init__.py" in files}
     if len(kernels) != 1:
-        raise NoBuild("it is not the wheel of a Hub kernel: those have one package, with an _ops.py")
+        raise NoHubBuildError("it is not the wheel of a Hub kernel: those have one package, with an _ops.py")
     module = kernels.pop()
     if beside := sorted(top for top in tops - {module} if not top.endswith(".dist-info")):
-        raise NoBuild(f"it holds {beside[0]} beside its package, for which the Hub's layout has no place")
+        raise NoHubBuildError(f"it holds {beside[0]} beside its package, for which the Hub's layout has no place")
     if not _MODULE.fullmatch(module):
-        raise NoBuild(f"the Hub's kernels cannot be called {module}")
+        raise NoHubBuildError(f"the Hub's kernels cannot be called {module}")
     return module
 
 
@@ -132,7 +132,7 @@ def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
     """Return the package's files without bytecode, which the loader never fetches."""
     own = {path.removeprefix(f"{module}/"): data for path, data in files.items() if path.startswith(f"{module}/")}
     if METADATA in own:
-        raise NoBuild(f"{module}/{METADATA} stands where the Hub's own must be")
+        raise NoHubBuildError(f"{module}/{METADATA} stands where the Hub's own must be")
     return {path: data for path, data in own.items() if not path.endswith(".pyc")}
 
 
@@ -140,23 +140,23 @@ def _check_imports(module: str, package: Mapping[str, bytes]) -> None:
     """Refuse a package that imports itself by its name, which it does not have on the Hub."""
     for path, data in sorted(package.items()):
         if path.endswith(".py") and may_import(data, module):
-            raise NoBuild(f"{module}/{path} imports {module} by name; on the Hub only relative imports work")
+            raise NoHubBuildError(f"{module}/{path} imports {module} by name; on the Hub only relative imports work")
 
 
 def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     """Return the folders that a wheel belongs in: named after what it was compiled for, not all that it serves."""
     _, version, _, tags = parse_wheel_filename(entry.filename)
     if not entry.cells:
-        raise NoBuild("its file name does not say for which framework and CUDA it is")
+        raise NoHubBuildError("its file name does not say for which framework and CUDA it is")
     if any(cell.python for cell in entry.cells):
-        raise NoBuild("it is made for one Python, which the Hub's names cannot say")
+        raise NoHubBuildError("it is made for one Python, which the Hub's names cannot say")
     if version.local is None and {tag.platform for tag in tags} == {"any"}:
         backends = sorted({_backend(cell.compute) for cell in entry.cells})
         return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
     said = read_local_version(version.local)
     compute = said.compute
     if compute is None or not said.own:
-        raise NoBuild(f"its version +{version.local} is none that wheelsmith gives")
+        raise NoHubBuildError(f"its version +{version.local} is none that wheelsmith gives")
     platform = platform_of(compute)
     cell = replace(entry.cells[0], toolkit=platform[1] if platform else None)
     if said.release:
@@ -164,9 +164,9 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:
-        raise NoBuild("it does not say which torch or which tvm-ffi it needs")
+        raise NoHubBuildError("it does not say which torch or which tvm-ffi it needs")
     if not _FOLDER.fullmatch(name):
-        raise NoBuild(f"{name!r} is not the name of a variant")
+        raise NoHubBuildError(f"{name!r} is not the name of a variant")
     return (_Variant(name=name, backend=_backend(compute)),)
 
 
@@ -181,11 +181,11 @@ def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) ->
     if compiled := [path for path in libraries if path.endswith(".abi3.so")] or libraries:
         names = [path.removesuffix(".so").removesuffix(".abi3") for path in compiled]
         if len(names) != 1 or not names[0].startswith(f"_{module}_") or not names[0].isidentifier():
-            raise NoBuild("it has no single extension that is called after the kernel")
+            raise NoHubBuildError("it has no single extension that is called after the kernel")
         return names[0]
     match = _NOARCH_OPS.search(package["_ops.py"])
     if not match:
-        raise NoBuild("its _ops.py does not say the namespace of its operators")
+        raise NoHubBuildError("its _ops.py does not say the namespace of its operators")
     return f"_{module}_{variant.backend}_{match['unique'].decode()}"
 
 
@@ -217,7 +217,7 @@ def _python_depends(said: RawMetadata, backend: str) -> list[str]:
         if name in frameworks_projects or (requirement.marker and not requirement.marker.evaluate({"extra": backend})):
             continue
         if name not in known:
-            raise NoBuild(f"it requires {requirement.name}, which the kernels library does not allow")
+            raise NoHubBuildError(f"it requires {requirement.name}, which the kernels library does not allow")
         found.append(known[name])
     return found
 

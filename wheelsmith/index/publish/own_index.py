@@ -215,7 +215,7 @@ def _bring_back(storage: Storage, entry: IndexEntry, copy: Path) -> Iterator[str
 
 
 def _name(offers: Sequence[WheelUpload], out: Path) -> None:
-    """Return the wheels of a run a second name in one folder; they take their room on the disk once."""
+    """Link the wheels of a run into one folder; they take their room on the disk once."""
     for offer in offers:
         file, name = out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename
         named = name.is_file() and not name.is_symlink() and name.samefile(file)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wheelsmith.index.entries import IndexEntry, project_of
-from wheelsmith.index.publish.hub_builds import NoBuild, build_layout, kernel_version
+from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout, kernel_version
 from wheelsmith.index.publish.hub_release import Build, add_release
 from wheelsmith.index.publish.release import Release
 from wheelsmith.index.publish.sources import mark_sources, release_from
@@ -87,14 +87,14 @@ def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds
         for number, offer in enumerate(offer for offer in offers if offer.entry.variant is None):
             try:
                 builds += _unpack(offer, branch, Path(scratch) / str(number))
-            except NoBuild as reason:
+            except NoHubBuildError as reason:
                 left_out[offer.entry.filename] = str(reason)
         yield HubBuilds(builds=tuple(builds), left_out=left_out)
 
 
 def _unpack(offer: WheelUpload, branch: str, folder: Path) -> list[Build]:
     if branch[:1] == "v" and branch[1:].isdigit() and int(branch[1:]) != kernel_version(offer.entry):
-        raise NoBuild(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
+        raise NoHubBuildError(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
     variants: dict[str, dict[str, Path]] = {}
     for key, data in build_layout(open_wheel(offer.wheel).files, offer.entry).items():
         path = folder / key

@@ -1,4 +1,4 @@
-"""Mend what ``verify`` names, as far as it can be made from what is there."""
+"""Fix what ``verify`` names, as far as it can be made from what is there."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from wheelsmith.index.storage import Storage
 class Repaired:
     """What a repair came to.
 
-    :param mended: the keys of what was written or removed.
-    :param left: what is still wrong, each with what mends it: just what ``verify`` says then.
+    :param fixed: the keys of what was written or removed.
+    :param left: what is still wrong, each with what fixes it: just what ``verify`` says then.
     """
 
-    mended: tuple[str, ...]
+    fixed: tuple[str, ...]
     left: tuple[Trouble, ...]
 
 
@@ -39,22 +39,22 @@ def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
 
 
 def _repair(storage: Storage, copies: Sequence[Path]) -> Repaired:
-    mended = _remove_links(storage)
+    fixed = _remove_links(storage)
     wrong = verify(storage)
     places = _places(
         copies, {path.rpartition("/")[2] for trouble in wrong if trouble.entry for path in paths(trouble.entry)}
     )
     for trouble in wrong:
         if trouble.entry:
-            mended += _mend_wheel(storage, trouble, trouble.entry, places)
-    mended += Index(storage).repair()
+            fixed += _fix_wheel(storage, trouble, trouble.entry, places)
+    fixed += Index(storage).repair()
     if unasked := unasked_pages(storage):
         for key in unasked:
             storage.delete(key)
-        mended += unasked
+        fixed += unasked
         # Who published one of them in this very moment finds it again.
-        mended += (key for key in Index(storage).repair() if key not in mended)
-    return Repaired(mended=tuple(dict.fromkeys(mended)), left=verify(storage) if wrong or mended else ())
+        fixed += (key for key in Index(storage).repair() if key not in fixed)
+    return Repaired(fixed=tuple(dict.fromkeys(fixed)), left=verify(storage) if wrong or fixed else ())
 
 
 def _remove_links(storage: Storage) -> list[str]:
@@ -65,33 +65,33 @@ def _remove_links(storage: Storage) -> list[str]:
     return links
 
 
-def _mend_wheel(
+def _fix_wheel(
     storage: Storage, trouble: Trouble, entry: IndexEntry, places: Mapping[str, Sequence[Path]]
 ) -> list[str]:
-    mended = []
+    fixed = []
     if trouble.fault is Fault.WHEEL:
         found = _copy(places, entry.filename, entry.sha256)
         if found is None:
             return []
         storage.put(entry.path, found)
-        mended.append(entry.path)
+        fixed.append(entry.path)
     wheel = storage.read(entry.path)
     if wheel is None:
         return []
     made = made_files(io.BytesIO(wheel.data), entry.filename)
-    mended += _mend_beside(storage, entry, made, places)
+    fixed += _fix_beside(storage, entry, made, places)
     if trouble.fault in {Fault.SIDE_CAR_HASH, Fault.ABOUT}:
         project = project_of(entry.filename)
         Index(storage).change(project, lambda state: _with_files(state, entry, made))
-        mended.append(f"_state/{project}.json")
-    return mended
+        fixed.append(f"_state/{project}.json")
+    return fixed
 
 
-def _mend_beside(
+def _fix_beside(
     storage: Storage, entry: IndexEntry, made: Mapping[str, bytes], places: Mapping[str, Sequence[Path]]
 ) -> list[str]:
     """Write again what is beside a wheel, as far as the wheel gives it or a copy is at hand; return the keys."""
-    mended = []
+    fixed = []
     for side in announced(with_files(entry, made)):
         stored = storage.read(side.path)
         if stored and side.is_right(stored.data):
@@ -100,8 +100,8 @@ def _mend_beside(
         content = _copy(places, side.filename, side.sha256) if own is None else own
         if content is not None:
             storage.put(side.path, content)
-            mended.append(side.path)
-    return mended
+            fixed.append(side.path)
+    return fixed
 
 
 def _with_files(state: ProjectState, entry: IndexEntry, made: Mapping[str, bytes]) -> ProjectState:

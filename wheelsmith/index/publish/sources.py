@@ -145,7 +145,7 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> WheelUpload:
 
     :raises PackageIndexError: it is not there, or is not what its state says.
     """
-    remedy = f"see what else is wrong, and what mends it: wheelsmith index verify {folder}"
+    remedy = f"see what else is wrong, and what fixes it: wheelsmith index verify {folder}"
     # Not through a link, which could lead to any file.
     for key in paths(entry):
         if storage.look(key) is None:

@@ -48,7 +48,7 @@ class Trouble:
     """One thing that is not as it should be.
 
     :param message: what, without a full stop.
-    :param remedy: the command that mends it.
+    :param remedy: the command that fixes it.
     :param entry: the wheel, where it is one's.
     """
 

@@ -86,7 +86,7 @@ class Index:
         return self._storage.transaction(lambda storage: _add(storage, offers, named, revise or {}, upload_time))
 
     def change(self, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
-        """Return a project its next state, and render it.
+        """Apply a transition to a project's state, and render its pages; return the new state.
 
         :raises PackageIndexError: there is no such project, or the transition refuses.
         """
@@ -101,7 +101,7 @@ class Index:
         return self._storage.transaction(work)
 
     def repair(self) -> tuple[str, ...]:
-        """Render whatever is not as the states say, as after a writer was killed; return the keys that were mended."""
+        """Render whatever is not as the states say, as after a writer was killed; return the keys that were fixed."""
         return self._storage.transaction(write_all_pages)
 
     def collect(self, *, older_than: float) -> tuple[str, ...]:

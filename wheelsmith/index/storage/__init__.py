@@ -3,11 +3,11 @@
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.hub_client import kernel_branch
 from wheelsmith.index.storage.location import open_storage
-from wheelsmith.index.storage.protocol import Conflict, Staged, Storage, Write
+from wheelsmith.index.storage.protocol import ConflictError, Staged, Storage, Write
 from wheelsmith.index.storage.serve import make_server
 
 __all__ = [
-    "Conflict",
+    "ConflictError",
     "Folder",
     "Staged",
     "Storage",

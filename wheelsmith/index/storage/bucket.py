@@ -21,7 +21,7 @@ from wheelsmith.index.storage.address import Address, parse_address
 from wheelsmith.index.storage.bucket_errors import explain, is_final, lacks_bucket
 from wheelsmith.index.storage.connect import connect, endpoint_of
 from wheelsmith.index.storage.headers import headers_of
-from wheelsmith.index.storage.protocol import Conflict, Listed, Storage, Stored, T, pieces_of
+from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
@@ -103,14 +103,14 @@ class Bucket:
             try:
                 obstore.put(self._store, key, data, attributes=attributes, mode=mode)
             except (AlreadyExistsError, PreconditionError):
-                raise Conflict(f"{self.name}/{key} was changed by another process") from None
+                raise ConflictError(f"{self.name}/{key} was changed by another process") from None
             except GenericError:
                 # The answer was lost: it may be written or not, so the file is asked.
                 now = self.read(key)
                 if now and now.data == data:
                     return
                 if (now.tag if now else None) != tag:
-                    raise Conflict(f"{self.name}/{key} was changed by another process") from None
+                    raise ConflictError(f"{self.name}/{key} was changed by another process") from None
                 raise
 
         self._persist(attempt)
@@ -154,7 +154,7 @@ class Bucket:
     def _refuses(self, tag: str | None) -> bool:
         try:
             self.swap(_PROBE, uuid.uuid4().bytes, tag)
-        except Conflict:
+        except ConflictError:
             return True
         return False
 

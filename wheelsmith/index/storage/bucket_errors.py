@@ -1,4 +1,4 @@
-"""What a bucket's refusal means, and what mends it.
+"""What a bucket's refusal means, and what fixes it.
 
 obstore's messages hold whole requests and answers, and so may hold a signature or a token. What is taken from them is a
 status, a code made of letters, and which of a few known failures it was; nothing else of the text is shown.

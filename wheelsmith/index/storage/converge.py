@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, wait
 from itertools import count
 
-from wheelsmith.index.storage.protocol import Conflict, Storage, Stored, T
+from wheelsmith.index.storage.protocol import ConflictError, Storage, Stored, T
 
 # Somebody wins every race, so a writer gives up only where it loses for absurdly long.
 _PATIENCE = 900.0
@@ -78,10 +78,10 @@ def converge(storage: Storage, files: Executor, source: str, render: _Render) ->
 
 
 def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes) -> bool:
-    """Return a file its next content, if that is another; says whether it is.
+    """Replace a file's content if that is another; return whether it was.
 
     :param stored: what it was when the next content was made from it.
-    :raises Conflict: it is something else by now.
+    :raises ConflictError: it is something else by now.
     """
     if stored and stored.data == data:
         return False
@@ -96,7 +96,7 @@ def persist(attempt: Callable[[], T]) -> T:
         start = time.monotonic()
         try:
             return attempt()
-        except Conflict:
+        except ConflictError:
             now = time.monotonic()
             if now > begin + _PATIENCE:
                 raise

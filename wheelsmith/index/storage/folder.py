@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.base.files import atomic_pour, atomic_write
-from wheelsmith.index.storage.protocol import Conflict, Listed, Storage, Stored, T, pieces_of
+from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
 
 # Not a link's end, nor waiting for that of a pipe.
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -63,7 +63,7 @@ class Folder:
         """Replace the content that has ``tag``."""
         path, now = self._place(key), self.read(key)
         if (now.tag if now else None) != tag:
-            raise Conflict(f"{path} was changed by another process")
+            raise ConflictError(f"{path} was changed by another process")
         with self._explained():
             atomic_write(path, data)
 
@@ -119,7 +119,7 @@ class Folder:
             if part in {".", ".."} or path.is_symlink():
                 raise UnreadableError(
                     f"{path} is a link, and an index has none: what is written there would land elsewhere",
-                    remedy=f"see what is wrong, and what mends it: wheelsmith index verify {self._root}",
+                    remedy=f"see what is wrong, and what fixes it: wheelsmith index verify {self._root}",
                 )
         return path
 
@@ -141,7 +141,7 @@ class Folder:
         except OSError as error:
             raise PackageIndexError(
                 f"the index at {self._root} cannot be {what}: {error.strerror or error}",
-                remedy="free some disk or mend its permissions, or choose another place",
+                remedy="free some disk or fix its permissions, or choose another place",
             ) from error
 
 

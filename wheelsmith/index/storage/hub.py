@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.hub_client import (
-    Busy,
+    BusyBranchError,
     HubPlace,
     TransientError,
     ask,
@@ -27,7 +27,7 @@ from wheelsmith.index.storage.hub_client import (
     unreachable,
 )
 from wheelsmith.index.storage.protocol import (
-    Conflict,
+    ConflictError,
     Listed,
     Staged,
     Storage,
@@ -117,7 +117,7 @@ class HubRepo:
         def work(storage: Storage) -> None:
             now = storage.read(key)
             if (now.tag if now else None) != tag:
-                raise Conflict(f"{key} in {self.name} was changed by another process")
+                raise ConflictError(f"{key} in {self.name} was changed by another process")
             storage.swap(key, data, tag)
 
         self.transaction(work)
@@ -163,9 +163,9 @@ class HubRepo:
             try:
                 if self._send(snapshot, staged.writes, head):
                     return result
-            except Conflict as conflict:
+            except ConflictError as conflict:
                 troubles = 0
-                if not isinstance(conflict, Busy):
+                if not isinstance(conflict, BusyBranchError):
                     self._old.add(head)
                 time.sleep(pause(number))
             except TransientError as passing:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from wheelsmith.base.errors import AddressError, PackageIndexError
-from wheelsmith.index.storage.protocol import Conflict
+from wheelsmith.index.storage.protocol import ConflictError
 
 T = TypeVar("T")
 
@@ -31,10 +31,10 @@ _SILENCE = 120.0
 
 
 class TransientError(Exception):  # it carries a reason, and never leaves the index
-    """The Hub failed in a way that another attempt may find mended."""
+    """The Hub failed in a way that another attempt may find fixed."""
 
 
-class Busy(Conflict):
+class BusyBranchError(ConflictError):
     """Another commit is being made at this moment; whether the branch moves is not known yet."""
 
 
@@ -131,7 +131,7 @@ def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
     """Ask the Hub.
 
     :raises TransientError: it may answer another time.
-    :raises Conflict: a commit was refused because of another one.
+    :raises ConflictError: a commit was refused because of another one.
     :raises PackageIndexError: it refused.
     """
     from huggingface_hub import get_session
@@ -213,9 +213,9 @@ def not_writable(place: HubPlace, said: str = "") -> PackageIndexError:
 def _judged_status(place: HubPlace, status: int, message: str | None) -> Exception:
     said = _harmless(message)
     if status == HTTPStatus.PRECONDITION_FAILED:
-        return Conflict(f"{place.name} was changed by another process")
+        return ConflictError(f"{place.name} was changed by another process")
     if status == HTTPStatus.CONFLICT:
-        return Busy(f"{place.name} is being changed by another process")
+        return BusyBranchError(f"{place.name} is being changed by another process")
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return TransientError(f"the Hub answered {status}{said}")
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:

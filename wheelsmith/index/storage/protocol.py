@@ -19,7 +19,7 @@ _PIECE = 1 << 20  # bytes
 _CONTENT = re.compile(r"files/[0-9a-f]{2}/(?P<sha256>[0-9a-f]{64})/[^/]+\.(whl|json)")
 
 
-class Conflict(PackageIndexError):
+class ConflictError(PackageIndexError):
     """Somebody else changed the file between our reading and our writing."""
 
 
@@ -95,7 +95,7 @@ class Storage(Protocol):
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Replace the content that has ``tag``; None makes a file that is not there yet.
 
-        :raises Conflict: it has another tag by now.
+        :raises ConflictError: it has another tag by now.
         """
 
     def delete(self, key: str) -> None:

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from wheelsmith.base.errors import BuildTomlError, Mistakes, Place
+from wheelsmith.base.errors import BuildTomlError, MatrixMistakesError, Place
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import TORCH
 from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, Binding, KernelSpec, Section
@@ -28,7 +28,7 @@ _UPDATE = "update the file with: kernel-builder update-build"
 def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
     """Read a kernel's description.
 
-    :raises Mistakes: everything that is wrong with it.
+    :raises MatrixMistakesError: everything that is wrong with it.
     :raises BuildTomlError: it is not TOML, or of an edition that is not built.
     """
     data = load_toml(text, file, BuildTomlError)
@@ -38,7 +38,7 @@ def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
     root.done()
     if mistakes:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
-        raise Mistakes(tuple(mistakes))
+        raise MatrixMistakesError(tuple(mistakes))
     return spec
 
 

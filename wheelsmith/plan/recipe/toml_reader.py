@@ -13,7 +13,7 @@ _HEADER = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s][^\]]*+)\]")
 # A release's numbers, which are compared as numbers.
 _RELEASE = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
 _LARGEST = 2**63 - 1  # what TOML promises of whole numbers
-_MOST_MISTAKES = 50  # that a person would read; what is left is told once these are mended
+_MOST_MISTAKES = 50  # that a person would read; what is left is told once these are fixed
 _SHOWN = 100  # characters of a value
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 

@@ -45,8 +45,8 @@ class BuildRequest(Record):
     Plain data: written as JSON, all of it or one plan of it may travel to where a build is made. Paths are of this
     machine, those of the source's files too: where they lead elsewhere, others take their place.
 
-    :param made: plans to build, or whose wheel is to be tested.
-    :param kept: plans whose wheel is in the store, to be checked again; that needs no toolchain.
+    :param to_build: plans to build, or whose wheel is to be tested.
+    :param to_recheck: plans whose wheel is in the store, to be checked again; that needs no toolchain.
     :param engine: its name.
     :param cache: the folder with the store, toolchains and compiled pieces.
     :param folder: a scratch folder of this run alone.
