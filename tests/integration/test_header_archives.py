@@ -151,7 +151,7 @@ def test_what_is_no_archive_is_said_to_be_none(fetch, tmp_path, compress):
 
 def test_what_is_skipped_is_bounded_too(fetch, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "_MOST_UNPACKED", 1 << 20)
-    monkeypatch.setattr(archives._Bounded, "_left", 1 << 20)
+    monkeypatch.setattr(archives._BoundedGzip, "_left", 1 << 20)
     packed(tmp_path / "here/lib-1.0.0.tar.gz", [(f"{ROOT}film", bytes(2 << 20)), *headers()])
     with pytest.raises(ToolchainError, match="unpacks to more than 1 MiB"):
         fetch(tmp_path / "here")

@@ -25,7 +25,7 @@ from wrong_server import (
     with_link,
 )
 
-from wheelsmith.index.doctor import Scope, Severity, examine
+from wheelsmith.index.doctor import Severity, WalkScope, examine
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
@@ -274,7 +274,7 @@ CASES = {
 def test_each_fault_is_named(name, root):
     wanted = CASES[name]
     with spoiled(root, wanted.fault, prefix="/pre/fix") as url:
-        diagnosis = examine(url, Scope(roots=("cpu",), most_projects=1, most_wheels=1))
+        diagnosis = examine(url, WalkScope(roots=("cpu",), most_projects=1, most_wheels=1))
     named = [finding for finding in diagnosis.findings if finding.rule == wanted.rule]
     assert {finding.rule for finding in diagnosis.findings} == {wanted.rule} | wanted.besides
     assert (named[0].severity, set(named[0].hurts)) == (wanted.severity, wanted.hurts)

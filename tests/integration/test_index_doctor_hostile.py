@@ -17,7 +17,7 @@ from wrong_server import JSON, Answer, in_json, on_pages, running, serving, spoi
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.cli.index_doctor import doctor
-from wheelsmith.index.doctor import Bounds, Scope, Severity, examine
+from wheelsmith.index.doctor import FetchBounds, Severity, WalkScope, examine
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("doctor")
 
 NOW = "2026-01-02T03:04:05Z"
 CPU = Cell(release="2.9", toolkit=None, arch="x86_64")
-ONE = Scope(roots=("cpu",), most_wheels=1)
+ONE = WalkScope(roots=("cpu",), most_wheels=1)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_a_wheel_too_large_to_fetch_is_read_from_its_end(tmp_path):
     path = make_wheel(tmp_path / "w", "kernel", "1", files={"kernel.bin": filler})
     publish(tmp_path / "index", path, metadata_in(path) + b"Requires-Dist: other\n")
     with serving(tmp_path / "index") as url:
-        diagnosis = examine(url, ONE, Bounds(file=2**20))
+        diagnosis = examine(url, ONE, FetchBounds(file=2**20))
         assert rules(diagnosis) == {"side-car-differs"}
         assert diagnosis.unexamined == ("kernel-1-py3-none-any.whl: its hash, for it was not fetched whole",)
 
@@ -114,13 +114,13 @@ def test_a_page_that_is_too_large_is_not_read_to_its_end(root):
         )
     )
     with spoiled(root, big) as url:
-        diagnosis = examine(url, replace(ONE, projects=("kernel",)), Bounds(page=2**19))
+        diagnosis = examine(url, replace(ONE, projects=("kernel",)), FetchBounds(page=2**19))
         assert any("it is larger than" in what for what in diagnosis.unexamined)
     bomb = gzip.compress(bytes(32 * 2**20))
     with spoiled(
         root, on_pages(lambda answer: with_header(content_encoding="gzip")(replace(answer, body=bomb)))
     ) as url:
-        assert examine(url, replace(ONE, projects=("kernel",)), Bounds(page=2**19)).unexamined
+        assert examine(url, replace(ONE, projects=("kernel",)), FetchBounds(page=2**19)).unexamined
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_links_of_other_schemes_are_never_followed(root, tmp_path):
 
 def test_bounds_end_a_look_and_are_told(root):
     with serving(root) as url:
-        diagnosis = examine(url, ONE, Bounds(requests=9))
+        diagnosis = examine(url, ONE, FetchBounds(requests=9))
         assert (diagnosis.requests, diagnosis.unexamined) == (9, ("the rest: 9 requests were made",))
-        assert examine(url, ONE, Bounds(time=0.0)).unexamined == ("the rest: 0 s went by",)
+        assert examine(url, ONE, FetchBounds(time=0.0)).unexamined == ("the rest: 0 s went by",)
 
 
 class _Dripping(BaseHTTPRequestHandler):
@@ -200,7 +200,7 @@ def dripping():
 
 def test_a_page_that_never_ends_is_left(root):
     with dripping() as url:
-        diagnosis = examine(url, Scope(roots=("cpu",), projects=("kernel",)), Bounds(patience=0.2, time=2.0))
+        diagnosis = examine(url, WalkScope(roots=("cpu",), projects=("kernel",)), FetchBounds(patience=0.2, time=2.0))
         assert diagnosis.unexamined
 
 
@@ -276,7 +276,7 @@ def test_what_is_no_url_of_the_web_is_refused(url):
 
 def test_a_server_that_is_not_there_is_an_error_of_its_own():
     with pytest.raises(PackageIndexError, match="cannot be reached"):
-        examine("http://127.0.0.1:9/", bounds=Bounds(patience=1))
+        examine("http://127.0.0.1:9/", bounds=FetchBounds(patience=1))
 
 
 def test_the_command_tells_people_and_pipelines_the_same(root):

@@ -4,7 +4,7 @@ import threading
 
 from wheelsmith.model import BuildPlan, BuildResult
 from wheelsmith.pipeline import BuildContext, CellBuild
-from wheelsmith.run.schedule import Machine, run_builds
+from wheelsmith.run.schedule import Capacity, run_builds
 
 
 def build_one(plan: BuildPlan, context: BuildContext, *, cores: int = 2) -> BuildResult:
@@ -12,7 +12,7 @@ def build_one(plan: BuildPlan, context: BuildContext, *, cores: int = 2) -> Buil
     run_builds(
         [CellBuild(plan, context, ())],
         (),
-        machine=Machine(cores=cores, memory=context.memory),
+        machine=Capacity(cores=cores, memory=context.memory),
         on_result=results.append,
         fail_fast=False,
         cancel=threading.Event(),

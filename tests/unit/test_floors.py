@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,14 @@ def test_what_returns_nothing_does_not_say_that_it_returns(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Constant) and node.returns.value is None:
             assert not (ast.get_docstring(node) or "").startswith("Return"), f"{node.name} returns None"
+
+
+def test_two_classes_never_share_a_name():
+    names = [
+        (node.name, path.relative_to(ROOT))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    twice = {name for name, count in Counter(name for name, _ in names).items() if count > 1}
+    assert [(name, str(path)) for name, path in names if name in twice] == []

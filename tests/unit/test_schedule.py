@@ -10,7 +10,7 @@ from plans import plan
 from wheelsmith.model import BuildResult, Failure, Status, WheelFile
 from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
 from wheelsmith.plan.fold import fold
-from wheelsmith.run.schedule import Machine, TaskQueue, run_builds, simulate
+from wheelsmith.run.schedule import Capacity, TaskQueue, run_builds, simulate
 
 WHEEL = WheelFile(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
 
@@ -54,7 +54,7 @@ class Script:
 
 def run(builds, *, cores=2, memory=100, shared=(), fail_fast=False, cancel=None):
     seen = []
-    machine = Machine(cores=cores, memory=memory)
+    machine = Capacity(cores=cores, memory=memory)
     cancel = cancel or threading.Event()
     run_builds(builds, shared, machine=machine, on_result=seen.append, fail_fast=fail_fast, cancel=cancel)
     assert len(seen) == len(builds)
@@ -144,7 +144,7 @@ def test_nothing_runs_any_more_when_a_listener_failed():
         raise BrokenPipeError
 
     builds = [Script(0, first), *(Script(n, slow) for n in range(1, 9))]
-    machine = Machine(cores=2, memory=100)
+    machine = Capacity(cores=2, memory=100)
     before = threading.active_count()
     with pytest.raises(BrokenPipeError):
         run_builds(builds, (), machine=machine, on_result=listener, fail_fast=False, cancel=threading.Event())
@@ -281,7 +281,7 @@ PIECES = st.lists(st.tuples(st.floats(0.1, 50), st.integers(1, 60)), min_size=1,
 @given(builds=st.lists(PIECES, min_size=1, max_size=12), cores=st.integers(1, 8), memory=st.integers(60, 200))
 def test_every_schedule_keeps_its_bounds(builds, cores, memory):
     groups = [chain(f"b{n}", pieces) for n, pieces in enumerate(builds)]
-    forecast = simulate(groups, Machine(cores=cores, memory=memory))
+    forecast = simulate(groups, Capacity(cores=cores, memory=memory))
     assert forecast.bound <= forecast.seconds * 1.000001
     assert forecast.peak_memory <= memory
     # Greedy scheduling is never worse than all the bounds one after another (Graham, 1969).
@@ -294,14 +294,14 @@ def test_a_thousand_cells_keep_every_worker_busy(workers):
     gib = 2**30
     pieces = [(2.0, gib // 4), (20.0, 2 * gib), (20.0, 3 * gib), (12.0, gib)]
     groups = [chain(f"b{n}", pieces[: 2 + n % 3]) for n in range(1000)]
-    forecast = simulate(groups, Machine(cores=workers, memory=4 * gib * workers))
+    forecast = simulate(groups, Capacity(cores=workers, memory=4 * gib * workers))
     assert forecast.utilisation >= 0.95
 
 
 def test_one_that_waits_for_memory_is_not_overtaken_for_ever():
     small = [(f"s{n}", chain(f"s{n}", [(1.0, 6)])[1]) for n in range(200)]
     big = chain("big", [(1.0, 10)])
-    board = TaskQueue(Machine(cores=2, memory=10), [small[0], big, *small[1:]])
+    board = TaskQueue(Capacity(cores=2, memory=10), [small[0], big, *small[1:]])
     started = []
     running = []
     while not board.is_empty:
@@ -314,7 +314,7 @@ def test_one_that_waits_for_memory_is_not_overtaken_for_ever():
 
 def test_builds_are_admitted_as_they_are_needed():
     groups = [chain(f"b{n}", [(1.0, 1)] * 4) for n in range(50)]
-    board = TaskQueue(Machine(cores=2, memory=100), groups)
+    board = TaskQueue(Capacity(cores=2, memory=100), groups)
     for _ in range(2):
         board.take()
     assert len(board.clear()) >= 44

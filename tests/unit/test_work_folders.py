@@ -16,7 +16,7 @@ import pytest
 
 from wheelsmith.base.beneath import WorkFolder, apparent_size, make_read_only, opening, remove_tree, statuses
 from wheelsmith.base.errors import OutputError
-from wheelsmith.pipeline.outputs import Outputs
+from wheelsmith.pipeline.outputs import StepOutputs
 
 ROOT = Path(__file__).parent.parent.parent
 GIB = 2**30
@@ -202,7 +202,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(change, work):
 def test_what_is_kept_is_what_was_hashed(work, tmp_path):
     """A process that outlives a build has its files open still."""
     (work / "x").write_bytes(b"honest")
-    outputs = Outputs(tmp_path / "texts", None)
+    outputs = StepOutputs(tmp_path / "texts", None)
     with WorkFolder(work) as folder, (work / "x").open("r+b") as left_open:
         outputs.put(None, {"x": folder.chunks("x", GIB)}, ())
         left_open.write(b"forged")

@@ -16,7 +16,7 @@ from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.cli.verbs import Verbs
 from wheelsmith.index.entries import ProjectState, ProjectStatus, remove, roots, set_status, unyank, yank
-from wheelsmith.index.publish import GRACE, Index, Release, Trouble, advise, foreign_wheel, publish, repair, verify
+from wheelsmith.index.publish import GRACE, Index, IndexRelease, Trouble, advise, foreign_wheel, publish, repair, verify
 from wheelsmith.index.storage import open_storage
 
 
@@ -35,7 +35,7 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     Each is listed for what it serves: a version such as +cu130.torch2.11 names it; +cu130 counts for every torch that
     METADATA takes; a wheel with nothing compiled and no such version counts for all.
     """
-    release = Release(offers=tuple(foreign_wheel(wheel) for wheel in wheels), answers={})
+    release = IndexRelease(offers=tuple(foreign_wheel(wheel) for wheel in wheels), answers={})
     opened = open_index(target, dry_run=dry_run)
     published = publish(opened.used, release)
     show_writes(opened.writes)

@@ -11,7 +11,7 @@ from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
-from wheelsmith.index.doctor import Diagnosis, Finding, Scope, Severity, examine
+from wheelsmith.index.doctor import Diagnosis, IndexFinding, Severity, WalkScope, examine
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ _SIGNS = {Severity.ERROR: ("✗", "red"), Severity.WARNING: ("!", "yellow"), Sev
 @click.option(
     "--wheels",
     type=click.IntRange(0, 100),
-    default=Scope().most_wheels,
+    default=WalkScope().most_wheels,
     show_default=True,
     help="How many wheels of each project to look at.",
 )
@@ -42,7 +42,7 @@ def doctor(
     """Look at a live index as pip and uv would, and say what hurts them and what fixes it."""
     from wheelsmith.report import make_console
 
-    diagnosis = examine(url, Scope(roots=roots, projects=projects, most_wheels=wheels))
+    diagnosis = examine(url, WalkScope(roots=roots, projects=projects, most_wheels=wheels))
     if as_json:
         click.echo(json.dumps({"schema_version": 1, **diagnosis.to_json()}, indent=1))
     else:
@@ -63,7 +63,7 @@ def _show(diagnosis: Diagnosis, console: Console) -> None:
     console.print(f"  {seen}; {counted(diagnosis.requests, 'request')}", soft_wrap=True)
 
 
-def _show_finding(finding: Finding, console: Console) -> None:
+def _show_finding(finding: IndexFinding, console: Console) -> None:
     mark, style = _SIGNS[finding.severity]
     hurts = ", ".join(finding.hurts)
     console.print(visible(f"{mark} {finding.rule}: {finding.message} ({hurts})"), style=style, soft_wrap=True)

@@ -1,7 +1,7 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
 from wheelsmith.base.printable import visible
-from wheelsmith.engine.choose import Choice, choose, engine_for_own_programs, engines
+from wheelsmith.engine.choose import ChosenEngine, choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.granted import granted_cores, granted_memory
@@ -21,7 +21,7 @@ from wheelsmith.engine.protocol import (
 )
 
 __all__ = [
-    "Choice",
+    "ChosenEngine",
     "Command",
     "ContainerEngine",
     "Docker",

@@ -29,7 +29,7 @@ _serial = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ControlGroup:
     """A limit on one process tree.
 
     :param folders: the group's folder under each controller; none where nobody counts.
@@ -98,13 +98,13 @@ def limited(limits: Limits, argv: tuple[str, ...], *first: str) -> tuple[str, ..
     return ("/bin/sh", "-c", " && ".join(script), "wheelsmith", *argv)
 
 
-def make_group(limits: Limits) -> Group | None:
+def make_group(limits: Limits) -> ControlGroup | None:
     """Make a group with these limits; None where that is not permitted.
 
     Every limit that holds for this process holds for the group.
     """
     made = _group_or_reason(limits)
-    return made if isinstance(made, Group) else None
+    return made if isinstance(made, ControlGroup) else None
 
 
 def why_no_group(limits: Limits) -> str | None:
@@ -116,7 +116,7 @@ def why_no_group(limits: Limits) -> str | None:
     return None
 
 
-def _group_or_reason(limits: Limits) -> Group | str:
+def _group_or_reason(limits: Limits) -> ControlGroup | str:
     name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
     memory = group_path("memory")
     if memory is None:
@@ -124,7 +124,7 @@ def _group_or_reason(limits: Limits) -> Group | str:
     make = _make_v1 if memory.version == 1 else _make_v2
     reason = "there is no control group to make one in"
     for parent in _homes(memory):
-        group = Group(folders=(parent / name,), limits=limits)
+        group = ControlGroup(folders=(parent / name,), limits=limits)
         try:
             return replace(group, folders=make(parent / name, limits))
         except OSError as error:
@@ -133,7 +133,7 @@ def _group_or_reason(limits: Limits) -> Group | str:
     return reason
 
 
-def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PROC) -> Group:
+def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PROC) -> ControlGroup:
     """Return the groups that an engine made for a container, or none where they are not on this machine.
 
     :param identity: the container's id, which its groups are named after: a daemon in a virtual machine tells
@@ -143,7 +143,7 @@ def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PR
     places = (group_path(controller, proc / "self", of=proc / pid) for controller in _COUNTED)
     folders = dict.fromkeys(place.folders[0] for place in places if place and place.folders)
     own = tuple(folder for folder in folders if identity and identity in str(folder))
-    return Group(folders=own, limits=limits)
+    return ControlGroup(folders=own, limits=limits)
 
 
 def remove_dead_groups() -> None:
@@ -153,7 +153,7 @@ def remove_dead_groups() -> None:
         for folder in parent.glob(f"{_PREFIX}*"):
             pid = folder.name.removeprefix(_PREFIX).split("-")[0]
             if not Path("/proc", pid).exists():
-                group = Group(folders=(folder,), limits=Limits())
+                group = ControlGroup(folders=(folder,), limits=Limits())
                 group.kill()
                 group.remove()
 

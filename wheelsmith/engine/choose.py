@@ -14,7 +14,7 @@ from wheelsmith.model.engines import AUTO, ENGINES, KnownEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ChosenEngine:
     """The engine that runs a build, and why not one that is installed and comes before it."""
 
     engine: Engine
@@ -36,7 +36,7 @@ def _make(known: KnownEngine, cache: Path) -> Engine:
     return engine
 
 
-def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Path) -> Choice:
+def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Path) -> ChosenEngine:
     """Return the engine called ``name``; ``auto`` takes the first that works and has the image.
 
     :param images: the images that cells ask for; None is the default one.
@@ -48,7 +48,7 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
     if name != AUTO:
         if refusal := _refusal(known[name], known[name].probe(), images):
             raise refusal
-        return Choice(engine=known[name])
+        return ChosenEngine(engine=known[name])
     refusals: list[EngineError] = []
     passed_over: list[EngineError] = []
     for engine in known.values():
@@ -57,7 +57,7 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
         probe = engine.probe()
         refusal = _refusal(engine, probe, images)
         if refusal is None:
-            return Choice(engine=engine, passed_over=tuple(passed_over))
+            return ChosenEngine(engine=engine, passed_over=tuple(passed_over))
         refusals.append(refusal)
         if probe.readiness is not Readiness.MISSING:
             passed_over.append(refusal)

@@ -26,7 +26,7 @@ from threading import Event, Timer
 from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import atomic_write, mark_used, sha256_file
 from wheelsmith.base.record import canonical_digest
-from wheelsmith.engine.cgroup import Group, group_of_container
+from wheelsmith.engine.cgroup import ControlGroup, group_of_container
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_tree import ContainerTree, namespace_of
 from wheelsmith.engine.first_process import first_process
@@ -334,7 +334,7 @@ def _judged(exit_: Exit, group: TreeLimits) -> Exit:
     """Tell a kill apart where nobody could count the memory: 137 is then most likely the memory limit."""
     if exit_.ending is not Ending.EXITED or exit_.code != _KILLED:
         return exit_
-    counted = not isinstance(group, Group) or bool(group.folders) or not group.limits.memory
+    counted = not isinstance(group, ControlGroup) or bool(group.folders) or not group.limits.memory
     return replace(exit_, ending=Ending.KILLED if counted else Ending.OUT_OF_MEMORY)
 
 

@@ -8,9 +8,9 @@ from wheelsmith.matrix.types import (
     EngineChoice,
     KernelRef,
     Matrix,
+    MatrixRule,
     OutputSettings,
     ProjectSettings,
-    Rule,
     Selector,
 )
 
@@ -19,9 +19,9 @@ __all__ = [
     "EngineChoice",
     "KernelRef",
     "Matrix",
+    "MatrixRule",
     "OutputSettings",
     "ProjectSettings",
-    "Rule",
     "Selector",
     "cell_of",
     "expand",

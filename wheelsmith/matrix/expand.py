@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 from wheelsmith.frameworks import framework
-from wheelsmith.matrix.types import CudaCompatibility, Matrix, ProjectSettings, Rule
+from wheelsmith.matrix.types import CudaCompatibility, Matrix, MatrixRule, ProjectSettings
 from wheelsmith.model import CUDA, Cell, Excluded
 from wheelsmith.platforms import platform_of, platforms
 
@@ -26,7 +26,7 @@ def project_settings(matrix: Matrix, cell: Cell) -> ProjectSettings:
     return found
 
 
-def idle_rules(matrix: Matrix) -> tuple[Rule, ...]:
+def idle_rules(matrix: Matrix) -> tuple[MatrixRule, ...]:
     """Return the rules that select no cell at all: most likely a mistake."""
     cells = tuple(_cells(matrix))
     return tuple(rule for rule in matrix.rules if not any(rule.where.matches(cell) for cell in cells))

@@ -19,9 +19,9 @@ from wheelsmith.matrix.types import (
     EngineChoice,
     KernelRef,
     Matrix,
+    MatrixRule,
     OutputSettings,
     ProjectSettings,
-    Rule,
     Selector,
 )
 from wheelsmith.model import CellSettings
@@ -225,10 +225,10 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
     )
 
 
-def _rule(model: MatrixModel, number: int, place: str) -> Rule:
+def _rule(model: MatrixModel, number: int, place: str) -> MatrixRule:
     rule = model.rules[number]
     changed = _settings(rule.set) if rule.set else {}
-    return Rule(
+    return MatrixRule(
         where=_selector(rule.exclude or rule.where),
         exclude=rule.exclude is not None,
         reason=rule.reason,

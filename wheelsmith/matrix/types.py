@@ -97,7 +97,7 @@ class ProjectSettings(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(Record):
+class MatrixRule(Record):
     """Excludes the cells it selects, or changes their settings.
 
     :param settings: what they become.
@@ -173,6 +173,6 @@ class Matrix(Record):
     settings: CellSettings = field(default_factory=CellSettings)
     project: ProjectSettings = field(default_factory=ProjectSettings)
     cuda_compatibility: CudaCompatibility = CudaCompatibility.HUB
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[MatrixRule, ...] = ()
     engine: EngineChoice = field(default_factory=EngineChoice)
     output: OutputSettings = field(default_factory=OutputSettings)

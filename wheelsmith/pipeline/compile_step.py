@@ -17,7 +17,7 @@ from wheelsmith.pipeline.command import compile_command, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
-from wheelsmith.pipeline.outputs import OutputLostError, Outputs
+from wheelsmith.pipeline.outputs import OutputLostError, StepOutputs
 from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task
 from wheelsmith.plan.recipe import phases as trajectory
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind
@@ -44,11 +44,11 @@ class CompileStep:
     cancel: threading.Event
     tail: float
     _makers: dict[str, Job] = field(default_factory=dict)
-    _outputs: Outputs = field(init=False)
+    _outputs: StepOutputs = field(init=False)
     _estimates: Estimates = field(init=False)
 
     def __post_init__(self) -> None:
-        self._outputs = Outputs(self.work.parent / "texts", self.context.objects if self.context.reuse else None)
+        self._outputs = StepOutputs(self.work.parent / "texts", self.context.objects if self.context.reuse else None)
         self._estimates = Estimates(self.step, self.plan, self.context)
 
     @property

@@ -26,7 +26,7 @@ class _Made:
     at: Path | Output
 
 
-class Outputs:
+class StepOutputs:
     """Files by the names that phases know them by.
 
     :param folder: of this step's cell alone, which no sandbox sees.

@@ -78,7 +78,7 @@ def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
     """Yield what the folder holds, path → content; no more than was pinned."""
     count = size = 0
     try:
-        with _Bounded(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as members:
+        with _BoundedGzip(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as members:
             for member in members:
                 name = member.name.removeprefix("./")
                 if member.isdir() or not name.startswith(tree.folder):
@@ -92,7 +92,7 @@ def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
         raise ToolchainError(f"it cannot be unpacked: {error}") from error
 
 
-class _Bounded(gzip.GzipFile):
+class _BoundedGzip(gzip.GzipFile):
     """A packed stream that is given up where it is too long: what is skipped is unpacked too."""
 
     _left = _MOST_UNPACKED

@@ -26,12 +26,12 @@ from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments,
 from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.installed import EntryPoint, read_entry_points
-from wheelsmith.wheel.loading import CALLS, Load, read_loads
+from wheelsmith.wheel.loading import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.providers import Providers
 from wheelsmith.wheel.python_code import PythonCode, PythonFiles, read_python_code
 from wheelsmith.wheel.requirements import (
-    Requirements,
     TorchRequirement,
+    WheelRequirements,
     read_requirements,
     requires_python,
     torch_markers,
@@ -210,10 +210,10 @@ class Inspection:
         return PythonFiles(self.archive)
 
     @cached_property
-    def loads(self) -> frozenset[Load]:
+    def loads(self) -> frozenset[LibraryLoad]:
         """What Python code of the wheel loads by itself."""
         words = (*(name.encode() for name in CALLS), b"setdlopenflags")
-        return frozenset[Load]().union(*map(read_loads, self.python_code(*words).sources.values()))
+        return frozenset[LibraryLoad]().union(*map(read_loads, self.python_code(*words).sources.values()))
 
     @cached_property
     def _elf_files(self) -> dict[str, Extension | str]:
@@ -257,7 +257,7 @@ class Inspection:
         return self.local_version.torch
 
     @cached_property
-    def requirements(self) -> Requirements:
+    def requirements(self) -> WheelRequirements:
         """What the wheel requires."""
         return read_requirements(self.metadata.get_all("Requires-Dist"))
 

@@ -13,7 +13,7 @@ _GLOBAL = "RTLD_GLOBAL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class LibraryLoad:
     """One call that loads a library.
 
     :param library: its file name; None where the code puts it together.
@@ -24,7 +24,7 @@ class Load:
     for_all: bool
 
 
-def read_loads(source: bytes) -> frozenset[Load]:
+def read_loads(source: bytes) -> frozenset[LibraryLoad]:
     """Return what a Python file loads; nothing where it cannot be parsed.
 
     :param source: of the file.
@@ -36,19 +36,19 @@ def read_loads(source: bytes) -> frozenset[Load]:
     return frozenset(_loads(tree))
 
 
-def _loads(tree: ast.Module) -> Iterator[Load]:
+def _loads(tree: ast.Module) -> Iterator[LibraryLoad]:
     for node in _alive(tree):
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if called == _FLAGS and _asks_for_all(node):
-            yield Load(library=None, for_all=True)
+            yield LibraryLoad(library=None, for_all=True)
         elif called in CALLS and (node.args or node.keywords):
             first = node.args[0] if node.args else node.keywords[0].value
             if not isinstance(first, ast.Constant):
-                yield Load(library=None, for_all=_asks_for_all(node))
+                yield LibraryLoad(library=None, for_all=_asks_for_all(node))
             elif isinstance(first.value, str):  # CDLL(None) is the process itself
-                yield Load(library=first.value.rpartition("/")[2], for_all=_asks_for_all(node))
+                yield LibraryLoad(library=first.value.rpartition("/")[2], for_all=_asks_for_all(node))
 
 
 def _asks_for_all(call: ast.Call) -> bool:

@@ -72,10 +72,10 @@ class PackedGpuCode:
         return paths
 
     def _bounded(self, name: str, watch: Callable[[str], Watcher], allowance: PackedAllowance) -> Watcher:
-        return _Bounded(Unpacker(name, watch, allowance, self._kinds[name]), name, self.unscannable)
+        return _BoundedReader(Unpacker(name, watch, allowance, self._kinds[name]), name, self.unscannable)
 
 
-class _Bounded:
+class _BoundedReader:
     """Look into a file until something within it cannot be looked into; say so of the file."""
 
     def __init__(self, unpacker: Unpacker, name: str, unscannable: dict[str, str]) -> None:

@@ -34,7 +34,7 @@ def cuda_releases(library: str) -> list[int]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Scope:
+class LookupScope:
     """Where the loader looks for one file's symbols: what it needs, and what that needs, and what is there anyway.
 
     :param own: paths of the wheel's libraries.
@@ -50,7 +50,7 @@ class Scope:
     brought: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
 
-    def widen(self, other: Scope) -> None:
+    def widen(self, other: LookupScope) -> None:
         """Add where another file's symbols are looked for."""
         self.own |= other.own
         self.others |= other.others
@@ -100,7 +100,7 @@ class Providers:
         """Say whether a framework that the wheel requires loads a library when it is imported."""
         return any(each.project in self._projects for each, _ in _brought(library))
 
-    def projects_without(self, scope: Scope, symbol: str) -> str | None:
+    def projects_without(self, scope: LookupScope, symbol: str) -> str | None:
         """Return which versions of a framework lack a symbol of its libraries; empty where none does.
 
         None where the symbol is none of theirs, or nothing brings them.
@@ -135,28 +135,28 @@ class Providers:
             return f"of CUDA {', '.join(map(str, majors))}, and the version says {self.compute}"
         return None
 
-    def scope(self, path: str) -> Scope:
+    def scope(self, path: str) -> LookupScope:
         """Return where the loader looks for the symbols of one file.
 
         It looks where it looks for the library or extension that brought the file, too: `man 3 dlopen`.
         """
         scope = self._scope_of(path)
-        whole = Scope()
+        whole = LookupScope()
         whole.widen(scope)
         for other in self._needed_by.get(path, ()):
             whole.widen(self._scope_of(other))
         return whole
 
-    def loaded_for_all(self, *, cuda: bool) -> Scope:
+    def loaded_for_all(self, *, cuda: bool) -> LookupScope:
         """Return where the loader looks once all that can be loaded is loaded for all to see (RTLD_GLOBAL).
 
         :param cuda: whether CUDA's libraries are, and not the wheel's own alone; a wheel for cpu never has them.
         """
         majors = self._majors if cuda and self.compute != "cpu" else ()
         tables = [found for major in majors if (found := cuda_exports(major))]
-        return Scope(own=set(self.extensions), others={library for table in tables for library in table.symbols})
+        return LookupScope(own=set(self.extensions), others={library for table in tables for library in table.symbols})
 
-    def offers(self, scope: Scope, arch: str, reference: Reference) -> bool:
+    def offers(self, scope: LookupScope, arch: str, reference: Reference) -> bool:
         """Say whether the wheel, the platform or CUDA has a symbol where the loader looks for it."""
         if self.wheel_offers(scope, reference):
             return True
@@ -169,11 +169,11 @@ class Providers:
                     return True
         return False
 
-    def wheel_offers(self, scope: Scope, reference: Reference) -> bool:
+    def wheel_offers(self, scope: LookupScope, reference: Reference) -> bool:
         """Say whether the wheel itself has a symbol where the loader looks for it."""
         return any(self.extensions[path].offers(reference) for path in scope.own)
 
-    def has_version(self, scope: Scope, path: str, need: NeededVersion) -> bool:
+    def has_version(self, scope: LookupScope, path: str, need: NeededVersion) -> bool:
         """Say whether the loader finds a version in the library that one file wants it of.
 
         It goes by the library's name, whether any symbol has the version or not: `_dl_check_map_versions`. Of one
@@ -195,7 +195,7 @@ class Providers:
         known = need.name.startswith("GLIBC_ABI_") or policies("manylinux")[-1].allows([need.name], arch)
         return known and any(version.partition("_")[0] == family for found in defined_by for version in found)
 
-    def torch_without(self, scope: Scope, arch: str, symbol: str) -> list[str]:
+    def torch_without(self, scope: LookupScope, arch: str, symbol: str) -> list[str]:
         """Return the torch releases that do not offer a symbol where the loader looks for it."""
         table = symbol_table(arch)
         found: dict[frozenset[str], frozenset[str]] = {}
@@ -208,7 +208,7 @@ class Providers:
                 lacking.append(release)
         return lacking
 
-    def torch_brings(self, scope: Scope, arch: str, symbols: Iterable[str], needed: Iterable[str]) -> list[str]:
+    def torch_brings(self, scope: LookupScope, arch: str, symbols: Iterable[str], needed: Iterable[str]) -> list[str]:
         """Return which of torch's libraries have symbols that no library has which a file itself needs.
 
         It is told of the newest release that the wheel may be installed beside.
@@ -242,16 +242,16 @@ class Providers:
         return found
 
     @cached_property
-    def _scopes(self) -> dict[str, Scope]:
+    def _scopes(self) -> dict[str, LookupScope]:
         return {}
 
-    def _scope_of(self, path: str) -> Scope:
+    def _scope_of(self, path: str) -> LookupScope:
         if path not in self._scopes:
             self._scopes[path] = self._read_scope(path, self.extensions[path])
         return self._scopes[path]
 
-    def _read_scope(self, path: str, extension: Extension) -> Scope:
-        scope = Scope(own={path}, others={_LOADERS[extension.arch]})
+    def _read_scope(self, path: str, extension: Extension) -> LookupScope:
+        scope = LookupScope(own={path}, others={_LOADERS[extension.arch]})
         if extension.kind != "program":
             scope.others.update(_PYTHON)
         wanted = [(path, library) for library in extension.needed]
@@ -274,7 +274,7 @@ class Providers:
         scope.unknown.update(strangers - scope.brought)
         return scope
 
-    def _add_torch(self, scope: Scope, arch: str, libraries: list[str]) -> None:
+    def _add_torch(self, scope: LookupScope, arch: str, libraries: list[str]) -> None:
         """Add what torch's libraries bring along; of every known release where the wheel requires none."""
         table = symbol_table(arch)
         for release in (table.releases if self.torch is None else self.torch) if table else ():

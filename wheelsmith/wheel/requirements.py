@@ -30,7 +30,7 @@ _MOST_MARKERS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requirements:
+class WheelRequirements:
     """The Requires-Dist lines of a wheel.
 
     :param wrong: lines that no installer understands.
@@ -60,7 +60,7 @@ class TorchRequirement:
     wrong: tuple[str, ...]
 
 
-def read_requirements(values: Sequence[str]) -> Requirements:
+def read_requirements(values: Sequence[str]) -> WheelRequirements:
     """Read the values of Requires-Dist."""
     lines, wrong = [], []
     for value in values[:_MOST]:
@@ -76,7 +76,7 @@ def read_requirements(values: Sequence[str]) -> Requirements:
             wrong.append(f"Requires-Dist {short!r} is nested too deeply")
     if len(values) > _MOST:
         wrong.append(f"there are {len(values)} Requires-Dist lines: more than {_MOST} are not read")
-    return Requirements(lines=tuple(lines), wrong=tuple(wrong))
+    return WheelRequirements(lines=tuple(lines), wrong=tuple(wrong))
 
 
 def requires_python(value: str | None) -> SpecifierSet | None:

@@ -1,14 +1,14 @@
 """A look at a live index as pip and uv have it: what hurts them and what fixes it."""
 
-from wheelsmith.index.doctor.fetch import Bounds
-from wheelsmith.index.doctor.finding import Diagnosis, Finding, Severity
-from wheelsmith.index.doctor.walk import Scope, examine
+from wheelsmith.index.doctor.fetch import FetchBounds
+from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity
+from wheelsmith.index.doctor.walk import WalkScope, examine
 
 __all__ = [
-    "Bounds",
     "Diagnosis",
-    "Finding",
-    "Scope",
+    "FetchBounds",
+    "IndexFinding",
     "Severity",
+    "WalkScope",
     "examine",
 ]

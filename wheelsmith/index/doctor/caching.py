@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wheelsmith.index.doctor.exchange import Exchange
-from wheelsmith.index.doctor.finding import BOTH, PIP, UV, Finding, Severity, finding
+from wheelsmith.index.doctor.finding import BOTH, PIP, UV, IndexFinding, Severity, finding
 from wheelsmith.index.doctor.visit import PageVisit, WheelVisit
 
 _NOT_MODIFIED = 304
@@ -25,7 +25,7 @@ def directives(exchange: Exchange) -> dict[str, str]:
     return {name.strip(): value.strip().strip('"') for name, _, value in parts if name.strip()}
 
 
-def judge_page_caching(visit: PageVisit) -> Iterator[Finding]:
+def judge_page_caching(visit: PageVisit) -> Iterator[IndexFinding]:
     """Judge whether a new wheel is seen at once, and an unchanged page costs no transfer."""
     if not visit.pip.ok:
         return
@@ -36,7 +36,7 @@ def judge_page_caching(visit: PageVisit) -> Iterator[Finding]:
         yield finding("uncompressed", Severity.ADVICE, message, visit.pip, BOTH)
 
 
-def _judge_freshness(page: Exchange) -> Iterator[Finding]:
+def _judge_freshness(page: Exchange) -> Iterator[IndexFinding]:
     given = directives(page)
     if "no-store" in given:
         message = "pages may not be kept (no-store): each run fetches all of each page"
@@ -56,7 +56,7 @@ def _judge_freshness(page: Exchange) -> Iterator[Finding]:
         yield finding("stale-pages", Severity.WARNING, message, page, (UV,))
 
 
-def _judge_asking_again(visit: PageVisit) -> Iterator[Finding]:
+def _judge_asking_again(visit: PageVisit) -> Iterator[IndexFinding]:
     if "etag" not in visit.pip.headers and "no-store" not in directives(visit.pip):
         message = "pages have no ETag: each run fetches all of each page"
         hurts = BOTH if "last-modified" not in visit.pip.headers else (PIP,)  # which asks again by ETag alone
@@ -73,7 +73,7 @@ def _judge_asking_again(visit: PageVisit) -> Iterator[Finding]:
         yield finding("shared-etag", Severity.WARNING, message, visit.html, BOTH)
 
 
-def judge_wheel_caching(visit: WheelVisit) -> Iterator[Finding]:
+def judge_wheel_caching(visit: WheelVisit) -> Iterator[IndexFinding]:
     """Judge whether a wheel, which never changes, is kept."""
     if not visit.whole.ok:
         return

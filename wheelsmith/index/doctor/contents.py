@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.frameworks import outranked
 from wheelsmith.index.doctor.exchange import Exchange
-from wheelsmith.index.doctor.finding import BOTH, PIP, UV, Finding, Severity, finding
+from wheelsmith.index.doctor.finding import BOTH, PIP, UV, IndexFinding, Severity, finding
 from wheelsmith.index.doctor.names import VARIANTS, variant_of, wheel_of
 from wheelsmith.index.doctor.page import Link, Page
 from wheelsmith.index.doctor.reach import readable
@@ -29,7 +29,7 @@ _SEVERAL = 3
 _OLD_KEY_PIP = "pip 22.3 to 23.1"
 
 
-def judge_contents(visit: PageVisit) -> Iterator[Finding]:
+def judge_contents(visit: PageVisit) -> Iterator[IndexFinding]:
     """Judge the page of a project."""
     page = readable(visit.pip)
     if page is None:
@@ -45,7 +45,7 @@ def judge_contents(visit: PageVisit) -> Iterator[Finding]:
         yield from _judge_each(other, visit.html)
 
 
-def _judge_each(page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_each(page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     """Judge every file; of a fault that many have, the first tells enough."""
     reported = set()
     for link in page.links:
@@ -55,7 +55,7 @@ def _judge_each(page: Page, shown: Exchange) -> Iterator[Finding]:
                 yield item
 
 
-def _judge_shape(page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_shape(page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     if page.mistyped:
         message = "JSON is not as the standard wants it, and uv refuses the page: " + ", ".join(
             page.mistyped[:_SEVERAL]
@@ -74,7 +74,7 @@ def _judge_shape(page: Page, shown: Exchange) -> Iterator[Finding]:
         yield from _judge_versions(page, shown)
 
 
-def _judge_versions(page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_versions(page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     if page.versions is None:
         message = "versions is missing, which version 1.1 of the API and later must have"
         yield finding("versions", Severity.WARNING, message, shown, ("mirrors",))
@@ -85,7 +85,7 @@ def _judge_versions(page: Page, shown: Exchange) -> Iterator[Finding]:
         yield finding("versions", Severity.WARNING, message, shown, ("mirrors",))
 
 
-def _judge_links(page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_links(page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     if page.broken:
         message = f"a link is no URL: {page.broken[0][:100]!r}; pip ends with a traceback"
         yield finding("broken-link", Severity.ERROR, message, shown, (PIP,))
@@ -102,7 +102,7 @@ def _judge_links(page: Page, shown: Exchange) -> Iterator[Finding]:
         yield finding("mixed", Severity.WARNING, message, shown, BOTH)
 
 
-def _judge_hashes(link: Link, shown: Exchange) -> Iterator[Finding]:
+def _judge_hashes(link: Link, shown: Exchange) -> Iterator[IndexFinding]:
     unknown = sorted(link.hashes.keys() - _KNOWN) if link.fragment is not None else []
     if unknown:
         message = f"files have hashes by {unknown[0][:20]!r}, which uv does not know: it refuses the page"
@@ -121,7 +121,7 @@ def _judge_hashes(link: Link, shown: Exchange) -> Iterator[Finding]:
         yield finding("hash-form", Severity.ERROR, message, shown, BOTH)
 
 
-def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     wheel = link.filename.endswith(".whl")
     if wheel:
         yield from _judge_name(link, page, shown)
@@ -143,14 +143,14 @@ def _judge_fields(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
     yield from _judge_age_and_size(link, page, shown)
 
 
-def _judge_order(page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_order(page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     named = [wheel for link in page.links if link.yanked is None and (wheel := wheel_of(link.filename))]
     for old, by in outranked(version for _, version in named).items():
         message = f"{old}, for more than one torch, sorts below {by}: who names no torch gets an older one"
         yield finding("stable-abi-name", Severity.WARNING, message, shown, BOTH)
 
 
-def _judge_name(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_name(link: Link, page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     variant = variant_of(link.filename)
     named = wheel_of(link.filename) or variant
     if named is None:
@@ -174,7 +174,7 @@ def _describes(link: Link, variant: tuple[str, Version]) -> bool:
         return False
 
 
-def _judge_age_and_size(link: Link, page: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_age_and_size(link: Link, page: Page, shown: Exchange) -> Iterator[IndexFinding]:
     if page.kind == "json" and link.size is None and not page.mistyped:
         message = "files have no size, which version 1.1 of the API and later must have"
         yield finding("no-size", Severity.WARNING, message, shown, (UV,))
@@ -190,7 +190,7 @@ def _judge_age_and_size(link: Link, page: Page, shown: Exchange) -> Iterator[Fin
         yield finding("upload-time", Severity.ERROR if fatal else Severity.ADVICE, message, shown, BOTH)
 
 
-def _judge_agreement(page: Page, html: Page, shown: Exchange) -> Iterator[Finding]:
+def _judge_agreement(page: Page, html: Page, shown: Exchange) -> Iterator[IndexFinding]:
     """Compare HTML with JSON, in what HTML can say."""
     ours, theirs = ({link.filename: link for link in p.links} for p in (page, html))
     if ours.keys() != theirs.keys():

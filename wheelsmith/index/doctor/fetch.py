@@ -24,7 +24,7 @@ _SHOWN = ("accept", "accept-encoding", "range", "if-none-match", "if-modified-si
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class FetchBounds:
     """The most that a look at an index may cost.
 
     :param requests: in all, redirects counted.
@@ -51,7 +51,11 @@ class Fetcher:
     """Asks each question once, and keeps the account."""
 
     def __init__(
-        self, open_client: Callable[[], httpx.Client], bounds: Bounds, credentials: tuple[str, str] | None, home: Origin
+        self,
+        open_client: Callable[[], httpx.Client],
+        bounds: FetchBounds,
+        credentials: tuple[str, str] | None,
+        home: Origin,
     ) -> None:
         self._open = open_client
         self._client = open_client()
@@ -165,7 +169,7 @@ class Fetcher:
 
 
 @contextmanager
-def fetching(url: str, bounds: Bounds) -> Iterator[Fetcher]:
+def fetching(url: str, bounds: FetchBounds) -> Iterator[Fetcher]:
     """Open a way to an index, with the credentials that its URL holds, and the user's proxies and certificates.
 
     :raises PackageIndexError: it is no URL of the web.

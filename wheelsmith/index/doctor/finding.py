@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding(Record):
+class IndexFinding(Record):
     """One thing that is not as it should be.
 
     :param rule: its stable name.
@@ -57,7 +57,7 @@ class Diagnosis(Record):
 
     url: str
     host: str
-    findings: tuple[Finding, ...]
+    findings: tuple[IndexFinding, ...]
     roots: tuple[str, ...]
     pages: int
     wheels: int
@@ -72,10 +72,10 @@ class Diagnosis(Record):
 
 def finding(
     rule: str, severity: Severity, message: str, shown: Exchange, hurts: tuple[str, ...], *, place: str | None = None
-) -> Finding:
+) -> IndexFinding:
     """Make a finding of what an exchange shows, with the remedy for what seems to have answered it."""
     host = host_of(shown)
-    return Finding(
+    return IndexFinding(
         rule=rule,
         severity=severity,
         message=message,
@@ -87,14 +87,14 @@ def finding(
     )
 
 
-def merged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def merged(findings: Iterable[IndexFinding]) -> tuple[IndexFinding, ...]:
     """Make one of findings that differ only in their place, and sort: the worst first, else as they came.
 
     A fault is as bad as it is at its worst place, which stands first.
     """
     order = list(Severity)
     worst_first = sorted(findings, key=lambda item: order.index(item.severity))
-    kept: dict[tuple[object, ...], Finding] = {}
+    kept: dict[tuple[object, ...], IndexFinding] = {}
     for item in worst_first:
         before = kept.setdefault((item.rule, item.message, item.host), item)
         places = before.places + tuple(place for place in item.places if place not in before.places)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.index.doctor.exchange import ACCEPTED, JSON, Exchange, origin
-from wheelsmith.index.doctor.finding import BOTH, PIP, UV, Finding, Severity, finding
+from wheelsmith.index.doctor.finding import BOTH, PIP, UV, IndexFinding, Severity, finding
 from wheelsmith.index.doctor.page import Page, UnreadablePageError, read_page
 from wheelsmith.index.doctor.visit import PageVisit
 
@@ -16,7 +16,7 @@ _NOT_FOUND = 404
 _DECODED = ("", "identity", "gzip", "deflate")
 
 
-def judge_reach(visit: PageVisit) -> Iterator[Finding]:
+def judge_reach(visit: PageVisit) -> Iterator[IndexFinding]:
     """Judge whether the page comes, as what, and from where."""
     if not visit.pip.ok:
         yield _missing(visit)
@@ -27,7 +27,7 @@ def judge_reach(visit: PageVisit) -> Iterator[Finding]:
     yield from _judge_redirects(visit.pip)
 
 
-def judge_transport(url: str, shown: Exchange) -> Iterator[Finding]:
+def judge_transport(url: str, shown: Exchange) -> Iterator[IndexFinding]:
     """Judge whether pip trusts the way to the index."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not _is_local(parts.hostname or ""):
@@ -35,7 +35,7 @@ def judge_transport(url: str, shown: Exchange) -> Iterator[Finding]:
         yield finding("no-tls", Severity.ERROR, message, shown, (PIP,))
 
 
-def judge_absent(asked: Exchange) -> Iterator[Finding]:
+def judge_absent(asked: Exchange) -> Iterator[IndexFinding]:
     """Judge the answer for a project that the index does not have: only 404 lets uv look into its next index."""
     if asked.status == _NOT_FOUND:
         return
@@ -65,7 +65,7 @@ def is_downgraded(exchange: Exchange) -> bool:
     return "https" in schemes and "http" in schemes[schemes.index("https") :]
 
 
-def _missing(visit: PageVisit) -> Finding:
+def _missing(visit: PageVisit) -> IndexFinding:
     # Nothing is installed through the list of projects; mirrors and people read it.
     severity = Severity.ERROR if visit.project else Severity.WARNING
     what, hurts = ("the page of a project", BOTH) if visit.project else ("the list of projects", ("mirrors",))
@@ -80,7 +80,7 @@ def _missing(visit: PageVisit) -> Finding:
     return finding("page-missing", severity, f"{what} is answered with {visit.pip.status}", visit.pip, hurts)
 
 
-def _judge_type(visit: PageVisit) -> Iterator[Finding]:
+def _judge_type(visit: PageVisit) -> Iterator[IndexFinding]:
     hard = Severity.ERROR if visit.project else Severity.WARNING
     asked = {PIP: visit.pip, UV: visit.uv}
     refused = {client: exchange for client, exchange in asked.items() if _refuses(client, exchange)}
@@ -109,7 +109,7 @@ def _refuses(client: str, exchange: Exchange) -> bool:
     return given.split(";")[0] not in ACCEPTED
 
 
-def _judge_negotiation(visit: PageVisit) -> Iterator[Finding]:
+def _judge_negotiation(visit: PageVisit) -> Iterator[IndexFinding]:
     if visit.pip.media not in ACCEPTED:
         return
     varies = {field.strip().lower() for field in visit.pip.headers.get("vary", "").split(",")}
@@ -136,7 +136,7 @@ def _judge_negotiation(visit: PageVisit) -> Iterator[Finding]:
         yield finding("needless-vary", Severity.ADVICE, message, visit.pip, ("caches", "CDNs"))
 
 
-def _judge_slash(visit: PageVisit) -> Iterator[Finding]:
+def _judge_slash(visit: PageVisit) -> Iterator[IndexFinding]:
     page = readable(visit.pip)
     if not urlsplit(visit.pip.final).path.endswith("/") and visit.pip.hops:
         lost = page is not None and any(_leads_elsewhere(visit.pip, link.href) for link in page.links)
@@ -171,7 +171,7 @@ def _leads_elsewhere(exchange: Exchange, href: str) -> bool:
         return False
 
 
-def _judge_redirects(exchange: Exchange) -> Iterator[Finding]:
+def _judge_redirects(exchange: Exchange) -> Iterator[IndexFinding]:
     if is_downgraded(exchange):
         message = "a page is redirected from https to http"
         yield finding("downgrade", Severity.WARNING, message, exchange, BOTH)

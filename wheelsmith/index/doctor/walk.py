@@ -14,8 +14,8 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.doctor.caching import judge_page_caching, judge_wheel_caching
 from wheelsmith.index.doctor.contents import judge_contents
 from wheelsmith.index.doctor.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEPT, Exchange, without_credentials
-from wheelsmith.index.doctor.fetch import Bounds, Fetcher, RequestLimitError, fetching
-from wheelsmith.index.doctor.finding import BOTH, Diagnosis, Finding, Severity, finding, merged
+from wheelsmith.index.doctor.fetch import FetchBounds, Fetcher, RequestLimitError, fetching
+from wheelsmith.index.doctor.finding import BOTH, Diagnosis, IndexFinding, Severity, finding, merged
 from wheelsmith.index.doctor.hosts import host_of
 from wheelsmith.index.doctor.names import VARIANTS, variant_of, wheel_of
 from wheelsmith.index.doctor.page import MOST_LINKS, Link, Page, guess_page
@@ -33,7 +33,7 @@ _END = 2 * 2**20  # bytes: METADATA stands at the end of a wheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class WalkScope:
     """What of an index is looked at.
 
     :param roots: names beneath the URL, such as ``cu130``; none: those that can be found.
@@ -48,26 +48,26 @@ class Scope:
     most_wheels: int = 2
 
 
-def examine(url: str, scope: Scope | None = None, bounds: Bounds | None = None) -> Diagnosis:
+def examine(url: str, scope: WalkScope | None = None, bounds: FetchBounds | None = None) -> Diagnosis:
     """Look at a live index and say what is wrong with it; nothing is changed, and little is fetched.
 
     :param url: of the index or of one of its roots; credentials in it are used and shown nowhere.
     :raises PackageIndexError: it is no URL, or nothing answers there.
     """
-    with fetching(url, bounds or Bounds()) as fetcher:
-        walk = _Walk(fetcher, _folder(without_credentials(url)), scope or Scope(), bounds or Bounds())
+    with fetching(url, bounds or FetchBounds()) as fetcher:
+        walk = _IndexWalk(fetcher, _folder(without_credentials(url)), scope or WalkScope(), bounds or FetchBounds())
         return walk.go()
 
 
-class _Walk:
+class _IndexWalk:
     """One look: what was seen so far."""
 
-    def __init__(self, fetcher: Fetcher, url: str, scope: Scope, bounds: Bounds) -> None:
+    def __init__(self, fetcher: Fetcher, url: str, scope: WalkScope, bounds: FetchBounds) -> None:
         self._fetcher = fetcher
         self._url = url
         self._scope = scope
         self._bounds = bounds
-        self._findings: list[Finding] = []
+        self._findings: list[IndexFinding] = []
         self._unexamined: list[str] = []
         self._roots: list[str] = []
         self._seen_wheels: set[str] = set()
@@ -238,7 +238,7 @@ class _Walk:
     def _ask(self, url: str) -> Exchange:
         return self._fetcher.page(url, accept=PIP_ACCEPT)
 
-    def _judge(self, *judgements: Iterable[Finding]) -> None:
+    def _judge(self, *judgements: Iterable[IndexFinding]) -> None:
         for findings in judgements:
             self._findings += findings
 

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.index.doctor.exchange import Exchange
-from wheelsmith.index.doctor.finding import BOTH, PIP, UV, Finding, Severity, finding
+from wheelsmith.index.doctor.finding import BOTH, PIP, UV, IndexFinding, Severity, finding
 from wheelsmith.index.doctor.names import variant_of, wheel_of
 from wheelsmith.index.doctor.page import Link
 from wheelsmith.index.doctor.reach import is_downgraded
@@ -42,7 +42,7 @@ class UnreadableWheelError(Exception):
     """A wheel whose METADATA cannot be read."""
 
 
-def judge_wheel(visit: WheelVisit) -> Iterator[Finding]:
+def judge_wheel(visit: WheelVisit) -> Iterator[IndexFinding]:
     """Judge everything that installers ask of a wheel."""
     yield from _judge_plus(visit)
     if not visit.whole.ok:
@@ -61,7 +61,7 @@ def judge_wheel(visit: WheelVisit) -> Iterator[Finding]:
         yield finding("downgrade", Severity.WARNING, message, visit.whole, BOTH)
 
 
-def judge_variants(link: Link, whole: Exchange) -> Iterator[Finding]:
+def judge_variants(link: Link, whole: Exchange) -> Iterator[IndexFinding]:
     """Judge the file that describes the variants of a version, whose hash uv checks."""
     if not whole.ok:
         message = f"a file that describes variants is answered with {whole.answer.removeprefix('status ')}"
@@ -85,7 +85,7 @@ def metadata_of(visit: WheelVisit) -> bytes:
     return _metadata(visit.end.body, span[0])
 
 
-def _judge_plus(visit: WheelVisit) -> Iterator[Finding]:
+def _judge_plus(visit: WheelVisit) -> Iterator[IndexFinding]:
     if visit.raw is None:
         return
     if visit.raw.ok and not visit.whole.ok:
@@ -99,7 +99,7 @@ def _judge_plus(visit: WheelVisit) -> Iterator[Finding]:
         yield finding("plus-raw", Severity.ADVICE, message, visit.raw, (UV,), place=visit.page)
 
 
-def _judge_bytes(visit: WheelVisit) -> Iterator[Finding]:
+def _judge_bytes(visit: WheelVisit) -> Iterator[IndexFinding]:
     whole, link = visit.whole, visit.link
     if encoding := _encoding(whole):
         message = f"wheels are sent in the encoding {encoding[:40]} to who asked for none: pip sees another hash"
@@ -116,7 +116,7 @@ def _judge_bytes(visit: WheelVisit) -> Iterator[Finding]:
         yield finding("wheel-size", Severity.WARNING, message, whole, (UV,))
 
 
-def _judge_side_car(visit: WheelVisit) -> Iterator[Finding]:
+def _judge_side_car(visit: WheelVisit) -> Iterator[IndexFinding]:
     side_car, announced = visit.side_car, visit.link.metadata
     if side_car is None or not announced:
         return
@@ -133,7 +133,7 @@ def _judge_side_car(visit: WheelVisit) -> Iterator[Finding]:
         yield finding("side-car-hash", Severity.ERROR, message, side_car, BOTH)
 
 
-def _judge_metadata(visit: WheelVisit) -> Iterator[Finding]:
+def _judge_metadata(visit: WheelVisit) -> Iterator[IndexFinding]:
     try:
         metadata = metadata_of(visit)
     except UnreadableWheelError as error:
@@ -156,7 +156,7 @@ def _judge_metadata(visit: WheelVisit) -> Iterator[Finding]:
         yield finding("side-car-differs", Severity.WARNING, message, side_car, ("mirrors",))
 
 
-def _judge_ranges(visit: WheelVisit) -> Iterator[Finding]:
+def _judge_ranges(visit: WheelVisit) -> Iterator[IndexFinding]:
     size = _size(visit)
     for part in (visit.start, visit.end):
         if part is None or part.failure or size is None:
@@ -173,7 +173,7 @@ def _judge_ranges(visit: WheelVisit) -> Iterator[Finding]:
             return
 
 
-def _judge_head(visit: WheelVisit) -> Iterator[Finding]:
+def _judge_head(visit: WheelVisit) -> Iterator[IndexFinding]:
     # uv asks with HEAD only where there is no side-car.
     if visit.link.metadata or visit.head.ok:
         return

@@ -6,7 +6,7 @@ from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.own_index import RunResults, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders
-from wheelsmith.index.publish.release import Release, variant_wheels
+from wheelsmith.index.publish.release import IndexRelease, variant_wheels
 from wheelsmith.index.publish.repair import repair
 from wheelsmith.index.publish.sources import RUNS, mark_sources, release_from, release_of
 from wheelsmith.index.publish.verify import Trouble, advise, verify
@@ -16,9 +16,9 @@ __all__ = [
     "GRACE",
     "RUNS",
     "Index",
+    "IndexRelease",
     "NoHubBuildError",
     "Published",
-    "Release",
     "RunResults",
     "Trouble",
     "WheelUpload",

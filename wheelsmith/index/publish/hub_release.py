@@ -15,7 +15,7 @@ from wheelsmith.index.storage.protocol import Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class HubBuild:
     """One variant of a kernel, ready to be put under ``build/``.
 
     :param filename: the wheel's, whose version decides between two builds of one variant.
@@ -30,7 +30,7 @@ class Build:
 def add_release(
     storage: Storage,
     offers: Sequence[WheelUpload],
-    builds: Sequence[Build],
+    builds: Sequence[HubBuild],
     *,
     upload_time: str,
     answers: Mapping[str, Sequence[CellWithoutWheel]] | None = None,
@@ -53,13 +53,13 @@ def add_release(
     return storage.transaction(work)
 
 
-def _newest(builds: Iterable[Build]) -> list[Build]:
+def _newest(builds: Iterable[HubBuild]) -> list[HubBuild]:
     # Of two with one version, such as one for an older glibc, any may serve; but always the same one.
     ordered = sorted(builds, key=lambda build: (parse_wheel_filename(build.filename)[1], build.filename))
     return list({build.variant: build for build in ordered}.values())
 
 
-def _put_build(storage: Storage, build: Build) -> None:
+def _put_build(storage: Storage, build: HubBuild) -> None:
     folder = f"build/{build.variant}/"
     present = storage.read(folder + METADATA)
     if present and not gives_way(present.data, build.files[METADATA].read_bytes()):

@@ -21,7 +21,7 @@ from wheelsmith.base.units import counted
 from wheelsmith.index.entries import IndexEntry, ProjectState, check_project, project_of
 from wheelsmith.index.entries.side_files.known import announced, made_files, paths
 from wheelsmith.index.entries.state import version_of
-from wheelsmith.index.publish.release import Release, built_wheels, unserved_cells, variant_wheels
+from wheelsmith.index.publish.release import IndexRelease, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.index.publish.sources import RUNS
 from wheelsmith.index.publish.unpublished import set_unpublished, unpublished
 from wheelsmith.index.publish.verify import TEMPORARY, unasked_pages
@@ -97,7 +97,7 @@ def publish_run(run: RunResults, *, out: Path, store: Store, work: Path) -> None
     offers = built_wheels(run.plans, run.results, store)
     beside = variant_wheels(offers, store, work) if run.variants else ()
     answers = unserved_cells(str(run.version), run.results, run.excluded)
-    release = Release(offers=(*offers, *beside), answers={run.distribution: answers})
+    release = IndexRelease(offers=(*offers, *beside), answers={run.distribution: answers})
     made = _made(run, release.offers)
     Folder(out / "index").transaction(lambda held: _tell(held, release, made, out / "wheels"))
     known = {key for key, found in seen.items() if before.get(key) == found}
@@ -139,7 +139,7 @@ def _made(run: RunResults, offers: Sequence[WheelUpload]) -> ReleaseState:
     )
 
 
-def _tell(storage: Storage, release: Release, made: ReleaseState, names: Path) -> None:
+def _tell(storage: Storage, release: IndexRelease, made: ReleaseState, names: Path) -> None:
     """Put a release into the index in the place of what this source was before.
 
     :param names: the folder in which wheels of the index have a second name.

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from wheelsmith.index.entries import IndexEntry, project_of
 from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout, kernel_version
-from wheelsmith.index.publish.hub_release import Build, add_release
-from wheelsmith.index.publish.release import Release
+from wheelsmith.index.publish.hub_release import HubBuild, add_release
+from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.sources import mark_sources, release_from
 from wheelsmith.index.publish.unpublished import mark_published
 from wheelsmith.index.publish.writer import Index, WheelUpload
@@ -35,11 +35,11 @@ class HubBuilds:
     :param left_out: wheel → why it has no build.
     """
 
-    builds: tuple[Build, ...] = ()
+    builds: tuple[HubBuild, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-def publish(storage: Storage, release: Release, builds: Sequence[Build] = ()) -> Published:
+def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] = ()) -> Published:
     """Add a release to an index, as of now.
 
     :param builds: what the ``kernels`` library is to find beside the wheels.
@@ -92,7 +92,7 @@ def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds
         yield HubBuilds(builds=tuple(builds), left_out=left_out)
 
 
-def _unpack(offer: WheelUpload, branch: str, folder: Path) -> list[Build]:
+def _unpack(offer: WheelUpload, branch: str, folder: Path) -> list[HubBuild]:
     if branch[:1] == "v" and branch[1:].isdigit() and int(branch[1:]) != kernel_version(offer.entry):
         raise NoHubBuildError(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
     variants: dict[str, dict[str, Path]] = {}
@@ -102,8 +102,8 @@ def _unpack(offer: WheelUpload, branch: str, folder: Path) -> list[Build]:
         path.write_bytes(data)
         _, variant, inside = key.split("/", 2)
         variants.setdefault(variant, {})[inside] = path
-    return [Build(variant=name, filename=offer.entry.filename, files=files) for name, files in variants.items()]
+    return [HubBuild(variant=name, filename=offer.entry.filename, files=files) for name, files in variants.items()]
 
 
-def _projects(release: Release) -> set[str]:
+def _projects(release: IndexRelease) -> set[str]:
     return {project_of(offer.entry.filename) for offer in release.offers}

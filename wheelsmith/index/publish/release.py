@@ -35,7 +35,7 @@ _VARIANT_RECIPE = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class IndexRelease:
     """What is to be published together.
 
     :param answers: project → what became of the cells that have no wheel.

@@ -14,7 +14,7 @@ from wheelsmith.index.entries import CellWithoutWheel, IndexEntry, ProjectState
 from wheelsmith.index.entries.side_files.known import LARGEST, announced, paths
 from wheelsmith.index.entries.stored_states import project_in
 from wheelsmith.index.publish.foreign import check_names, foreign_wheel
-from wheelsmith.index.publish.release import Release, offer_of, with_beside
+from wheelsmith.index.publish.release import IndexRelease, offer_of, with_beside
 from wheelsmith.index.publish.unpublished import mark_published
 from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage import Folder
@@ -30,7 +30,7 @@ _APART = (
 _SEVERAL = 5
 
 
-def release_from(folders: Sequence[Path]) -> Release:
+def release_from(folders: Sequence[Path]) -> IndexRelease:
     """Return all that lies in some folders: indexes as runs leave them, or wheels that anything made.
 
     :raises PackageIndexError: there is nothing, or what is there is not whole.
@@ -42,10 +42,10 @@ def release_from(folders: Sequence[Path]) -> Release:
         for project, given in release.answers.items():
             answers.setdefault(project, []).extend(given)
     offers = tuple(offer for release in releases for offer in release.offers)
-    return Release(offers=offers, answers={project: tuple(given) for project, given in answers.items()})
+    return IndexRelease(offers=offers, answers={project: tuple(given) for project, given in answers.items()})
 
 
-def release_of(folder: Path) -> Release:
+def release_of(folder: Path) -> IndexRelease:
     """Return all that lies in a folder: an index, a run's output with one in it, or wheels.
 
     :raises PackageIndexError: there is nothing, or the index is not whole.
@@ -63,10 +63,10 @@ def release_of(folder: Path) -> Release:
             f"there is no index in {folder}, and no wheel", remedy="build one: wheelsmith build-matrix"
         )
     _refuse_two_of_a_name(wheels)
-    return Release(offers=tuple(foreign_wheel(path) for path in wheels), answers={})
+    return IndexRelease(offers=tuple(foreign_wheel(path) for path in wheels), answers={})
 
 
-def _release_of_index(index: Path, folder: Path) -> Release:
+def _release_of_index(index: Path, folder: Path) -> IndexRelease:
     """Return what an index holds. Every wheel is read: what the state says of it must be so.
 
     :param folder: where nothing may lie that the index does not list.
@@ -77,7 +77,7 @@ def _release_of_index(index: Path, folder: Path) -> Release:
     _refuse_unlisted(states.values(), index, folder)
     offers = tuple(_held(storage, index, entry) for state in states.values() for entry in state.entries)
     answers = {name: state.answers for name, state in states.items() if state.answers}
-    return Release(offers=offers, answers=answers)
+    return IndexRelease(offers=offers, answers=answers)
 
 
 def _refuse_mixed_runs(index: Path) -> None:
@@ -129,7 +129,7 @@ def _below(folder: Path, pattern: str) -> list[Path]:
     return sorted(path for path in folder.rglob(pattern) if not path.is_symlink())
 
 
-def mark_sources(folders: Iterable[Path], release: Release) -> None:
+def mark_sources(folders: Iterable[Path], release: IndexRelease) -> None:
     """Note in the indexes that a release came from that its wheels never change from now on.
 
     One that may not be written is passed over: where the wheels were published, they are refused in any case.

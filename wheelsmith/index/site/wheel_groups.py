@@ -46,7 +46,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class WheelGroup:
     """The wheels of one compute platform, the newest torch first."""
 
     heading: str
@@ -58,7 +58,7 @@ class VersionOfWheels:
     """The wheels of one public version; the newest compute platform comes first."""
 
     public: str
-    groups: tuple[Group, ...]
+    groups: tuple[WheelGroup, ...]
 
     @property
     def count(self) -> int:
@@ -82,10 +82,10 @@ def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheel
     return tuple(VersionOfWheels(public=public, groups=_groups(wheels)) for public, wheels in by_version)
 
 
-def _groups(wheels: Iterable[Shown]) -> tuple[Group, ...]:
+def _groups(wheels: Iterable[Shown]) -> tuple[WheelGroup, ...]:
     ordered = sorted(wheels, key=lambda item: _order(item.wheel), reverse=True)
     by_compute = groupby(ordered, lambda item: _compute(item.wheel))
-    return tuple(Group(heading=_heading(compute), wheels=tuple(group)) for compute, group in by_compute)
+    return tuple(WheelGroup(heading=_heading(compute), wheels=tuple(group)) for compute, group in by_compute)
 
 
 def _chosen(picker: Picker) -> dict[str, str]:

@@ -20,7 +20,7 @@ AT_ONCE = 8
 _Render = Callable[[Stored | None], dict[str, bytes | None]]
 
 
-class _Pages:
+class _WantedPages:
     """The pages that a file asks for; they are rendered again when it is another."""
 
     def __init__(self, storage: Storage, source: str, render: _Render) -> None:
@@ -45,7 +45,7 @@ def converge(storage: Storage, files: Executor, source: str, render: _Render) ->
 
     :param files: reads and writes several pages at once.
     """
-    wanted = _Pages(storage, source, render)
+    wanted = _WantedPages(storage, source, render)
     written: set[str] = set()
 
     def write(key: str, found: Stored | None) -> None:

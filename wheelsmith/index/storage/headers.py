@@ -22,14 +22,14 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headers:
+class ResponseHeaders:
     """Content-Type and Cache-Control."""
 
     content_type: str
     cache_control: str
 
 
-def headers_of(key: str) -> Headers:
+def headers_of(key: str) -> ResponseHeaders:
     """Return the headers of a file; installers judge a page by its type alone.
 
     :param key: its path in the index, e.g. ``cpu/activation/index.json``.
@@ -39,4 +39,4 @@ def headers_of(key: str) -> Headers:
     kind = _TYPES.get(name.suffix, "application/octet-stream")
     if name.name == "index.json" and rest and not top.startswith("_") and top != "files":
         kind = SIMPLE_JSON
-    return Headers(content_type=kind, cache_control=_FILE if top == "files" else _PAGE)
+    return ResponseHeaders(content_type=kind, cache_control=_FILE if top == "files" else _PAGE)

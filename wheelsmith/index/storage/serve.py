@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from wheelsmith.index.storage.headers import HTML, SIMPLE_JSON, Headers, headers_of
+from wheelsmith.index.storage.headers import HTML, SIMPLE_JSON, ResponseHeaders, headers_of
 
 _V1_HTML = "application/vnd.pypi.simple.v1+html"
 _LATEST = {
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
                 else:
                     self.wfile.write(file.read(end - start))
 
-    def _headers(self, path: Path) -> Headers:
+    def _headers(self, path: Path) -> ResponseHeaders:
         return headers_of(path.relative_to(self.root).as_posix())
 
     def _span(self, size: int) -> tuple[int, int] | None:

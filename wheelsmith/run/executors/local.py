@@ -12,7 +12,7 @@ from wheelsmith.model import BuildPlan, BuildResult, Listener, Load, PrefixId
 from wheelsmith.pipeline import BuildContext, CellBuild, ToolchainPrefetcher
 from wheelsmith.pipeline.tasks import Resources, Task
 from wheelsmith.run.executors.protocol import BuildOptions, BuildRequest
-from wheelsmith.run.schedule import Machine, run_builds
+from wheelsmith.run.schedule import Capacity, run_builds
 from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
 
@@ -39,7 +39,7 @@ class LocalExecutor:
             on_result(result)
 
         context = make_context(work, listen)
-        whole = Machine(cores=_cores(work.options), memory=context.memory)
+        whole = Capacity(cores=_cores(work.options), memory=context.memory)
         needs = {plan.cell.id: _fetched(plan) for plan in work.to_build}
         plans = _heaviest_first((*work.to_build, *work.to_recheck))
         try:

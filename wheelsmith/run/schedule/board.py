@@ -18,7 +18,7 @@ _PATIENCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Capacity:
     """What all tasks together may use.
 
     :param memory: bytes. A task that alone needs more runs alone.
@@ -36,7 +36,7 @@ _Entry = tuple[float, int, Task]
 class TaskQueue:
     """Tasks that wait, that run and that are done."""
 
-    def __init__(self, machine: Machine, groups: Iterable[tuple[str, tuple[Task, ...]]]) -> None:
+    def __init__(self, machine: Capacity, groups: Iterable[tuple[str, tuple[Task, ...]]]) -> None:
         self._machine = machine
         self._cores, self._memory, self._lanes = machine.cores, machine.memory, machine.io_slots
         self._queue = deque(groups)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
-from wheelsmith.run.schedule.board import Machine, TaskQueue
+from wheelsmith.run.schedule.board import Capacity, TaskQueue
 
 _TICK = 0.2  # seconds between looks at the cancel flag
 
@@ -37,7 +37,7 @@ def run_builds(
     builds: Sequence[SchedulableBuild],
     shared: Sequence[Task],
     *,
-    machine: Machine,
+    machine: Capacity,
     on_result: Callable[[BuildResult], None],
     fail_fast: bool,
     cancel: threading.Event,
@@ -87,7 +87,7 @@ class _Pool:
     """What the workers share; each spawns and waits for its processes in its own thread."""
 
     builds: dict[str, SchedulableBuild]
-    machine: Machine
+    machine: Capacity
     fail_fast: bool
     on_load: Callable[[Resources], None]
     board: TaskQueue = field(init=False)

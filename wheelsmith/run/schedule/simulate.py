@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wheelsmith.pipeline.tasks import Task
-from wheelsmith.run.schedule.board import Machine, TaskQueue
+from wheelsmith.run.schedule.board import Capacity, TaskQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Forecast:
         return self.bound / self.seconds if self.seconds else 1.0
 
 
-def simulate(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Machine) -> Forecast:
+def simulate(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Capacity) -> Forecast:
     """Run the real scheduler against a clock of its own.
 
     :param groups: the builds, in the order in which they are admitted; every task's ``seconds`` and ``demand`` count.
@@ -50,7 +50,7 @@ def simulate(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Machine) -
     return Forecast(seconds=now, bound=_bound(groups, machine), peak_memory=peak)
 
 
-def _bound(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Machine) -> float:
+def _bound(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Capacity) -> float:
     tasks = [task for _, own in groups for task in own if task.demand.cores]
     work = sum(task.seconds * task.demand.cores for task in tasks) / machine.cores
     memory = sum(task.seconds * task.demand.memory for task in tasks) / machine.memory

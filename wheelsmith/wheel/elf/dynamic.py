@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from wheelsmith.wheel.elf.image import PF_W, PT_DYNAMIC, ElfError, Image, Segment
+from wheelsmith.wheel.elf.image import PF_W, PT_DYNAMIC, ElfError, ElfImage, Segment
 
 DT_NULL, DT_NEEDED, DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB = 0, 1, 2, 4, 5, 6
 DT_INIT, DT_FINI, DT_RELAENT, DT_RELSZ, DT_PLTREL = 12, 13, 9, 18, 20
@@ -33,7 +33,7 @@ class Dynamic:
     :raises ElfError: the loader would read something else than other readers do, or nothing.
     """
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: ElfImage) -> None:
         table = _table(image)
         self.entries = list(_entries(image, table)) if table else []
         self.read_only = table is not None and not table.flags & PF_W and not _writable(image, table)
@@ -73,18 +73,18 @@ class Dynamic:
             raise ElfError(f"a name is no text, at {offset:#x} of its strings") from None
 
 
-def _table(image: Image) -> Segment | None:
+def _table(image: ElfImage) -> Segment | None:
     tables = [segment for segment in image.segments if segment.kind == PT_DYNAMIC and segment.file_size]
     if len(tables) > 1:
         raise ElfError("it has two dynamic tables")
     return tables[0] if tables else None
 
 
-def _writable(image: Image, table: Segment) -> bool:
+def _writable(image: ElfImage, table: Segment) -> bool:
     return bool(image.holder(table.address, table.file_size).flags & PF_W)
 
 
-def _entries(image: Image, table: Segment) -> Iterator[tuple[int, int]]:
+def _entries(image: ElfImage, table: Segment) -> Iterator[tuple[int, int]]:
     # The loader goes by the address, other readers by the place in the file.
     if image.offset(table.address, table.file_size) != table.offset:
         raise ElfError("its dynamic table is at one place in the file and at another in memory")

@@ -25,7 +25,7 @@ from wheelsmith.wheel.elf.dynamic import (
     FLAG_TEXTREL,
     Dynamic,
 )
-from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, Image, OtherMachineError
+from wheelsmith.wheel.elf.image import ET_EXEC, ET_REL, PF_X, PT_GNU_STACK, ElfError, ElfImage, OtherMachineError
 from wheelsmith.wheel.elf.lookup import Lookup
 from wheelsmith.wheel.elf.properties import System, asked_system, check_notes, needed_cpu
 from wheelsmith.wheel.elf.relocations import check_relocations
@@ -127,14 +127,14 @@ def read_extension(name: str, file: BinaryIO) -> Extension:
     """
     size = file.seek(0, os.SEEK_END)
     try:
-        return _read(Image(file, size))
+        return _read(ElfImage(file, size))
     except OtherMachineError as error:
         raise WheelError(f"{name} is an ELF file for another machine: {error}") from None
     except (ElfError, struct.error) as error:
         raise WheelError(f"{name} is a broken ELF file: {error}") from None
 
 
-def _read(image: Image) -> Extension:
+def _read(image: ElfImage) -> Extension:
     sections = read_sections(image)
     if image.kind == ET_REL:
         return Extension(arch=image.arch, kind="object", dynamic=False)
@@ -199,7 +199,7 @@ def _hooks(dynamic: Dynamic) -> list[str]:
     return [f"{tag} {library}" for tag, number in tags.items() for library in dynamic.all(number)]
 
 
-def _executable_stack(image: Image) -> bool:
+def _executable_stack(image: ElfImage) -> bool:
     stacks = [segment.flags for segment in image.segments if segment.kind == PT_GNU_STACK]
     # Without a word of it glibc takes the architecture's default, which has PF_X on both.
     return not stacks or any(flags & PF_X for flags in stacks)

@@ -51,7 +51,7 @@ class _Run:
     size: int
 
 
-class Image:
+class ElfImage:
     """The file, its header, and what the loader would find at an address.
 
     :param file: seekable.

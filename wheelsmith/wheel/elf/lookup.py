@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator
 
 from wheelsmith.wheel.elf.dynamic import DT_GNU_HASH, DT_HASH, Dynamic
-from wheelsmith.wheel.elf.image import Image
+from wheelsmith.wheel.elf.image import ElfImage
 from wheelsmith.wheel.elf.versions import sysv_hash
 
 _BITS = 64  # of a word of the bloom filter
@@ -20,7 +20,7 @@ class Lookup:
     :raises ElfError: a table of hashes is not all in the file.
     """
 
-    def __init__(self, image: Image, dynamic: Dynamic, names: array[int]) -> None:
+    def __init__(self, image: ElfImage, dynamic: Dynamic, names: array[int]) -> None:
         self._names = names
         self._gnu = False
         self._bloom = self._buckets = self._chains = memoryview(b"").cast("I")
@@ -38,7 +38,7 @@ class Lookup:
             self._chains = self._read_chains(image, address + 8 + 4 * buckets, chains)
 
     @staticmethod
-    def _read_chains(image: Image, address: int, count: int) -> memoryview[int]:
+    def _read_chains(image: ElfImage, address: int, count: int) -> memoryview[int]:
         return memoryview(image.mapped(address, 4 * min(max(0, count), image.room(address) // 4))).cast("I")
 
     def finds(self, name: str) -> bool:

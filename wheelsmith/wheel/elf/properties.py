@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wheelsmith.wheel.elf.image import PT_GNU_PROPERTY, PT_NOTE, ElfError, Image
+from wheelsmith.wheel.elf.image import PT_GNU_PROPERTY, PT_NOTE, ElfError, ElfImage
 
 _NOTE, _PROPERTY = struct.Struct("<III"), struct.Struct("<II")
 _OWNER, _PROPERTIES, _SYSTEM = b"GNU\0", 5, 1  # NT_GNU_PROPERTY_TYPE_0, NT_GNU_ABI_TAG
@@ -23,7 +23,7 @@ _LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _LONGEST = 2**16  # bytes of notes; the longest of real libraries have hundreds
 
 
-def check_notes(image: Image) -> None:
+def check_notes(image: ElfImage) -> None:
     """Refuse notes that glibc reads where it has mapped nothing.
 
     :raises ElfError: the loader dies of it.
@@ -37,7 +37,7 @@ def check_notes(image: Image) -> None:
             raise ElfError(f"notes that the loader reads ({name}) lie in no segment")
 
 
-def needed_cpu(image: Image) -> str:
+def needed_cpu(image: ElfImage) -> str:
     """Return the level of CPU without which the loader refuses the file; empty where every x86-64 will do."""
     if image.arch != "x86_64":
         return ""
@@ -61,7 +61,7 @@ class System:
     release: tuple[int, int, int]
 
 
-def asked_system(image: Image) -> System | None:
+def asked_system(image: ElfImage) -> System | None:
     """Return what the first such note asks for, which is the only one that the loader heeds; None without one.
 
     :raises ElfError: a note does not lie in the file, where the loader reads it before anything is mapped.
@@ -81,7 +81,7 @@ def asked_system(image: Image) -> System | None:
     return None
 
 
-def _notes(image: Image) -> Iterator[tuple[int, bytes]]:
+def _notes(image: ElfImage) -> Iterator[tuple[int, bytes]]:
     """Return the kind and the content of GNU's notes."""
     for segment in image.segments:
         if segment.kind in {PT_NOTE, PT_GNU_PROPERTY}:

@@ -33,7 +33,7 @@ from wheelsmith.wheel.elf.dynamic import (
     FLAG_TEXTREL,
     Dynamic,
 )
-from wheelsmith.wheel.elf.image import ET_EXEC, PF_W, PF_X, PT_TLS, ElfError, Image, Segment
+from wheelsmith.wheel.elf.image import ET_EXEC, PF_W, PF_X, PT_TLS, ElfError, ElfImage, Segment
 from wheelsmith.wheel.elf.segments import MOST_STATIC
 
 _SIZE, _WORD = 24, 8  # bytes
@@ -49,7 +49,7 @@ _STATIC = {"x86_64": 18, "aarch64": 1030}
 _HEADER = 64  # bytes; nothing of it is code
 
 
-def check_relocations(image: Image, dynamic: Dynamic) -> None:
+def check_relocations(image: ElfImage, dynamic: Dynamic) -> None:
     """Refuse what the loader cannot write, and what it would call where there is no code.
 
     :raises ElfError: it would end the process, or refuse the file.
@@ -75,7 +75,7 @@ def check_relocations(image: Image, dynamic: Dynamic) -> None:
             raise ElfError(f"the loader would call what is no code, at {address:#x}")
 
 
-def is_code(image: Image, address: int) -> bool:
+def is_code(image: ElfImage, address: int) -> bool:
     """Say whether an address lies where the file has what can be executed."""
     return any(
         segment.flags & PF_X and segment.address <= address < segment.address + segment.file_size
@@ -87,14 +87,14 @@ def _writes_to_code(dynamic: Dynamic) -> bool:
     return dynamic.get(DT_TEXTREL) is not None or bool((dynamic.get(DT_FLAGS) or 0) & FLAG_TEXTREL)
 
 
-def _calls(image: Image, dynamic: Dynamic) -> Iterator[int]:
+def _calls(image: ElfImage, dynamic: Dynamic) -> Iterator[int]:
     """Return what is called by its address in the dynamic table."""
     for tag in (DT_INIT, DT_FINI):
         if (address := dynamic.get(tag)) is not None and image.loaded:
             yield address
 
 
-def _arrays(image: Image, dynamic: Dynamic) -> Iterator[range]:
+def _arrays(image: ElfImage, dynamic: Dynamic) -> Iterator[range]:
     """Return where the addresses lie of what is called first and last."""
     # glibc runs DT_PREINIT_ARRAY of what `dlopen` opens, too: _dl_init.
     tables = (
@@ -109,7 +109,7 @@ def _arrays(image: Image, dynamic: Dynamic) -> Iterator[range]:
             yield range(address, address + length // _WORD * _WORD, _WORD)
 
 
-def _called(image: Image, arrays: list[range], relocated: set[int], packed: set[int]) -> Iterator[int]:
+def _called(image: ElfImage, arrays: list[range], relocated: set[int], packed: set[int]) -> Iterator[int]:
     """Return what is called by addresses that stand in the file.
 
     :param relocated: where relocations write one, ``packed`` where they only add to what is there.
@@ -124,7 +124,7 @@ def _called(image: Image, arrays: list[range], relocated: set[int], packed: set[
 
 
 def _check_table(
-    image: Image, table: bytes, targets: list[Segment], arrays: list[range], relocated: set[int]
+    image: ElfImage, table: bytes, targets: list[Segment], arrays: list[range], relocated: set[int]
 ) -> Iterator[int]:
     """Check one table of relocations, and return the addresses that it gives to be called.
 
@@ -150,7 +150,7 @@ def _check_table(
                     yield addends[number]
 
 
-def _check_static(image: Image, table: bytes, static: int) -> None:
+def _check_static(image: ElfImage, table: bytes, static: int) -> None:
     """Refuse more thread-local data of its own than is kept free for what is loaded later, whatever DT_FLAGS says."""
     size = max((segment.memory_size for segment in image.segments if segment.kind == PT_TLS), default=0)
     words = memoryview(table).cast("I")
@@ -170,7 +170,7 @@ def _check_places(places: memoryview[int] | list[int], targets: list[Segment]) -
         raise ElfError("a relocation writes to where nothing may be written")
 
 
-def _check_packed(image: Image, dynamic: Dynamic, targets: list[Segment], arrays: list[range]) -> Iterator[int]:
+def _check_packed(image: ElfImage, dynamic: Dynamic, targets: list[Segment], arrays: list[range]) -> Iterator[int]:
     """Check the packed relocations, and return where they add to what is called."""
     address, length = dynamic.get(DT_RELR), dynamic.get(DT_RELRSZ) or 0
     if not length:

@@ -22,7 +22,7 @@ from wheelsmith.wheel.elf.dynamic import (
     DT_VERSYM,
     Dynamic,
 )
-from wheelsmith.wheel.elf.image import PT_DYNAMIC, ElfError, Image
+from wheelsmith.wheel.elf.image import PT_DYNAMIC, ElfError, ElfImage
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _DYNAMIC, _DYNSYM, _NOBITS = 6, 11, 8
@@ -41,7 +41,7 @@ _WITNESSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class ElfSection:
     """A section header."""
 
     name: str
@@ -53,7 +53,7 @@ class Section:
     info: int
 
 
-def read_sections(image: Image) -> tuple[Section, ...]:
+def read_sections(image: ElfImage) -> tuple[ElfSection, ...]:
     """Return the section headers; none where the file has none.
 
     :raises ElfError: they are not all in the file.
@@ -72,12 +72,14 @@ def read_sections(image: Image) -> tuple[Section, ...]:
         raise ElfError("the names of its sections are nowhere")
     strings = image.at(rows[names][4], rows[names][5])
     return tuple(
-        Section(name=_name(strings, name), kind=kind, address=address, offset=offset, size=size, link=link, info=info)
+        ElfSection(
+            name=_name(strings, name), kind=kind, address=address, offset=offset, size=size, link=link, info=info
+        )
         for name, kind, _, address, offset, size, link, info, *_ in rows
     )
 
 
-def check_sections(sections: tuple[Section, ...], image: Image, dynamic: Dynamic, count: int | None) -> None:
+def check_sections(sections: tuple[ElfSection, ...], image: ElfImage, dynamic: Dynamic, count: int | None) -> None:
     """Compare the sections with what the loader reads.
 
     :param count: of symbols, by the tables of hashes.
@@ -99,7 +101,7 @@ def check_sections(sections: tuple[Section, ...], image: Image, dynamic: Dynamic
             raise ElfError(f".dynsym has {section.size // 24} symbols, the table of hashes {count}")
 
 
-def _check_witness(found: list[Section], kind: int, name: str, address: int | None, image: Image) -> None:
+def _check_witness(found: list[ElfSection], kind: int, name: str, address: int | None, image: ElfImage) -> None:
     if address is None:
         if any(section.kind != _NOBITS for section in found):
             raise ElfError(f"it has a section {name}, and the loader reads no such table")
@@ -110,7 +112,7 @@ def _check_witness(found: list[Section], kind: int, name: str, address: int | No
         raise ElfError(f"its section {name} is not what the loader reads")
 
 
-def _check_strings(sections: tuple[Section, ...], section: Section, image: Image, dynamic: Dynamic) -> None:
+def _check_strings(sections: tuple[ElfSection, ...], section: ElfSection, image: ElfImage, dynamic: Dynamic) -> None:
     strings = sections[section.link] if section.link < len(sections) else None
     said = (".dynstr", dynamic.get(DT_STRTAB), dynamic.get(DT_STRSZ))
     if strings is None or (strings.name, strings.address, strings.size) != said:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wheelsmith.wheel.elf.dynamic import DT_FLAGS, Dynamic
-from wheelsmith.wheel.elf.image import PF_X, PT_GNU_RELRO, PT_INTERP, PT_PHDR, PT_TLS, ElfError, Image
+from wheelsmith.wheel.elf.image import PF_X, PT_GNU_RELRO, PT_INTERP, PT_PHDR, PT_TLS, ElfError, ElfImage
 
 _PAGE = 4096
 _MOST_MEMORY = 2**34  # bytes; the largest libraries of torch have a fifth of that
@@ -13,7 +13,7 @@ MOST_STATIC = 4096
 _LONGEST_PATH = 4096
 
 
-def check_segments(image: Image, dynamic: Dynamic) -> None:
+def check_segments(image: ElfImage, dynamic: Dynamic) -> None:
     """Refuse segments that glibc's ``_dl_map_object_from_fd`` refuses, or that lie where nothing is.
 
     :raises ElfError: the loader does not take them.
@@ -39,7 +39,7 @@ def check_segments(image: Image, dynamic: Dynamic) -> None:
             raise ElfError(f"it has {segment.memory_size} bytes of static thread-local data, more than are kept free")
 
 
-def interpreter(image: Image) -> str | None:
+def interpreter(image: ElfImage) -> str | None:
     """Return the program that PT_INTERP names to start this one; None where it names none.
 
     :raises ElfError: it does not lie in the file.
@@ -51,13 +51,13 @@ def interpreter(image: Image) -> str | None:
     return None
 
 
-def _check_headers(image: Image) -> None:
+def _check_headers(image: ElfImage) -> None:
     headers = image.program_headers
     if any(s.kind == PT_PHDR and image.mapped(s.address, len(headers)) != headers for s in image.segments):
         raise ElfError("its program headers are not where it says that the loader has them (PT_PHDR)")
 
 
-def _check_relro(image: Image, start: int, end: int) -> None:
+def _check_relro(image: ElfImage, start: int, end: int) -> None:
     for segment in image.segments:
         if segment.kind != PT_GNU_RELRO:
             continue

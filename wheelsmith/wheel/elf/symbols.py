@@ -18,7 +18,7 @@ from wheelsmith.wheel.elf.dynamic import (
     DT_VERSYM,
     Dynamic,
 )
-from wheelsmith.wheel.elf.image import ElfError, Image
+from wheelsmith.wheel.elf.image import ElfError, ElfImage
 from wheelsmith.wheel.elf.lookup import Lookup
 from wheelsmith.wheel.elf.relocations import is_code
 from wheelsmith.wheel.elf.versions import NeededVersion
@@ -51,7 +51,7 @@ class Reference:
 
 
 def read_symbols(
-    image: Image, dynamic: Dynamic, versions: dict[int, NeededVersion], defined: dict[int, str]
+    image: ElfImage, dynamic: Dynamic, versions: dict[int, NeededVersion], defined: dict[int, str]
 ) -> tuple[tuple[Reference, ...], frozenset[str], frozenset[tuple[str, str]], Lookup | None]:
     """Return the symbols that are needed, those that are offered, those with a version, and how one is looked up.
 
@@ -110,7 +110,7 @@ def _can_be_found(kind: int, visibility: int, section: int, value: int) -> bool:
     return bool(value) or section == _ABSOLUTE or kind == _TLS
 
 
-def symbol_count(image: Image, dynamic: Dynamic) -> int | None:
+def symbol_count(image: ElfImage, dynamic: Dynamic) -> int | None:
     """Return how many symbols there are, by the tables of hashes; None where they do not say.
 
     :raises ElfError: DT_HASH and DT_GNU_HASH do not say the same.
@@ -125,7 +125,7 @@ def symbol_count(image: Image, dynamic: Dynamic) -> int | None:
     return counts.pop() if counts else None
 
 
-def _gnu_count(image: Image, address: int) -> int | None:
+def _gnu_count(image: ElfImage, address: int) -> int | None:
     buckets, first, bloom, _ = struct.unpack("<IIII", image.mapped(address, 16))
     # glibc, _dl_setup_hash, stops the process.
     if not bloom or bloom & (bloom - 1):
@@ -150,7 +150,7 @@ def _gnu_count(image: Image, address: int) -> int | None:
     raise ElfError("its table of hashes does not end")
 
 
-def _relocated(image: Image, dynamic: Dynamic) -> int:
+def _relocated(image: ElfImage, dynamic: Dynamic) -> int:
     """Return the highest number of a symbol that a relocation asks for; the loader believes it, whatever the hashes."""
     highest = 0
     for table, size in ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)):

@@ -9,7 +9,7 @@ import struct
 from array import array
 from collections.abc import Iterator
 
-from wheelsmith.wheel.elf.image import PF_X, PT_GNU_EH_FRAME, ElfError, Image, Segment
+from wheelsmith.wheel.elf.image import PF_X, PT_GNU_EH_FRAME, ElfError, ElfImage, Segment
 
 _HEAD = struct.Struct("<BBBB")
 _VERSION = 1
@@ -25,7 +25,7 @@ _WIDE = 0xFFFFFFFF  # a length of 64 bits follows
 _MOST_FRAMES = 4096  # that are looked at one by one
 
 
-def check_unwinding(image: Image) -> None:
+def check_unwinding(image: ElfImage) -> None:
     """Refuse a table for exceptions that the unwinder cannot follow.
 
     :raises ElfError: whoever throws through the file ends the process.
@@ -37,12 +37,12 @@ def check_unwinding(image: Image) -> None:
         _check_table(image, table)
 
 
-def has_unwinding(image: Image) -> bool:
+def has_unwinding(image: ElfImage) -> bool:
     """Say whether an exception finds any way through the file's functions."""
     return any(segment.kind == PT_GNU_EH_FRAME for segment in image.segments)
 
 
-def _check_table(image: Image, table: Segment) -> None:
+def _check_table(image: ElfImage, table: Segment) -> None:
     start = table.address
     if image.room(start) < _HEAD.size:
         raise _wrong("lies in no segment")
@@ -60,7 +60,7 @@ def _check_table(image: Image, table: Segment) -> None:
     _check_rows(image, start, at + 4, rows)
 
 
-def _pointer(image: Image, encoding: int, at: int) -> tuple[int | None, int]:
+def _pointer(image: ElfImage, encoding: int, at: int) -> tuple[int | None, int]:
     """Return where a pointer leads, and what follows it; None where no linker encodes one so."""
     if encoding == _OMITTED:
         return None, at
@@ -73,7 +73,7 @@ def _pointer(image: Image, encoding: int, at: int) -> tuple[int | None, int]:
     return (None if base is None else base + value), at + size
 
 
-def _check_rows(image: Image, start: int, at: int, rows: int) -> None:
+def _check_rows(image: ElfImage, start: int, at: int, rows: int) -> None:
     if image.room(at) < rows * _PAIR.size:
         raise _wrong(f"has {rows} rows, more than are mapped")
     pairs = array("i", image.mapped(at, rows * _PAIR.size))
@@ -93,7 +93,7 @@ def _some(rows: int) -> Iterator[int]:
     return iter(range(0, rows, 1 + rows // _MOST_FRAMES))
 
 
-def _check_frame(image: Image, frame: int) -> None:
+def _check_frame(image: ElfImage, frame: int) -> None:
     """Refuse what is no frame (FDE) of a common one (CIE)."""
     if image.room(frame) < _FRAME.size:
         raise _wrong(f"leads to a frame at {frame:#x}, where nothing is mapped")

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from wheelsmith.wheel.elf.dynamic import DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, Dynamic
-from wheelsmith.wheel.elf.image import ElfError, Image
+from wheelsmith.wheel.elf.image import ElfError, ElfImage
 
 _NEED, _AUXILIARY = struct.Struct("<HHIII"), struct.Struct("<IHHII")
 _DEFINITION, _NAME = struct.Struct("<HHHHIII"), struct.Struct("<II")
@@ -27,7 +27,7 @@ class NeededVersion:
     weak: bool = False
 
 
-def needed_versions(image: Image, dynamic: Dynamic) -> dict[int, NeededVersion]:
+def needed_versions(image: ElfImage, dynamic: Dynamic) -> dict[int, NeededVersion]:
     """Return index → version, of DT_VERNEED, following the chain as the loader does.
 
     :raises ElfError: the chain and its counts do not say the same, or a hash is not its name's.
@@ -57,7 +57,7 @@ def needed_versions(image: Image, dynamic: Dynamic) -> dict[int, NeededVersion]:
         address += following
 
 
-def defined_versions(image: Image, dynamic: Dynamic) -> dict[int, str]:
+def defined_versions(image: ElfImage, dynamic: Dynamic) -> dict[int, str]:
     """Return index → version that a library has, of DT_VERDEF; the first, which is the library's name, is not one.
 
     :raises ElfError: the chain and its counts do not say the same.

@@ -17,8 +17,8 @@ from wheelsmith.wheel.gpu.notes import ACCELERATED, EXIT_OFFSETS, Toolmarks, att
 from wheelsmith.wheel.gpu.sections import (
     EXECUTABLE,
     HEADER,
+    GpuSection,
     Header,
-    Section,
     check_symbols,
     read_header,
     read_sections,
@@ -95,7 +95,7 @@ def read_cubin(cubin: FileSlice) -> Cubin:
     )
 
 
-def _own_words(cubin: FileSlice, sections: list[Section]) -> tuple[Toolmarks, bool]:
+def _own_words(cubin: FileSlice, sections: list[GpuSection]) -> tuple[Toolmarks, bool]:
     """Read the notes, and whether the code is for one architecture only."""
     marks = Toolmarks(releases=frozenset(), targets=frozenset())
     accelerated = False
@@ -121,7 +121,7 @@ def _agreed(architecture: int, suffix: str, marks: Toolmarks) -> str:
     return suffix
 
 
-def _check_code(cubin: FileSlice, sections: list[Section], header: Header, architecture: int) -> None:
+def _check_code(cubin: FileSlice, sections: list[GpuSection], header: Header, architecture: int) -> None:
     width = _WIDE if architecture >= _VOLTA else _NARROW
     for section in sections:
         if section.executable:
@@ -136,7 +136,7 @@ def _check_code(cubin: FileSlice, sections: list[Section], header: Header, archi
             _check_exits(cubin, section, sections, header, architecture)
 
 
-def _check_instructions(cubin: FileSlice, section: Section) -> None:
+def _check_instructions(cubin: FileSlice, section: GpuSection) -> None:
     for at in range(0, section.size, _PIECE):
         code = cubin.read(section.offset + at, min(_PIECE, section.size - at))
         if code[_WIDE - 1 :: _WIDE].translate(None, _BELOW_TOP) or _has_empty_instruction(code):
@@ -150,7 +150,9 @@ def _has_empty_instruction(code: bytes) -> bool:
     return at >= 0
 
 
-def _check_exits(cubin: FileSlice, info: Section, sections: list[Section], header: Header, architecture: int) -> None:
+def _check_exits(
+    cubin: FileSlice, info: GpuSection, sections: list[GpuSection], header: Header, architecture: int
+) -> None:
     """Check that a kernel exits where its attributes say."""
     code = sections[info.info] if info.info < len(sections) else None
     if code is None or f".nv.info.{code.name.removeprefix('.text.')}"[: len(info.name)] != info.name:

@@ -43,7 +43,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class GpuSection:
     """One entry of the section table; ``offset`` and ``size`` in bytes, 0 where it has none in the file."""
 
     name: str
@@ -82,7 +82,7 @@ def read_header(data: bytes) -> Header:
     )
 
 
-def read_sections(cubin: FileSlice, header: Header) -> tuple[list[Section], int]:
+def read_sections(cubin: FileSlice, header: Header) -> tuple[list[GpuSection], int]:
     """Read the section table; return the sections, and how many bytes the whole cubin has.
 
     :raises WheelError: the tables point outside the cubin, or do not fit together.
@@ -106,7 +106,7 @@ def read_sections(cubin: FileSlice, header: Header) -> tuple[list[Section], int]
         end = end if empty else max(end, start + size)
         used += 0 if empty else size
         sections.append(
-            Section(
+            GpuSection(
                 name=called,
                 kind=kind,
                 executable=bool(flags & _EXECINSTR),
@@ -121,7 +121,7 @@ def read_sections(cubin: FileSlice, header: Header) -> tuple[list[Section], int]
     return sections, end
 
 
-def check_symbols(cubin: FileSlice, sections: list[Section]) -> None:
+def check_symbols(cubin: FileSlice, sections: list[GpuSection]) -> None:
     """Check that each symbol has a name and lies within its section, and that each function is where its name says.
 
     :raises WheelError: one does not, or is not.
@@ -135,7 +135,7 @@ def check_symbols(cubin: FileSlice, sections: list[Section]) -> None:
             raise WheelError(f"its section {section.name!r} has no function of that name")
 
 
-def _functions(cubin: FileSlice, sections: list[Section], table: Section) -> set[int]:
+def _functions(cubin: FileSlice, sections: list[GpuSection], table: GpuSection) -> set[int]:
     if table.size % _SYMBOL.size or table.link >= len(sections) or sections[table.link].kind != _STRTAB:
         raise WheelError("its symbol table is not one")
     names = cubin.read(sections[table.link].offset, sections[table.link].size)

@@ -31,7 +31,7 @@ class How(StrEnum):
 
 
 @dataclass(eq=False, slots=True)
-class Scope:
+class NameScope:
     """A module, class, function or comprehension.
 
     :param node: what opens it; None for a module.
@@ -40,7 +40,7 @@ class Scope:
 
     node: ast.AST | None = None
     at: Point | None = None
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    bindings: dict[str, list[NameBinding]] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     returns: list[tuple[ast.expr, Point]] = field(default_factory=list)
     yields: bool = False
@@ -55,13 +55,13 @@ class Scope:
 class Point:
     """Where code stands: statements are counted by twos, so that what one binds comes right after it."""
 
-    scope: Scope
+    scope: NameScope
     order: int
     path: Path
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Binding:
+class NameBinding:
     """One way in which a name gets a value.
 
     :param point: where its expression is evaluated.
@@ -78,9 +78,9 @@ class Binding:
     name: str = ""
 
 
-def reaching(name: str, point: Point) -> list[Binding]:
+def reaching(name: str, point: Point) -> list[NameBinding]:
     """Return the bindings of a name that may hold at a place; none where the file does not bind it."""
-    scope: Scope | None = point.scope
+    scope: NameScope | None = point.scope
     here: Point | None = point
     while scope is not None:
         visible = scope is point.scope or not isinstance(scope.node, ast.ClassDef)
@@ -91,7 +91,7 @@ def reaching(name: str, point: Point) -> list[Binding]:
     return []
 
 
-def _last(bindings: Sequence[Binding], here: Point | None) -> Iterator[Binding]:
+def _last(bindings: Sequence[NameBinding], here: Point | None) -> Iterator[NameBinding]:
     """Go back from a place, or from the end of its scope, to what binds the name for certain."""
     path = here.path if here else ()
     covered: set[Path] = set()

@@ -13,12 +13,12 @@ from wheelsmith.wheel.operators.bindings import (
     LOOP,
     SOMETIMES,
     THEN,
-    Binding,
     Comprehension,
     Function,
     How,
+    NameBinding,
+    NameScope,
     Point,
-    Scope,
 )
 
 
@@ -35,11 +35,11 @@ class Code:
     """
 
     path: str
-    scope: Scope
+    scope: NameScope
     calls: list[tuple[ast.Call, Point]] = field(default_factory=list)
     decorators: set[ast.Call] = field(default_factory=set)
     stars: list[ast.ImportFrom] = field(default_factory=list)
-    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    scopes: dict[ast.AST, NameScope] = field(default_factory=dict)
 
 
 def read_code(path: str, source: bytes, is_there: Callable[[ast.ImportFrom], bool]) -> Code | None:
@@ -55,7 +55,7 @@ def read_code(path: str, source: bytes, is_there: Callable[[ast.ImportFrom], boo
         return None
     except (RecursionError, MemoryError):
         raise AnalysisLimitError from None
-    code = Code(path=path, scope=Scope())
+    code = Code(path=path, scope=NameScope())
     _Walk(code, is_there).walk(tree)
     return code
 
@@ -90,7 +90,7 @@ class _Walk:
 
     def open(self, node: ast.AST, point: Point) -> Point:
         """Open a scope and return the place at its start."""
-        scope = Scope(node=node, at=point)
+        scope = NameScope(node=node, at=point)
         self.code.scopes[node] = scope
         return Point(scope, point.order, ())
 
@@ -118,7 +118,7 @@ class _Walk:
         if name in scope.elsewhere:  # nobody knows when the function runs
             point = Point(scope, point.order, (*point.path, (id(scope), SOMETIMES)))
             scope = self.code.scope
-        made = Binding(how=how, point=point, order=point.order + 1, node=node, index=index, name=source)
+        made = NameBinding(how=how, point=point, order=point.order + 1, node=node, index=index, name=source)
         scope.bindings.setdefault(name, []).append(made)
 
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from wheelsmith.wheel.operators.bindings import COMPREHENSIONS, Binding, Function, How, Point, reaching
+from wheelsmith.wheel.operators.bindings import COMPREHENSIONS, Function, How, NameBinding, Point, reaching
 from wheelsmith.wheel.operators.code import Code, read_code
 from wheelsmith.wheel.operators.values import (
     UNKNOWN,
@@ -38,8 +38,8 @@ class Names(ABC):
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
         self._read = read
         self._codes: dict[str, Code | None] = {}
-        self._found: dict[Binding, Values] = {}
-        self._active: set[tuple[Binding, int]] = set()
+        self._found: dict[NameBinding, Values] = {}
+        self._active: set[tuple[NameBinding, int]] = set()
         self._stars: set[tuple[Code, str]] = set()
         # Who calls a function of the wheel, and with what: known once all calls were looked at.
         self.callers: dict[Function, list[Arguments]] = {}
@@ -119,7 +119,7 @@ class Names(ABC):
             return values(one for binding in found for one in self._binding(binding, code, frame))
         return self._from_stars(code, name) if code.stars else frozenset({Known(f"builtins.{name}")})
 
-    def _binding(self, binding: Binding, code: Code, frame: Frame | None) -> Values:
+    def _binding(self, binding: NameBinding, code: Code, frame: Frame | None) -> Values:
         scope = binding.point.scope
         while frame is not None and not _is_within(scope, frame):
             frame = frame.outer
@@ -137,7 +137,7 @@ class Names(ABC):
             self._found[binding] = found
         return found
 
-    def _bound(self, binding: Binding, code: Code, frame: Frame | None) -> Values:
+    def _bound(self, binding: NameBinding, code: Code, frame: Frame | None) -> Values:
         node = binding.node
         match binding.how:
             case How.DEFINITION if isinstance(node, ast.ClassDef):
@@ -163,7 +163,7 @@ class Names(ABC):
             case _:
                 return UNKNOWN
 
-    def _parameter(self, node: Function, binding: Binding, code: Code, frame: Frame | None) -> Values:
+    def _parameter(self, node: Function, binding: NameBinding, code: Code, frame: Frame | None) -> Values:
         name, scope = binding.name, binding.point.scope
         if frame is not None and frame.scope is scope:
             if name not in frame.found:

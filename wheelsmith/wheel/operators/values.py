@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 
-from wheelsmith.wheel.operators.bindings import Function, Scope
+from wheelsmith.wheel.operators.bindings import Function, NameScope
 from wheelsmith.wheel.operators.code import Code
 
 GAP = "\0"  # of a text: whatever is not known before the code runs
@@ -123,7 +123,7 @@ class Frame:
     :param outer: that of the function around it.
     """
 
-    scope: Scope
+    scope: NameScope
     arguments: dict[str, Argument]
     outer: Frame | None
     found: dict[str, Values] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.providers import CUDA_MAJORS, Providers, Scope, cuda_releases, torch_names
+from wheelsmith.wheel.providers import CUDA_MAJORS, LookupScope, Providers, cuda_releases, torch_names
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import cuda_exports, symbol_table
@@ -75,7 +75,7 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     return finding("symbols", wrong, f"{name}: {counted(len(extension.references), 'symbol')}{beside}")
 
 
-def _loaded_for_all(wheel: Inspection, name: str) -> Scope | None:
+def _loaded_for_all(wheel: Inspection, name: str) -> LookupScope | None:
     """Return what code of the wheel may have loaded for all to see before one file is; None where none does."""
     loads = [load for load in wheel.loads if load.for_all]
     if any(load.library is None for load in loads):
@@ -85,7 +85,7 @@ def _loaded_for_all(wheel: Inspection, name: str) -> Scope | None:
     if any(reference.name == "dlopen" for extension in others for reference in extension.references):
         whole = wheel.providers.loaded_for_all(cuda=False)
     elif loads:
-        whole = Scope()
+        whole = LookupScope()
     else:
         return None
     named = {load.library for load in loads if load.library}
@@ -116,20 +116,20 @@ def _not_known(name: str, symbols: list[str]) -> Iterator[str]:
         yield f"{name} needs {symbols[0]}{more} of torch, and no release that the wheel requires is known here"
 
 
-def _lacks(scope: Scope, need: NeededVersion) -> str:
+def _lacks(scope: LookupScope, need: NeededVersion) -> str:
     torchs = {file for files in scope.torch.values() for file in files}
     return (
         "has no such version" if need.library in scope.others | torchs else "it does not need, or has no such version"
     )
 
 
-def _lacking(providers: Providers, scope: Scope, arch: str, symbol: str) -> list[str]:
+def _lacking(providers: Providers, scope: LookupScope, arch: str, symbol: str) -> list[str]:
     """Return the torch releases that lack a symbol; where none is required, any that has it is good enough."""
     lacking = providers.torch_without(scope, arch, symbol)
     return lacking if providers.torch is not None or len(lacking) == len(scope.torch) else []
 
 
-def _why(providers: Providers, scope: Scope, name: str, arch: str, reference: Reference) -> str | None:
+def _why(providers: Providers, scope: LookupScope, name: str, arch: str, reference: Reference) -> str | None:
     """Return what is wrong with a symbol that is not found; None where it may be absent."""
     symbol, table = reference.name, symbol_table(arch)
     somewhere = table.exported_by(symbol) if table and reference.version is None else frozenset[str]()

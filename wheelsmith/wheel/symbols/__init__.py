@@ -1,10 +1,10 @@
 """What the libraries that wheels may use export: torch's, CUDA's, the platform's and Python itself."""
 
-from wheelsmith.wheel.symbols.libraries import Exports, cuda_exports, platform_exports, python_exports
+from wheelsmith.wheel.symbols.libraries import LibraryExports, cuda_exports, platform_exports, python_exports
 from wheelsmith.wheel.symbols.torch import SymbolTable, TorchLibrary, fingerprint, read_table, symbol_table, write_table
 
 __all__ = [
-    "Exports",
+    "LibraryExports",
     "SymbolTable",
     "TorchLibrary",
     "cuda_exports",

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exports:
+class LibraryExports:
     """What a set of libraries exports.
 
     :param symbols: soname → symbol → the versions that it has, ``""`` for none.
@@ -33,13 +33,13 @@ class Exports:
 
 
 @cache
-def platform_exports(arch: str) -> Exports:
+def platform_exports(arch: str) -> LibraryExports:
     """Return what glibc, libstdc++ and the other libraries that manylinux allows export."""
     return _exports(_read(f"platform-{arch}.json.xz")["libraries"])
 
 
 @cache
-def cuda_exports(major: int) -> Exports | None:
+def cuda_exports(major: int) -> LibraryExports | None:
     """Return what the libraries of a CUDA release export, by the major number; None where it is not known."""
     found = _read("cuda.json.xz")["libraries"].get(str(major))
     return _exports(found) if found is not None else None
@@ -51,14 +51,14 @@ def python_exports() -> dict[str, frozenset[str]]:
     return {version: frozenset(symbols) for version, symbols in _read("python.json.xz")["versions"].items()}
 
 
-def _exports(libraries: dict[str, dict[str, list[str]]]) -> Exports:
+def _exports(libraries: dict[str, dict[str, list[str]]]) -> LibraryExports:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for library, versions in libraries.items():
         symbols = found.setdefault(library, {})
         for version, names in versions.items():
             for name in names:
                 symbols[name] = (*symbols.get(name, ()), version)
-    return Exports(symbols=found)
+    return LibraryExports(symbols=found)
 
 
 def _read(name: str) -> dict[str, Any]:
