@@ -32,7 +32,6 @@ from wheelsmith.model import ignore
 from wheelsmith.platforms import header_libraries, platforms
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain.archives import is_at_hand
 
 _ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torches, and room to build
 
@@ -151,6 +150,8 @@ def _machine() -> Iterator[Symptom]:
 
 
 def _toolchains() -> Iterator[Symptom]:
+    from wheelsmith.toolchain.archives import is_at_hand
+
     toolchains, arch = Toolchains(default_cache(), ignore), platform.machine()
     prefixes = {
         f"{each.title} {version}": each.prefix(version, arch, arch)

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import Version
@@ -71,6 +70,8 @@ def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
 
     :raises SourceError: what stands there is no name or no version.
     """
+    from packaging.metadata import parse_email
+
     found, _ = parse_email(re.split(r"\r?\n\r?\n", text[:_LONGEST_HEADERS], maxsplit=1)[0])
     table: dict[str, Any] = {"name": found.get("name"), "version": found.get("version")}
     version = _version(table, PKG_INFO)
