@@ -132,7 +132,12 @@ def run(argv, *importable):
         capture_output=True,
         text=True,
         check=True,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, importable))},
+        # Without bytecode: the folder is one that builds share, and is what it was made as.
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join(map(str, importable)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
     )
 
 
