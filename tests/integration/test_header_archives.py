@@ -2,8 +2,11 @@
 
 import gzip
 import io
+import itertools
+import socket
 import tarfile
 import threading
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,8 +17,8 @@ from wheelsmith.base.record import canonical_digest
 from wheelsmith.cli.doctor import _toolchains
 from wheelsmith.model import PinnedTree
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain import archives
-from wheelsmith.toolchain.archives import fetch_tree
+from wheelsmith.toolchain import archives, remote
+from wheelsmith.toolchain.archives import fetch_tree, is_at_hand
 from wheelsmith.toolchain.pip_settings import PipSettings
 from wheelsmith.toolchain.remote import sha256_bytes
 
@@ -171,3 +174,112 @@ def test_doctor_names_what_is_at_hand(tmp_path, monkeypatch):
     here, later = (symptom.found.split(", ") for symptom in _toolchains())
     assert "cutlass_4_0" in here
     assert {"cutlass_3_6", "cutlass_4_5"} <= set(later)
+
+
+def header(name, size, kind=tarfile.REGTYPE):
+    """Return a header as it stands in an archive, whatever size it claims."""
+    member = tarfile.TarInfo(name)
+    member.type, member.size = kind, size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+def told(records, kind=tarfile.XHDTYPE):
+    """Return what a pax header tells of the next member."""
+    return header("pax", len(records), kind) + records + bytes(-len(records) % 512)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (header(f"{ROOT}film", 1 << 62), "ends within a file"),
+        (told(b"28 size=4611686018427387904\n") + header(f"{ROOT}film", 0), "ends within a file"),
+        (header(f"{ROOT}include/lib/lib.h", 1 << 62, tarfile.GNUTYPE_SPARSE), "with holes"),
+        (header(f"{ROOT}film", 1 << 20, tarfile.XHDTYPE) + bytes(1 << 20), "larger than any name"),
+        (header(f"{ROOT}film", 1 << 20, tarfile.GNUTYPE_LONGNAME) + bytes(1 << 20), "larger than any name"),
+        (told(b"6 a=b\n") * 2000 + header(f"{ROOT}film", 0), "recursion"),
+        (told(b"28 path=lib-1.0.0/include/\xff\n") + header("x", 0), "other files"),
+        (header(f"{ROOT}film", 0) * 1000, "more than 500 files"),
+    ],
+    ids=["endless", "endless by pax", "holes", "long pax", "long name", "a chain", "no text", "many"],
+)
+def test_a_header_cannot_make_it_wait_or_remember(fetch, tmp_path, monkeypatch, data, why):
+    monkeypatch.setattr(archives, "_MOST_MEMBERS", 500)
+    path = tmp_path / "here/lib-1.0.0.tar.gz"
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(data + bytes(1024)))
+    with pytest.raises(ToolchainError, match=why):
+        fetch(path.parent)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["~nobody-of-this-name/x", "http://[x", "/" + "x" * 5000, "http://a\x01b", "http://a..b"],
+    ids=["a home of nobody", "no address", "long", "unprintable", "no host"],
+)
+def test_a_place_that_is_none_is_passed_over(fetch, tree, tmp_path, place):
+    packed(tmp_path / "here/lib-1.0.0.tar.gz", headers())
+    assert fetch(place, tmp_path / "here") == FILES
+    assert is_at_hand(tree)
+
+
+def test_a_large_archive_in_a_folder_is_not_opened(fetch, tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "_MOST_PACKED", 100)
+    packed(tmp_path / "here/lib-1.0.0.tar.gz", headers())
+    with pytest.raises(ToolchainError, match="larger than"):
+        fetch(tmp_path / "here")
+
+
+def test_a_mirrors_password_is_not_told(fetch, served):
+    with pytest.raises(ToolchainError, match="404") as raised:
+        fetch(served.replace("//", "//somebody:word@"))
+    assert "word@" not in raised.value.message
+
+
+@pytest.fixture
+def answering():
+    """Serve one answer to everybody, piece by piece, as long as it is listened to."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve(pieces):
+            def answer():
+                while True:
+                    try:
+                        client, _ = server.accept()
+                    except OSError:
+                        return
+                    with client, suppress(OSError):
+                        client.recv(1 << 16)
+                        for piece in pieces():
+                            client.sendall(piece)
+
+            threading.Thread(target=answer, daemon=True).start()
+            return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+        yield serve
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_what_comes_with_a_redirect_is_not_read(fetch, answering):
+    sent = []
+
+    def endless():
+        yield b"HTTP/1.1 302 Found\r\nLocation: http://a..b/\r\n\r\n"
+        for _ in range(64):
+            yield bytes(1 << 20)
+            sent.append(1 << 20)
+
+    with pytest.raises(ToolchainError, match="could not be fetched"):
+        fetch(answering(endless))
+    assert len(sent) < 32  # what the buffers of a connection hold
+
+
+def test_what_a_server_says_is_packed_is_not_unpacked(fetch, tmp_path, answering):
+    body = packed(tmp_path / "here/lib-1.0.0.tar.gz", headers()).read_bytes()
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    assert fetch(answering(lambda: [head.encode(), body])) == FILES
+
+
+def test_a_server_that_never_begins_is_left(fetch, answering, monkeypatch):
+    monkeypatch.setattr(remote, "_LONGEST_WAIT", 0.5)
+    with pytest.raises(ToolchainError, match="took longer than"):
+        fetch(answering(lambda: itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")))
