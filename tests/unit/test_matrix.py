@@ -179,6 +179,8 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
         (f"{ONE}env: {{A: '{{torch:9}}'}}", "is none of {torch}"),
         (f"{ONE}env: {{A: '{{'}}", "has a brace alone"),
         (f"{ONE}env: {{A: {'x' * 5000}}}", "at most 4096 characters"),
+        (f"{ONE}env: {{A: '1', key: '{{nope}}'}}", "3:20: {nope} is none of {torch}"),
+        (f'{ONE}env: {{A: "\\uD800"}}', "3:10: a value of a variable holds half a character"),
         (f"{ONE}env: [A]", "env must be a mapping"),
         (f"{ONE}build-requires: [Torch>=2]", "which torch a cell is built with, its axis says"),
         (f"{ONE}build-requires: ['x @ https://example.org/x.whl']", "is not a requirement"),

@@ -344,7 +344,12 @@ def test_an_sdist_says_its_name_and_version(end):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("Name: a b\nVersion: 1\n", "not a project's name"), ("Name: a\nVersion: one\n", "not a version")],
+    [
+        ("Name: a b\nVersion: 1\n", "not a project's name"),
+        (f"Name: {'a' * 101}\nVersion: 1\n", "not a project's name"),
+        ("Name: a\nVersion: one\n", "not a version"),
+        (f"Name: a\nVersion: {'1.' * 500}1\n", "not a version"),
+    ],
 )
 def test_what_is_no_name_or_version_is_refused(text, words):
     with pytest.raises(SourceError, match=words) as raised:

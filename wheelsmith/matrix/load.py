@@ -35,6 +35,7 @@ _LARGEST = 1 << 18  # bytes; a matrix is written by a person, and as much is rea
 _DEEPEST = 50  # collections within one another; a matrix has five
 _SCHEMA_HINT = "see the whole shape with: wheelsmith schema"
 _Path = tuple[str | int, ...]
+_KEY = -1  # in a path: the key itself; a name could be anybody's, and no list has this place
 
 
 def load_matrix(path: Path) -> Matrix:
@@ -116,7 +117,7 @@ def _plain(node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], 
         if name in found:
             mistakes.append(MatrixError(f"{name} stands twice", where=where, remedy="keep one of them"))
             continue
-        places[(*path, name, "key")] = where
+        places[(*path, name, _KEY)] = where
         found[name] = _plain(value, (*path, name), file, places, mistakes)
     return found
 
@@ -142,7 +143,7 @@ def _explain(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
     name = str(loc[-1]) if loc else "the file"
     kind = detail["type"]
     if kind == "extra_forbidden":
-        return MatrixError(f"unknown key {name!r}", where=places[(*loc, "key")], remedy=_near(name, _siblings(loc)))
+        return MatrixError(f"unknown key {name!r}", where=places[(*loc, _KEY)], remedy=_near(name, _siblings(loc)))
     where = _nearest(loc, places)
     if kind == "missing":
         return MatrixError(f"{name} is missing", where=where, remedy=_SCHEMA_HINT)
@@ -167,7 +168,7 @@ def _explain(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
 
 def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
     if loc[-1:] == ("[key]",):  # pydantic's word for a key that is none
-        loc = (*loc[:-1], "key")
+        loc = (*loc[:-1], _KEY)
     while loc not in places:
         loc = loc[:-1]
     return places[loc]
@@ -201,7 +202,7 @@ def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[Matr
     for number, rule in enumerate(model.rules):
         for key, selector in (("exclude", rule.exclude), ("where", rule.where)):
             for name in selector.releases.keys() - model.axes.releases.keys() if selector else ():
-                where = places["rules", number, key, name, "key"]
+                where = places["rules", number, key, name, _KEY]
                 remedy = f"the axis is {', '.join(model.axes.releases)}"
                 yield MatrixError(f"a rule selects by {name}, which is no axis", where=where, remedy=remedy)
 

@@ -146,6 +146,8 @@ def _variable(name: str) -> str:
 def _value(text: str) -> str:
     if len(text) > _LONGEST_VALUE or "\0" in text:
         raise ValueError(f"a value of a variable is text of at most {_LONGEST_VALUE} characters")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("a value of a variable holds half a character, which no program is given")
     check_placeholders(text)
     return text
 

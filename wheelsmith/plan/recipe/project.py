@@ -16,9 +16,11 @@ from wheelsmith.plan.recipe.toml_text import load_toml
 
 PROJECT_FILES = ("pyproject.toml", "setup.py")
 PKG_INFO = "PKG-INFO"
-_LONGEST_HEADERS = 1 << 16  # characters: what parses them takes ever longer for the next one
+# Characters: what parses them takes ever longer for the next one, and the name and the version come first.
+_LONGEST_HEADERS = 1 << 14
 # Characters of a requirement or a version: no number in it has more digits than Python reads.
 _LONGEST = 1000
+_LONGEST_NAME = 100  # as in matrix.yaml: files are called after it
 _SHOWN = 100  # characters of one
 _MOST = 200  # requirements of a build system; each is a word of a command line
 # What PEP 518 has builders take where a project names nothing.
@@ -109,7 +111,7 @@ def _text(table: dict[str, Any], name: str) -> str | None:
 def _version(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
     text = _text(project, "version")
     try:
-        return str(Version(text)) if text else None
+        return str(Version(text if len(text) <= _LONGEST else "")) if text else None
     except ValueError:  # also of InvalidVersion, which a number of too many digits does not raise
         raise SourceError(f"{_cut(text)} is not a version", where=Place(file=file)) from None
 
@@ -118,7 +120,7 @@ def _name(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
     text = _text(project, "name")
     try:
         if text is not None:
-            canonicalize_name(text, validate=True)
+            canonicalize_name(text if len(text) <= _LONGEST_NAME else "", validate=True)
     except InvalidName:
         raise SourceError(f"{_cut(text)} is not a project's name", where=Place(file=file)) from None
     return text
