@@ -27,7 +27,10 @@ _LONGEST_PATTERN = 200
 _LONGEST_VALUE = 4096
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 # What a sandbox cannot do without, and what makes the same plan give the same bytes.
-_OWN = re.compile(r"PATH|HOME|TMPDIR|LANG|LC_\w+|TZ|LD_\w+|GLIBC_TUNABLES|SOURCE_DATE_EPOCH|PYTHON\w*|WHEELSMITH_\w+")
+_OWN = re.compile(
+    r"PATH|HOME|TMP|TEMP|TMPDIR|LANG|LANGUAGE|LC_\w+|LOCPATH|GCONV_PATH|TZ|TZDIR|LD_\w+|GLIBC_TUNABLES|BASH_ENV|SHELLOPTS"
+    r"|GCC_EXEC_PREFIX|SOURCE_DATE_EPOCH|_?PYTHON\w*|WHEELSMITH_\w+"
+)
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")

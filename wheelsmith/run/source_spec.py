@@ -53,7 +53,8 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
             remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
         )
     found = parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
-    return with_pkg_info(found, source.read_text(PKG_INFO)) if PKG_INFO in source.paths else found
+    says_all = found.name is not None and found.version is not None
+    return found if says_all or PKG_INFO not in source.paths else with_pkg_info(found, source.read_text(PKG_INFO))
 
 
 def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:

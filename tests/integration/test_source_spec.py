@@ -1,0 +1,49 @@
+"""What a source says of itself is read where it is needed, and a matrix that is for the other kind is refused."""
+
+import pytest
+from kernels import matrix, pure_kernel
+
+from wheelsmith.base.errors import MatrixError, SourceError
+from wheelsmith.run.prepare import Request, prepare
+
+PROJECT = "version: 1\nkernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
+
+
+def ask(folder, text):
+    (folder / "matrix.yaml").write_text(text)
+    return prepare(Request(matrix=folder / "matrix.yaml", cache=folder / "cache", engine="local"), lambda event: None)
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "k").mkdir()
+    (tmp_path / "k/setup.py").write_text("raise SystemExit('never run to plan')")
+    return tmp_path / "k"
+
+
+def test_pkg_info_says_what_nobody_else_does(project):
+    (project / "PKG-INFO").write_text("Name: My.Project\nVersion: 1.2+cu118\n")
+    found = ask(project.parent, PROJECT.removeprefix("version: 1\n"))
+    assert (found.distribution, found.version) == ("My.Project", "1.2")
+
+
+def test_pkg_info_that_nobody_needs_is_not_read(project):
+    (project / "PKG-INFO").write_bytes(b"Name: \xff\n")
+    (project / "pyproject.toml").write_text('[project]\nname = "own"\nversion = "3"\n')
+    found = ask(project.parent, PROJECT.removeprefix("version: 1\n"))
+    assert (found.distribution, found.version) == ("own", "3")
+    (project / "pyproject.toml").unlink()
+    with pytest.raises(SourceError, match="PKG-INFO is not UTF-8"):
+        ask(project.parent, PROJECT)
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["env: {A: '1'}", "build-requires: [ninja]", "rules: [{where: {cuda: cpu}, set: {env: {A: '1'}}}]"],
+)
+def test_a_kernels_build_toml_says_how_it_is_compiled(tmp_path, more):
+    pure_kernel(tmp_path / "k")
+    path = matrix(tmp_path, "k", more=more + "\n")
+    with pytest.raises(MatrixError, match="env and build-requires are for projects") as raised:
+        ask(tmp_path, path.read_text())
+    assert "build.toml" in raised.value.remedy
