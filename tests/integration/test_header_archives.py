@@ -83,6 +83,7 @@ def fetch(tree, tmp_path, monkeypatch):
 def served(tmp_path):
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.handle_error = lambda request, address: None  # whoever is left before the end
         threading.Thread(target=server.serve_forever).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
