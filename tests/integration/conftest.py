@@ -1,6 +1,7 @@
 import shutil
 
 import pytest
+from command_line import run_command
 from factory import Factory
 from installers import Installers
 from kernels import matrix, pure_kernel
@@ -19,6 +20,16 @@ def loopback(tmp_path_factory):
 def tools(tmp_path_factory):
     """Every installer."""
     return Installers(tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command in this process, and give its exit code and what it printed."""
+
+    def run(*argv):
+        return run_command(monkeypatch, capsys, *map(str, argv))
+
+    return run
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import shutil
 
 import pytest
-from command_line import run_command
 from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import PackageIndexError
@@ -16,14 +15,6 @@ from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"
 CELL = Cell(release="2.9", toolkit="13.0", arch="x86_64")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*argv):
-        return run_command(monkeypatch, capsys, *map(str, argv))
-
-    return run
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from command_line import run_command
 from states import HIDDEN
 from wheels import make_wheel, offer
 
@@ -18,14 +17,6 @@ from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"
 CELLS = tuple(Cell(release="2.9", toolkit=cuda, arch="x86_64") for cuda in (None, "13.0"))
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*argv):
-        return run_command(monkeypatch, capsys, *map(str, argv))
-
-    return run
 
 
 def wheel(folder, name, cell):

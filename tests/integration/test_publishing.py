@@ -6,19 +6,10 @@ import re
 import time
 
 import pytest
-from command_line import run_command
 from wheels import make_wheel
 
 from wheelsmith.index.publish import Index, verify
 from wheelsmith.index.storage import Folder
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*argv):
-        return run_command(monkeypatch, capsys, *map(str, argv))
-
-    return run
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import zipfile
 from hashlib import sha256
 
 import pytest
-from command_line import run_command
 from signatures import Signature
 from wheels import make_wheel
 
@@ -33,14 +32,6 @@ class Contents(SideFile):
 
     def html_attributes(self, url, sha256):
         return {}
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*argv):
-        return run_command(monkeypatch, capsys, *map(str, argv))
-
-    return run
 
 
 @pytest.fixture
