@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Callable, Mapping
 
 from wheelsmith.model import Cell
-
-_SUFFIX = re.compile(r"\+PTX$")
+from wheelsmith.platforms import platforms
 
 _Word = Callable[[Cell, tuple[str, ...]], str]
 # Name → its value for a cell and the capabilities that it is built for.
@@ -19,8 +17,8 @@ PLACEHOLDERS: Mapping[str, _Word] = {
     "arch": lambda cell, _: cell.arch,
     "python": lambda cell, _: cell.python or "",
     "capabilities": lambda _, found: ";".join(found),
-    "capability-numbers": lambda _, found: ";".join(map(_number, found)),
-    "capability-names": lambda _, found: ";".join(f"sm_{_number(text)}" for text in found),
+    "capability-numbers": lambda cell, found: ";".join(_number(cell, text) for text in found),
+    "capability-names": lambda cell, found: ";".join(f"sm_{_number(cell, text)}" for text in found),
 }
 
 
@@ -54,5 +52,5 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
     return "".join(found)
 
 
-def _number(capability: str) -> str:
-    return _SUFFIX.sub("", capability).replace(".", "")
+def _number(cell: Cell, capability: str) -> str:
+    return platforms()[cell.platform].plain(capability).replace(".", "")
