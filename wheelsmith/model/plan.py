@@ -32,7 +32,7 @@ class SourceId(Record):
 class PrefixId(Record):
     """A toolchain prefix that can be made from pinned files, or that an image holds.
 
-    :param kind: ``cuda``, a framework's name, ``library``, or ``image-cuda`` for a toolkit that lies in the image.
+    :param kind: a platform's name, a framework's, ``library``, or ``image-cuda`` for a toolkit that lies in the image.
     :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
     :param digest: sha256 over the pins it is made from, known before anything is fetched.
     """
@@ -41,6 +41,11 @@ class PrefixId(Record):
     version: str
     arch: str
     digest: str
+
+    @property
+    def in_image(self) -> bool:
+        """Say whether an image holds it, so that there is nothing to fetch or to mount."""
+        return self.kind.startswith("image-")
 
 
 class StepKind(StrEnum):

@@ -65,7 +65,7 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
             for library in plan.libraries
         ]
     # An image's own toolkit is where the image has it.
-    if plan.toolkit and plan.toolkit.kind == plan.cell.platform:
+    if plan.toolkit and not plan.toolkit.in_image:
         place = platforms()[plan.cell.platform].place
         mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=place))
     return tuple(mounts)
@@ -115,7 +115,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
 
 def _toolkit_programs(plan: BuildPlan) -> tuple[str, ...]:
     """Return where a project's build system finds nvcc, as it does on PATH where people build by hand."""
-    mounted = plan.project and plan.toolkit and plan.toolkit.kind == plan.cell.platform
+    mounted = plan.project and plan.toolkit and not plan.toolkit.in_image
     return (f"{platforms()[plan.cell.platform].place}/bin",) if mounted else ()
 
 

@@ -97,9 +97,8 @@ def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
 
 
 def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
-    return tuple(
-        prefix for prefix in (plan.headers, plan.toolkit, *plan.libraries) if prefix and prefix.kind != "image-cuda"
-    )
+    prefixes = (plan.headers, plan.toolkit, *plan.libraries)
+    return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
 
 
 def _fetched(plan: BuildPlan) -> tuple[str, ...]:
