@@ -91,6 +91,39 @@ def test_nothing_that_the_environment_names_runs_with_capabilities(tmp_path):
     assert set((work / "seen").read_text().splitlines()) == {"CapEff:\t0000000000000000"}
 
 
+MOUNTS = """
+import ctypes, os, sys
+libc, folders = ctypes.CDLL(None), [os.fsencode(f"{sys.argv[1]}/{count}") for count in range(20)]
+print("ready", flush=True)
+while True:
+    for folder in folders:
+        os.mkdir(folder)
+        if libc.mount(b"none", folder, b"tmpfs", 0, None):
+            raise SystemExit("no mount")
+    for folder in folders:
+        libc.umount(folder)
+        os.rmdir(folder)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount where others see it")
+def test_mounts_that_others_take_away_stop_nothing(tmp_path):
+    """As podman's are, in the middle of a start: a mount whose folder goes is gone from every namespace."""
+    containers.wanted("bwrap")
+    bwrap = engines(tmp_path / "cache")["bwrap"]
+    argv = [sys.executable, "-c", MOUNTS, tmp_path]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as others:
+        try:
+            assert others.stdout.readline() == "ready\n"
+            found = {bwrap.probe().detail for _ in range(30)}
+            assert others.poll() is None
+        finally:
+            others.kill()
+    for folder in tmp_path.glob("[0-9]*"):
+        subprocess.run(["umount", folder], check=False, capture_output=True)
+    assert found == {""}
+
+
 def test_the_exit_code_is_told(engine, tmp_path):
     exit_, _ = run(engine, tmp_path, "sh", "-c", "exit 3")
     assert (exit_.ending, exit_.code, exit_.ok) == (Ending.EXITED, 3, False)

@@ -110,10 +110,7 @@ class Bubblewrap:
             raise EngineError("bwrap is not on PATH", remedy=_INSTALL)
         return (
             *_NO_CORES,
-            program,
-            *_NAMESPACES,
-            *host_mounts(_pythons(command)),
-            *_in_memory(command.limits.counted_memory),
+            *_root(program, _pythons(command.python), command.limits),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
@@ -180,11 +177,14 @@ def _permission() -> str:
 
 
 def _trial(program: str) -> subprocess.CompletedProcess[str]:
-    """Start a sandbox that sees all of this machine and does nothing."""
+    """Start a sandbox that sees what every build sees, and does nothing.
+
+    Not all of this machine: bubblewrap fails where another process takes away a mount that it was to show.
+    """
     with _filter() as filter_:
         return subprocess.run(
             [
-                *(program, *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", str(filter_)),
+                *(*_root(program, _pythons(), Limits()), "--seccomp", str(filter_)),
                 *_last_step("/", Limits(), ("true",)),
             ],
             capture_output=True,
@@ -194,13 +194,17 @@ def _trial(program: str) -> subprocess.CompletedProcess[str]:
         )
 
 
-def _pythons(command: Command) -> tuple[InstalledPython, ...]:
-    """Return the Pythons that the command needs, the one to prefer first."""
+def _root(program: str, pythons: tuple[InstalledPython, ...], limits: Limits) -> tuple[str, ...]:
+    return (program, *_NAMESPACES, *host_mounts(pythons), *_in_memory(limits.counted_memory))
+
+
+def _pythons(version: str | None = None) -> tuple[InstalledPython, ...]:
+    """Return the Pythons that a command needs, the one to prefer first."""
     own = InstalledPython(os.path.realpath(sys.base_prefix), f"{sys.version_info[0]}.{sys.version_info[1]}")
-    program = this_machine().pythons.get(command.python or "")
-    if program is None or command.python is None:
+    program = this_machine().pythons.get(version or "")
+    if program is None or version is None:
         return (own,)
-    return tuple(dict.fromkeys([InstalledPython(str(Path(program).parents[1]), command.python), own]))
+    return tuple(dict.fromkeys([InstalledPython(str(Path(program).parents[1]), version), own]))
 
 
 def _in_memory(most: int | None) -> tuple[str, ...]:
@@ -218,7 +222,7 @@ def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  #
 
 
 def _environment(command: Command) -> tuple[str, ...]:
-    bins = (f"{python.prefix}/bin" for python in _pythons(command))
+    bins = (f"{python.prefix}/bin" for python in _pythons(command.python))
     path = ":".join(dict.fromkeys([*command.path, *bins, "/usr/bin", "/bin"]))
     whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
     # Not by bubblewrap: the last step, which has capabilities, must not load what a variable names.
