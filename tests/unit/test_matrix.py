@@ -258,15 +258,16 @@ def test_a_narrower_selection_never_changes_an_answer():
 def test_a_rule_adds_to_what_a_build_system_is_given():
     matrix = parse_matrix(
         "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu, 13.0], python: [3.12]}\n"
-        "env: {A: '1', B: '1'}\nbuild-requires: [ninja]\n"
+        "env: {A: '1', B: '1'}\nbuild-requires: [ninja]\ntest-requires: [pytest]\n"
         "rules:\n"
         "  - {where: {cuda: cpu}, set: {env: {B: '2', C: '2'}, build-requires: [psutil, ninja]}}\n"
+        "  - {where: {cuda: cpu}, set: {test-requires: [numpy, pytest]}}\n"
         "  - {where: {cuda: cpu}, set: {env: {C: '3'}}}\n"
         "  - {exclude: {cuda: 13.0}, reason: no}\n"
     )
     cpu = next(cell for cell in expand(matrix) if isinstance(cell, Cell))
     assert project_settings(matrix, cpu) == ProjectSettings(
-        env={"A": "1", "B": "2", "C": "3"}, build_requires=("ninja", "psutil")
+        env={"A": "1", "B": "2", "C": "3"}, build_requires=("ninja", "psutil"), test_requires=("pytest", "numpy")
     )
     assert project_settings(matrix, replace(cpu, toolkit="13.0")) == matrix.project
     # What may be a secret of somebody's is in no cell, for cells are published.

@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from wheels import make_wheel
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.toolchain import environment
 from wheelsmith.toolchain.environment import _check_sizes, _folders, install_environment, lock_environment
 from wheelsmith.toolchain.pip import run_pip
 
@@ -36,6 +37,32 @@ def test_an_environment_is_made_for_a_python_that_is_not_there(tmp_path, offered
     install_environment(locked, "3.99", "x86_64", tmp_path / "made")
     assert sorted(path.name for path in (tmp_path / "made").glob("*.py")) == ["dep.py", "sub.py"]
     assert json.loads(next((tmp_path / "locks").glob("*.json")).read_text())
+
+
+def test_the_build_that_is_meant_is_taken_and_stays(tmp_path, offered):
+    """pip by itself takes the version that sorts last, whatever its local part says."""
+    for version in ("2.11.0", "2.11.0+cu126"):
+        make_wheel(offered, "torch", version)
+
+    def locked(*rather, folder="locks"):
+        found = lock_environment(("torch==2.11.0",), "3.11", "x86_64", tmp_path / folder, rather=rather)
+        return found if isinstance(found, str) else found[0].version
+
+    assert locked() == "2.11.0+cu126"
+    assert locked("torch==2.11.0+cpu", "torch===2.11.0") == "2.11.0"
+    make_wheel(offered, "torch", "2.11.0+cpu")
+    assert locked("torch==2.11.0+cpu", "torch===2.11.0") == "2.11.0"
+    assert locked("torch==2.11.0+cpu", "torch===2.11.0", folder="others") == "2.11.0+cpu"
+
+
+def test_what_fails_for_another_reason_is_asked_once(tmp_path, offered, monkeypatch):
+    make_wheel(offered, "torch", "2.11.0+cpu")
+    asked = []
+    monkeypatch.setattr(environment, "run_pip", lambda *words, **more: asked.append(words) or run_pip(*words, **more))
+    needs = ("torch==2.11.0", "absent")
+    found = lock_environment(needs, "3.11", "x86_64", tmp_path / "locks", rather=("torch==2.11.0+cpu",))
+    assert "absent" in found
+    assert len(asked) == 1
 
 
 def test_a_wheel_that_would_fill_the_disk_is_not_unpacked(tmp_path, offered):

@@ -159,6 +159,7 @@ FAR = {
     "toolchain/proof.py": CACHE,
     "toolchain/remote.py": CACHE,
     "toolchain/unpack.py": CACHE,
+    "toolchain/without_cuda.py": CACHE,
     "wheel/archive/reader.py": WHEEL,
     "wheel/edition.py": PACKAGE,
     "wheel/facts.py": WHEEL,

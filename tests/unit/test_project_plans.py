@@ -112,7 +112,7 @@ def test_a_plan():
     made, asked = plan()
     assert BuildPlan.from_json(made.to_json()) == made
     assert made.cell.id == "torch211-cxx11-cu130-x86_64-linux-cp312"
-    assert asked == [(("torch==2.11.0", "setuptools"), "3.12", "x86_64")]
+    assert asked == [(("torch==2.11.0", "setuptools"), "3.12", "x86_64", ("torch==2.11.0+cu130", "torch===2.11.0"))]
     assert (made.wheel.version, made.wheel.python_tag, made.wheel.metadata) == ("1.0+cu130.torch2.11", "cp312", None)
     told = made.project.variables
     assert told["CUDA_HOME"] == "/opt/cuda"
@@ -132,7 +132,27 @@ def test_a_plan():
 def test_a_project_gets_a_patch_of_torch_that_it_can_use(asked, torch):
     made, questions = plan(spec=ProjectSpec(name="p", version="1", requires=(), torch=asked))
     assert isinstance(made, BuildPlan)
-    assert questions == [((torch,), "3.12", "x86_64")]
+    ((requirements, *_, rather),) = questions
+    assert requirements == (torch,)
+    assert bool(rather) is (torch == "torch==2.11.0")
+
+
+def test_a_cpu_cell_has_a_torch_without_cuda():
+    made, ((_, _, _, rather),) = plan(cuda=None, resolved=locked("2.11.0+cpu"))
+    assert rather == ("torch==2.11.0+cpu",)
+    assert not made.project.without_cuda
+    pypis, _ = plan(cuda=None, resolved=locked("2.11.0", "nvidia-cuda-runtime", "13.0.96"))
+    assert pypis.project.without_cuda
+    assert not plan(cuda=None)[0].project.without_cuda  # as PyPI's for some architectures is: a CPU build
+    assert not plan(resolved=locked("2.11.0", "nvidia-cuda-runtime", "13.0.96"))[0].project.without_cuda
+    whole = replace(pypis, project=replace(pypis.project, without_cuda=False))
+    assert whole.build_digest != pypis.build_digest
+
+
+def test_what_a_test_needs_changes_no_wheel():
+    (plain, _), (made, _) = plan(), plan(settings=ProjectSettings(test_requires=("pytest",)))
+    assert BuildPlan.from_json(made.to_json()).project.test_requires == ("pytest",)
+    assert made.build_digest == plain.build_digest
 
 
 def test_what_a_project_asks_of_torch_is_read_wherever_it_says_so():
@@ -193,8 +213,8 @@ def test_a_project_may_use_all_of_an_image():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"python": "3.9"}, "this machine has no Python 3.9: it has 3.11, 3.12"),
-        ({"python": "3.9", "place": build_host("sha256:1")}, "image debian has no Python 3.9"),
+        ({"python": "3.9"}, "this machine has no Python 3.9: it has 3.11, 3.12; install it: uv python install 3.9, or"),
+        ({"python": "3.9", "place": build_host("sha256:1")}, "image debian has no Python 3.9: it has 3.11, 3.12; add"),
         ({"spec": ProjectSpec(name="p", version="1", requires=(), torch=">=2.12")}, "requires torch>=2.12, which"),
         ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
         ({"resolved": "No matching distribution found"}, "for Python 3.12: No matching distribution found"),

@@ -13,6 +13,7 @@ CUDA = "/opt/cuda"
 LIBRARIES = "/opt/libraries"
 TOOLS = "/opt/wheelsmith"
 ENVIRONMENT = "/opt/environment"
+REQUIREMENTS = "/opt/requirements"
 
 # 2000-01-01: any fixed time will do, but zip cannot hold one before 1980.
 SOURCE_DATE_EPOCH = "946684800"

@@ -106,13 +106,18 @@ def _environment(command: Command) -> dict[str, str]:
         "PATH": ":".join(dict.fromkeys([*bins, f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])),
         "HOME": work,
         "TMPDIR": work,
-        **{name: _on_host(command, value) for name, value in command.env.items()},
+        **{name: _folders_on_host(command, value) for name, value in command.env.items()},
         "WHEELSMITH_PATHS": json.dumps(paths, sort_keys=True),
     }
 
 
 def _at_host(command: Command, argv: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_on_host(command, word) for word in argv)
+
+
+def _folders_on_host(command: Command, value: str) -> str:
+    """Return a variable's value, which may be a path or several with colons between them."""
+    return ":".join(_on_host(command, word) for word in value.split(":"))
 
 
 def _on_host(command: Command, word: str) -> str:

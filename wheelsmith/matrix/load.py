@@ -248,7 +248,11 @@ def _settings(model: MatrixModel | SettingsModel) -> dict[str, Any]:
 
 
 def _project(model: MatrixModel | SettingsModel) -> ProjectSettings:
-    return ProjectSettings(env=model.env or {}, build_requires=tuple(model.build_requires or ()))
+    return ProjectSettings(
+        env=model.env or {},
+        build_requires=tuple(model.build_requires or ()),
+        test_requires=tuple(model.test_requires or ()),
+    )
 
 
 def _selector(model: SelectorModel | None) -> Selector:

@@ -183,6 +183,9 @@ class SettingsModel(_Model):
     build_requires: BuildRequires | None = Field(
         None, alias="build-requires", description="A project's: what these cells need besides"
     )
+    test_requires: BuildRequires | None = Field(
+        None, alias="test-requires", description="A project's: what tests of these cells need besides"
+    )
 
 
 class RuleModel(_Model):
@@ -272,6 +275,11 @@ class MatrixModel(_Model):
         None,
         alias="build-requires",
         description="What a project's own build system needs beside what it declares, such as ninja; never torch",
+    )
+    test_requires: BuildRequires | None = Field(
+        None,
+        alias="test-requires",
+        description="What kernel.test needs for a project's wheel beside what the wheel requires, such as pytest",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()

@@ -85,15 +85,20 @@ class ProjectSettings(Record):
 
     :param env: variables, in whose values placeholders may stand.
     :param build_requires: what it needs beside what it declares.
+    :param test_requires: what a test of its wheel needs beside what the wheel requires.
     """
 
     env: dict[str, str] = field(default_factory=dict)
     build_requires: tuple[str, ...] = ()
+    test_requires: tuple[str, ...] = ()
 
     def with_more(self, more: ProjectSettings) -> ProjectSettings:
         """Return them with those of a rule: a variable takes the place of its namesake, requirements are added."""
-        requires = dict.fromkeys((*self.build_requires, *more.build_requires))
-        return ProjectSettings(env=self.env | more.env, build_requires=tuple(requires))
+        return ProjectSettings(
+            env=self.env | more.env,
+            build_requires=tuple(dict.fromkeys((*self.build_requires, *more.build_requires))),
+            test_requires=tuple(dict.fromkeys((*self.test_requires, *more.test_requires))),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

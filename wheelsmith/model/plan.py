@@ -110,11 +110,15 @@ class Project(Record):
     :param python: the Python that builds it, ``major.minor``.
     :param environment: everything that its build system sees, torch among it.
     :param variables: what tells the build system about the cell.
+    :param without_cuda: that torch is a CUDA build, and the cell, for the CPU, sees nothing of CUDA in it.
+    :param test_requires: what a test of the wheel needs beside what the wheel requires.
     """
 
     python: str
     environment: tuple[LockedWheel, ...]
     variables: dict[str, str]
+    without_cuda: bool = False
+    test_requires: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +197,9 @@ class BuildPlan(Record):
         # or the same compilers without any image, make the same wheel. A project may use all that it finds.
         if self.project is None:
             del data["image"]
+        else:
+            # What a test needs changes no byte of what is tested.
+            del data["project"]["test_requires"]
         if not self.libraries:
             del data["libraries"]
         # What is declared changes no byte, but a wheel that was checked with it is not proven without it.

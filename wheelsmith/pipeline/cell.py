@@ -230,8 +230,7 @@ class CellBuild:
         assert context.test is not None  # noqa: S101  # the task is made only for it
         assert stored is not None  # noqa: S101  # and only for a wheel
         self._log.enter("test")
-        toolchains = context.toolchains.toolchains
-        if reason := why_untested(plan, context.engine, toolchains):
+        if reason := why_untested(plan, context.engine, context.toolchains.toolchains):
             context.listen(Notice(level="warning", text=f"{self.name} is not tested: {reason}"))
             return ()
         with self._log.command("test") as output:
@@ -240,9 +239,7 @@ class CellBuild:
                 stored.path,
                 context.test,
                 context.folder / self.name / "test",
-                engine=context.engine,
-                toolchains=toolchains,
-                limits=context.limits,
+                context=context,
                 on_line=output.read,
                 cancel=self._cancel,
             )

@@ -12,6 +12,7 @@ from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
+from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import platforms
 from wheelsmith.source import SourceTree, copy_into
@@ -82,9 +83,9 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
     importable, variables = [f"{layout.TOOLS}/site"], {"WHEELSMITH_JOBS": str(context.cores)}
     project = plan.project
     if project:
-        folder = toolchains.environment(project.environment, project.python, plan.cell.arch)
-        mounts.append(Mount(source=folder, target=layout.ENVIRONMENT))
-        importable.append(layout.ENVIRONMENT)
+        environment = environment_mounts(project, project.environment, plan.cell.arch, toolchains)
+        mounts += environment
+        importable += [mount.target for mount in environment]
         variables = {"MAX_JOBS": str(context.cores), **project.variables}
     return Command(
         name=command_name(plan),

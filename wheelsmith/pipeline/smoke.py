@@ -1,4 +1,4 @@
-"""Run a kernel's own test command against its finished wheel, in the sandbox, with what calls it."""
+"""Run the test command of the matrix against a finished wheel, in the sandbox, with what calls it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from threading import Event as Flag
 from wheelsmith.base import layout
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.engine import Command, Engine, Exit, Limits, Mount
+from wheelsmith.engine import Command, Engine, Exit, Mount
 from wheelsmith.frameworks import framework
-from wheelsmith.model import BuildPlan, LockedWheel
+from wheelsmith.model import BuildPlan, LockedWheel, Project
+from wheelsmith.pipeline.context import BuildContext
+from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.plan import why_other_cuda
+from wheelsmith.source import copy_into
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.wheel.required import required_in
 
 
 def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
     """Say why a wheel's test would say nothing here, or None when it can be run."""
     if plan.cell.arch != engine.build_host(_image(plan)).machine:
         return f"this machine does not run {plan.cell.arch}"
-    found = _environment(plan, _python(plan, engine), toolchains)
+    found = plan.project.environment if plan.project else _environment(plan, _python(plan, engine), toolchains)
     if plan.toolkit and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in found):
         return "the torch that pip finds is a CPU build, which cannot load a CUDA extension"
     return why_other_cuda(found, plan.wheel.toolkit) if plan.toolkit and plan.wheel.toolkit else None
@@ -34,35 +38,38 @@ def smoke_test(
     command: str,
     work: Path,
     *,
-    engine: Engine,
-    toolchains: Toolchains,
-    limits: Limits,
+    context: BuildContext,
     on_line: Callable[[str], None],
     cancel: Flag,
 ) -> Exit:
-    """Run ``command`` with the wheel and its framework importable, no network, and an empty folder to write to.
+    """Run ``command`` with the wheel and its framework importable, no network, and a folder to write to.
 
-    :param work: that folder, which is not there yet.
+    :param work: that folder, which is not there yet; of a project, its source lies in it under ``src``.
     """
     _unpack(wheel, work)
+    engine, toolchains = context.engine, context.toolchains.toolchains
     python = _python(plan, engine)
-    found = toolchains.environment(_environment(plan, python, toolchains), python, plan.cell.arch)
+    if plan.project:
+        with WorkFolder(work) as folder:
+            copy_into(context.source, folder, "src")
+        wheels = _project_environment(plan, plan.project, wheel, toolchains)
+        environment = environment_mounts(plan.project, wheels, plan.cell.arch, toolchains)
+    else:
+        found = toolchains.environment(_environment(plan, python, toolchains), python, plan.cell.arch)
+        environment = (Mount(source=found, target=layout.ENVIRONMENT),)
     return engine.run(
         Command(
             name=f"wheelsmith-test-{plan.cell.id}-{plan.build_digest[:12]}",
             argv=("/bin/sh", "-c", command),
-            mounts=(
-                Mount(source=work, target=layout.WORK, writable=True),
-                Mount(source=found, target=layout.ENVIRONMENT),
-            ),
+            mounts=(Mount(source=work, target=layout.WORK, writable=True), *environment),
             # Without bytecode: where nothing confines the test, it would write into the environment that others share.
             env={
-                "PYTHONPATH": f"{layout.WORK}/site:{layout.ENVIRONMENT}",
+                "PYTHONPATH": ":".join([f"{layout.WORK}/site", *(mount.target for mount in environment)]),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LC_ALL": "C.UTF-8",
             },
             workdir=layout.WORK,
-            limits=limits,
+            limits=context.limits,
             python=plan.project.python if plan.project else None,
             image=plan.image,
         ),
@@ -88,10 +95,26 @@ def _python(plan: BuildPlan, engine: Engine) -> str:
     return plan.project.python if plan.project else engine.build_host(_image(plan)).python
 
 
+def _project_environment(
+    plan: BuildPlan, project: Project, wheel: Path, toolchains: Toolchains
+) -> tuple[LockedWheel, ...]:
+    """Return what a user of the wheel has: its torch, what it requires, and nothing of what built it.
+
+    :raises ToolchainError: it cannot be had.
+    """
+    torch = next(each.version for each in project.environment if each.name == "torch")
+    needs = (*required_in(wheel, project.python, plan.cell.arch), *project.test_requires)
+    found = toolchains.lock((f"torch==={torch}", *needs), project.python, plan.cell.arch)
+    if isinstance(found, str):
+        raise ToolchainError(
+            f"{wheel.name} cannot be installed with torch {torch} to be tested: {found}",
+            remedy="does the wheel require too much, or test-requires what no index has for this Python?",
+        )
+    return found
+
+
 def _environment(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
     """Return the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
-    if plan.project:
-        return plan.project.environment
     calls = framework(plan.cell.framework)
     version = calls.releases()[plan.cell.release].version
     found = toolchains.lock((f"{calls.project}=={version}", *calls.beside_a_test), python, plan.cell.arch)

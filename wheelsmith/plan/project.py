@@ -24,13 +24,14 @@ from wheelsmith.model import (
     wheel_stem,
 )
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
-from wheelsmith.plan.reasons import NotBuildableError, compilers, requested_capabilities, toolkit_of
+from wheelsmith.plan.reasons import NotBuildableError, check_python, compilers, requested_capabilities, toolkit_of
 from wheelsmith.plan.recipe import KernelSource, ProjectSpec
-from wheelsmith.plan.torch_cuda import why_other_cuda
+from wheelsmith.plan.torch_cuda import torch_cuda, why_other_cuda
 from wheelsmith.platforms import platforms
 
-# (requirements, Python as major.minor, CPU architecture) → exact wheels, or why there are none.
-Resolve = Callable[[tuple[str, ...], str, str], tuple[LockedWheel, ...] | str]
+# (requirements, Python as major.minor, CPU architecture, what is asked for before the first requirement)
+# → exact wheels, or why there are none.
+Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWheel, ...] | str]
 
 _NO_RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 
@@ -96,11 +97,10 @@ def _plan(
     toolset = compilers(cell, build_host)
     if cell.arch != build_host.machine:
         raise NotBuildableError(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")
-    if python not in build_host.pythons:
-        where = f"image {build_host.image.name}" if build_host.image else "this machine"
-        raise NotBuildableError(f"{where} has no Python {python}: it has {', '.join(build_host.pythons)}")
+    check_python(python, build_host)
     home, toolkit = toolkit_of(cell, build_host) or ("", None)
     archs = requested_capabilities(cell)
+    environment = _environment(cell, python, spec, settings, resolve)
     return BuildPlan(
         cell=cell,
         image=build_host.image,
@@ -114,8 +114,10 @@ def _plan(
         recipe_version=RECIPE_VERSION,
         project=Project(
             python=python,
-            environment=_environment(cell, python, spec, settings, resolve),
+            environment=environment,
             variables=_variables(cell, archs, home, settings),
+            without_cuda=cell.toolkit is None and torch_cuda(environment) is not None,
+            test_requires=settings.test_requires,
         ),
     )
 
@@ -124,7 +126,8 @@ def _environment(
     cell: Cell, python: str, spec: ProjectSpec, settings: ProjectSettings, resolve: Resolve
 ) -> tuple[LockedWheel, ...]:
     wanted = _torch(cell, spec)
-    found = resolve((f"torch{wanted}", *spec.requires, *settings.build_requires), python, cell.arch)
+    requirements = (f"torch{wanted}", *spec.requires, *settings.build_requires)
+    found = resolve(requirements, python, cell.arch, _rather(cell, wanted))
     if isinstance(found, str):
         asked = wanted.removeprefix("==")
         raise NotBuildableError(f"there is no build environment with torch {asked} for Python {python}: {found}")
@@ -136,6 +139,18 @@ def _environment(
     if cell.toolkit and (why := why_other_cuda(found, cell.toolkit)):
         raise NotBuildableError(f"{why}: give pip an index that has torch for it")
     return found
+
+
+def _rather(cell: Cell, wanted: str) -> tuple[str, ...]:
+    """Return which build of a torch to take where indexes have several, since pip takes whatever sorts last.
+
+    For the CPU its CPU build. For CUDA the one for the cell's own, or that without a name, rather than a CPU build.
+    """
+    version = wanted.removeprefix("==")
+    if "," in version:
+        return ()
+    own = f"torch=={version}+{cell.compute}"
+    return (own, f"torch==={version}") if cell.toolkit else (own,)
 
 
 def _torch(cell: Cell, spec: ProjectSpec) -> str:

@@ -114,6 +114,24 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     raise NotBuildableError(f"image {build_host.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
 
 
+def check_python(python: str, build_host: BuildHost) -> None:
+    """Refuse a Python that is not where cells are built, and say how it comes there.
+
+    :raises NotBuildableError: it is not there.
+    """
+    if python in build_host.pythons:
+        return
+    there = ", ".join(build_host.pythons)
+    if build_host.image:
+        raise NotBuildableError(
+            f"image {build_host.image.name} has no Python {python}: it has {there}; add it, with its headers"
+        )
+    raise NotBuildableError(
+        f"this machine has no Python {python}: it has {there}; "
+        f"install it: uv python install {python}, or pyenv install {python}"
+    )
+
+
 def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
     """Return where the toolkit of a cell lies in the sandbox, and its name; None of a cell for the CPU.
 

@@ -11,7 +11,7 @@ from wheelsmith.frameworks import read_local_version
 from wheelsmith.model import LockedWheel
 from wheelsmith.platforms import cuda_of
 
-_RUNTIME = re.compile(r"nvidia-cuda-runtime(-cu\d+)?")
+_RUNTIME = re.compile(r"nvidia[-_.]cuda[-_.]runtime([-_.]cu\d+)?")
 
 
 def torch_cuda(wheels: Iterable[LockedWheel]) -> str | None:

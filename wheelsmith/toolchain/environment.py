@@ -25,20 +25,33 @@ _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment mus
 
 
 def lock_environment(
-    requirements: tuple[str, ...], python: str, arch: str, folder: Path
+    requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
 ) -> tuple[LockedWheel, ...] | str:
     """Return the exact wheels that pip takes for these requirements, or pip's reason why there are none.
 
     What was resolved once stays so: the answer is kept in ``folder``, and a build on another day has the same bytes.
 
     :param python: ``major.minor``.
+    :param rather: what is asked for in the place of the first requirement, in this order, before it itself is.
     :raises ToolchainError: pip did not answer as pip does.
     """
-    kept = folder / f"{canonical_digest([requirements, python, arch])[:32]}.json"
+    asked = [requirements, python, arch, *([rather] if rather else [])]
+    kept = folder / f"{canonical_digest(asked)[:32]}.json"
     try:
         return tuple(LockedWheel.from_json(item) for item in json.loads(kept.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError):
         pass
+    for first in (*rather, *requirements[:1]):
+        locked = _resolve((first, *requirements[1:]), python, arch)
+        if not isinstance(locked, str):
+            atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
+            return locked
+        if first not in locked:
+            break  # it is not for want of this one
+    return locked
+
+
+def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...] | str:
     with tempfile.TemporaryDirectory() as nowhere:
         answer = run_pip(
             *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
@@ -52,11 +65,9 @@ def lock_environment(
         found = json.loads(answer.stdout)["install"]
         if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
             return f"something requires {named[0]} at an address, not from an index"
-        locked = tuple(_locked(item) for item in found)
+        return tuple(_locked(item) for item in found)
     except (ValueError, KeyError, TypeError):
         raise ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip") from None
-    atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
-    return locked
 
 
 def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path) -> None:

@@ -23,6 +23,7 @@ from wheelsmith.toolchain.environment import install_environment, lock_environme
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
 from wheelsmith.toolchain.unpack import unpack
+from wheelsmith.toolchain.without_cuda import lay_out_without_cuda
 
 # Every CUDA 13 wheel lays its files out under this folder.
 _CUDA_ROOT = "nvidia/cu13/"
@@ -72,9 +73,14 @@ class Toolchains:
         """Return the folder with what runs a build inside a sandbox: build, ninja and the backend."""
         return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
 
-    def lock(self, requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...] | str:
-        """Return the exact wheels that these requirements come to, or why there are none."""
-        return lock_environment(requirements, python, arch, self._root.parent / "locks")
+    def lock(
+        self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
+    ) -> tuple[LockedWheel, ...] | str:
+        """Return the exact wheels that these requirements come to, or why there are none.
+
+        :param rather: what is asked for before the first of them, where an index has it.
+        """
+        return lock_environment(requirements, python, arch, self._root.parent / "locks", rather=rather)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python, making it if it is not here."""
@@ -83,6 +89,11 @@ class Toolchains:
             self._root / f"environment-{python}-{arch}-{digest}",
             lambda folder: install_environment(wheels, python, arch, folder),
         )
+
+    def environment_without_cuda(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
+        """Return the same for a cell for the CPU, where the torch among the wheels is a CUDA build."""
+        whole = self.environment(wheels, python, arch)
+        return self._once(whole.with_name(f"{whole.name}-cpu"), lambda folder: lay_out_without_cuda(whole, folder))
 
     def _path(self, prefix: PrefixId) -> Path:
         return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"

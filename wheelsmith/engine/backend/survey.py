@@ -24,6 +24,9 @@ _NVCC_VERSION = re.compile(r"release (\d+\.\d+), V(\S+)")
 # Where pypa's manylinux images keep their Pythons.
 _MANYLINUX_PYTHONS = Path("/opt/python")
 _PYTHON = re.compile(r"python(3\.\d+)")
+# Of CPython alone, and of its releases: what is free-threaded, for debugging, or not finished has another ABI.
+_PYENV_VERSION = re.compile(r"(3\.\d+)\.(\d+)")
+_UV_VERSION = re.compile(rf"cpython-(3\.\d+)\.(\d+)-linux-{platform.machine()}-gnu")
 
 
 def survey() -> dict[str, Any]:
@@ -64,15 +67,45 @@ def _toolset(arch: str, programs: str) -> dict[str, str] | None:
 
 
 def _pythons() -> dict[str, str]:
-    """Return the Pythons that can build extensions, version → program; those first on PATH win."""
-    folders = [Path(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
-    found = {f"{sys.version_info[0]}.{sys.version_info[1]}": os.path.realpath(sys.executable)}
-    for folder in [*folders, *sorted(_MANYLINUX_PYTHONS.glob("cp*/bin"))]:
+    """Return the Pythons that can build extensions, version → program, by their names: none of them is run.
+
+    Those first on PATH win, then the newest patches that pyenv and uv keep; one with C headers over all without.
+    """
+    own = Path(os.path.realpath(sys.executable))
+    found: dict[str, list[Path]] = {f"{sys.version_info[0]}.{sys.version_info[1]}": [own]}
+    for folder in (*_path_folders(), *_managed_folders()):
         for name in _names(folder):
             match = _PYTHON.fullmatch(name)
             if match and _is_binary(folder / name):  # pyenv's shims are scripts that may lead nowhere
-                found.setdefault(match[1], os.path.realpath(folder / name))
-    return dict(sorted(found.items(), key=lambda item: int(item[0].split(".")[1])))
+                found.setdefault(match[1], []).append(Path(os.path.realpath(folder / name)))
+    first = {version: next(filter(_has_headers, programs), programs[0]) for version, programs in found.items()}
+    return {version: str(first[version]) for version in sorted(first, key=lambda text: int(text.split(".")[1]))}
+
+
+def _path_folders() -> list[Path]:
+    folders = [Path(folder) for folder in _path().split(os.pathsep) if folder]
+    return [*folders, *sorted(_MANYLINUX_PYTHONS.glob("cp*/bin"))]
+
+
+def _managed_folders() -> list[Path]:
+    """Return where pyenv and uv keep what they installed, the newest patches first; releases for this machine alone."""
+    home = os.path.expanduser("~")  # noqa: PTH111  # Path's raises where there is none
+    data = os.environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
+    kept = (
+        (os.environ.get("PYENV_ROOT") or f"{home}/.pyenv", "versions", _PYENV_VERSION),
+        (os.environ.get("UV_PYTHON_INSTALL_DIR") or f"{data}/uv/python", "", _UV_VERSION),
+    )
+    found = []
+    for root, below, shape in kept:
+        matches = (shape.fullmatch(name) for name in _names(Path(root, below)))
+        known = sorted((int(match[2]), match[0]) for match in matches if match)
+        found += [Path(root, below, name, "bin") for _, name in reversed(known)]
+    return found
+
+
+def _has_headers(program: Path) -> bool:
+    header = f"include/{program.name}/Python.h"
+    return os.path.isfile(program.parents[1] / header)  # noqa: PTH113  # as above
 
 
 def _names(folder: Path) -> list[str]:

@@ -1,0 +1,115 @@
+"""What a project is built in and what its wheel is tested in: two environments with one torch."""
+
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from plans import plan
+from wheels import make_wheel
+
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.engine import Command, Limits, Local, Mount
+from wheelsmith.matrix.types import KernelRef
+from wheelsmith.model import LockedWheel, Project
+from wheelsmith.pipeline.environments import environment_mounts
+from wheelsmith.pipeline.smoke import smoke_test
+from wheelsmith.source import Outputs, fetch_source
+
+
+def wheel(name, version="1"):
+    return LockedWheel(name=name, version=version, sha256=name)
+
+
+TORCH = (wheel("torch", "2.11.0"), wheel("nvidia-cublas"), wheel("nvidia_cudnn_cu13"), wheel("triton"))
+PROJECT = Project(
+    python="3.12", environment=(*TORCH, wheel("setuptools")), variables={}, test_requires=("pytest", "numpy")
+)
+
+
+class Made:
+    """Toolchains that make nothing, and remember what they were asked."""
+
+    def __init__(self, found=()):
+        self.found, self.asked = found, []
+
+    def environment(self, wheels, *_):
+        return "-".join(each.name for each in wheels)
+
+    def environment_without_cuda(self, wheels, *_):
+        return f"cpu:{self.environment(wheels)}"
+
+    def lock(self, *question):
+        self.asked.append(question)
+        return self.found
+
+
+def test_torch_is_shared_by_all_who_use_it():
+    (torch, rest) = environment_mounts(PROJECT, PROJECT.environment, "x86_64", Made())
+    assert (torch.source, torch.target) == ("torch-nvidia-cublas-nvidia_cudnn_cu13-triton", "/opt/environment")
+    assert (rest.source, rest.target) == ("setuptools", "/opt/requirements")
+    (only,) = environment_mounts(PROJECT, TORCH, "x86_64", Made())
+    assert only == torch
+    cpu, rest = environment_mounts(replace(PROJECT, without_cuda=True), PROJECT.environment, "x86_64", Made())
+    assert cpu.source == f"cpu:{torch.source}"
+    assert rest.source == "setuptools"
+
+
+def smoke(tmp_path, found, project=PROJECT, requires=("torch==2.11.*", "scipy; python_version >= '3.12'")):
+    commands, made = [], Made(found)
+    engine = SimpleNamespace(
+        build_host=lambda _: SimpleNamespace(python="3.11"), run=lambda command, *_: commands.append(command)
+    )
+    (tmp_path / "k").mkdir()
+    (tmp_path / "k/test_it.py").write_text("")
+    source = fetch_source(KernelRef(path="k"), base=tmp_path, outputs=Outputs(out=tmp_path / "o", cache=tmp_path / "c"))
+    smoke_test(
+        replace(plan(1), project=project),
+        make_wheel(tmp_path / "dist", "k", "1", requires=requires),
+        "pytest",
+        tmp_path / "work",
+        context=SimpleNamespace(
+            source=source, engine=engine, toolchains=SimpleNamespace(toolchains=made), limits=Limits()
+        ),
+        on_line=print,
+        cancel=threading.Event(),
+    )
+    return commands[0], made.asked
+
+
+def test_a_wheel_is_tested_with_what_it_requires_and_not_with_what_built_it(tmp_path):
+    command, asked = smoke(tmp_path, (*TORCH, wheel("scipy"), wheel("pytest")))
+    assert asked == [(("torch===2.11.0", "torch==2.11.*", "scipy", "pytest", "numpy"), "3.12", "a1")]
+    assert [mount.target for mount in command.mounts] == ["/work", "/opt/environment", "/opt/requirements"]
+    assert command.mounts[2].source == "scipy-pytest"
+    assert command.env["PYTHONPATH"] == "/work/site:/opt/environment:/opt/requirements"
+    assert command.python == "3.12"
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["site", "src"]
+    assert (tmp_path / "work/src/test_it.py").is_file()
+
+
+def test_what_cannot_be_installed_cannot_be_tested(tmp_path):
+    with pytest.raises(ToolchainError, match=r"with torch 2\.11\.0 to be tested: No matching distribution") as caught:
+        smoke(tmp_path, "No matching distribution found for scipy")
+    assert "test-requires" in caught.value.remedy
+
+
+def test_every_folder_of_a_variable_is_found_on_the_machine_itself(tmp_path):
+    """Engine local mounts nothing: what lies in the second folder must be importable, too."""
+    mounts = []
+    for number, target in enumerate(("/work", "/opt/environment", "/opt/requirements")):
+        (tmp_path / str(number) / "site").mkdir(parents=True)
+        (tmp_path / str(number) / "site" / f"found{number}.py").write_text("")
+        mounts.append(Mount(source=tmp_path / str(number), target=target, writable=number == 0))
+    path = ":".join(f"{mount.target}/site" for mount in mounts)
+    command = Command(
+        name="n",
+        argv=("python3", "-c", "import found0, found1, found2; print('found')"),
+        mounts=tuple(mounts),
+        env={"PYTHONPATH": path},
+        workdir="/work",
+        limits=Limits(seconds=60.0),
+    )
+    lines = []
+    Local().run(command, lines.append, threading.Event())
+    assert lines == ["found"]

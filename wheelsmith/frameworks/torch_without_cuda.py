@@ -1,0 +1,66 @@
+"""What of torch's CUDA build speaks of CUDA, and what its CPU build has there.
+
+PyPI's torch for x86_64 is a CUDA build, and the CPU build is on an index of torch's own, which not everybody reaches.
+Both are one source at one commit: libtorch_cpu and the headers that a CPU extension includes are the same interface.
+The files below differ between torch 2.13.0+cpu and 2.13.0+cu130. What else does is left as it is: libraries, for
+libtorch_python needs libtorch_cuda, and that all of NVIDIA's; tests; headers of tensorpipe and THC; the record of the
+flags that torch was compiled with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+# Headers that a CPU build has not, so that what includes them does not compile, either.
+ONLY_WITH_CUDA = ("torch/include/ATen/cuda/CUDAConfig.h", "torch/include/c10/cuda/impl/cuda_cmake_macros.h")
+
+_CUDA_TARGET = r"\w*(?:cuda|nvshmem)\w*"
+_BEGIN = rf"^# (?:Create imported|Import) target \"?{_CUDA_TARGET}\"?[ \n]"
+_TARGET_BLOCK = re.compile(rf"{_BEGIN}(?s:.*?)(?=^# )", re.MULTILINE)
+_EXPECTED = re.compile(r"^foreach\(_\w*expected_?[tT]arget (?:IN ITEMS )?[^)]*\)", re.MULTILINE)
+_LINKED = re.compile(rf";{_CUDA_TARGET}(?=[;\"])")
+_ON = r"(?:ON|1|TRUE)"
+_USES_CUDA = re.compile(rf"if\({_ON}\)((?:\s*#[^\n]*)*\s*set\(CAFFE2_USE_CUDA ){_ON}\)")
+_USES_NVRTC = re.compile(rf"if\({_ON}\)(\s*if\(MSVC\)\s*find_library\(CAFFE2_NVRTC_LIBRARY)")
+# By these two torch's own Python code asks; the extension has them whatever version.py says.
+_NOT_COMPILED = """
+
+# Said by wheelsmith: this is the torch of a cell for the CPU, whose users have a build without CUDA.
+torch._C._has_cuda = False
+del torch._C._cuda_getDeviceCount
+"""
+
+
+def _version(text: str) -> str:
+    text = re.sub(r"^(__version__ = '[^'+]*)[^']*'", r"\1+cpu'", text, flags=re.MULTILINE)
+    return re.sub(r"^(cuda\b[^=\n]*)=.*$", r"\1= None", text, flags=re.MULTILINE)
+
+
+def _package(text: str) -> str:
+    return text + _NOT_COMPILED
+
+
+def _macros(text: str) -> str:
+    return re.sub(r"^#define (CAFFE2_USE_CUDNN)$", r"/* #undef \1 */", text, flags=re.MULTILINE)
+
+
+def _config(text: str) -> str:
+    return _USES_NVRTC.sub(r"if(OFF)\1", _USES_CUDA.sub(r"if(OFF)\1OFF)", text))
+
+
+def _targets(text: str) -> str:
+    text = _EXPECTED.sub(lambda found: re.sub(rf" {_CUDA_TARGET}\b", "", found[0]), text)
+    return _LINKED.sub("", _TARGET_BLOCK.sub("", text))
+
+
+# Where each is, below the folder that torch is installed in, and what makes the one of a CPU build of it.
+AS_WITHOUT_CUDA: Mapping[str, Callable[[str], str]] = {
+    "torch/__init__.py": _package,
+    "torch/version.py": _version,
+    "torch/include/caffe2/core/macros.h": _macros,
+    "torch/share/cmake/Torch/TorchConfig.cmake": _config,
+    "torch/share/cmake/Caffe2/Caffe2Config.cmake": _config,
+    "torch/share/cmake/Caffe2/Caffe2Targets.cmake": _targets,
+    "torch/share/cmake/Caffe2/Caffe2Targets-release.cmake": _targets,
+}
