@@ -176,6 +176,7 @@ def test_every_kind_is_counted(cache):
         "objects": 2,
         "toolchains": 2,
         "environments": 1,
+        "sources": 0,
         "surveys": 1,
         "leftovers": len(left),
     }

@@ -157,6 +157,7 @@ engine: {memory: 8}
     ]
 
 
+GIT = "kernel: {{{}}}\naxes: {{torch: [2.13], cuda: [cpu]}}"
 ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
 
 
@@ -189,8 +190,17 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
         ("kernel: {path: k}\naxes: {torch: [21.1], cuda: [cpu]}", "'21.1' is not a release"),
         ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [1.30]}", "'1.30' is not a release"),
         ("kernel: {path: k}", "axes is missing"),
-        ("kernel: {path: k, hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "exactly one of hub and path"),
+        ("kernel: {path: k, hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "exactly one of hub, git and path"),
         ("kernel: {hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "needs a revision"),
+        (GIT.format("git: x"), "a git repository needs a revision"),
+        (GIT.format("git: 'ext::sh -c x', revision: v1"), "1:15: git would run a program"),
+        (GIT.format("git: x, revision: a..b"), "'a..b' is not a branch"),
+        (GIT.format("git: x, revision: v1, subdirectory: ../y"), "1:46: '../y' is not a folder inside"),
+        (GIT.format("git: x, revision: v1, submodules: yes"), "1:44: submodules must be a list"),
+        (GIT.format("git: x, revision: v1, submodules: [a, ./a/]"), "a stands twice"),
+        (GIT.format("path: x, submodules: [a]"), "subdirectory and submodules are for git"),
+        (GIT.format("hub: a/b, revision: v1, subdirectory: c"), "subdirectory and submodules are for git"),
+        (GIT.format("git: x, path: y, revision: v1"), "exactly one of hub, git and path"),
         ("kernel: {hub: ../b, revision: v1}\naxes: {torch: [2.13], cuda: [cpu]}", "is not a Hub repo"),
         ("kernel: {path: k, declare: ['**/*']}\naxes: {torch: [2.13], cuda: [cpu]}", "1:29: '**/*' names no file"),
         ("kernel: {path: k, declare: ['']}\naxes: {torch: [2.13], cuda: [cpu]}", "names no file"),
@@ -210,6 +220,16 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
 )
 def test_mistakes(text, message):
     assert any(message in line for line in mistakes(text)), mistakes(text)
+
+
+def test_a_git_repository():
+    read = {
+        said: parse_matrix(GIT.format(f"git: https://h/x, revision: v1{said}")).kernel
+        for said in ("", ", submodules: true", ", submodules: false", ", submodules: [a/b, c]", ", subdirectory: ./k/")
+    }
+    assert [kernel.submodules for kernel in read.values()] == [None, None, (), ("a/b", "c"), None]
+    assert read[", subdirectory: ./k/"].subdirectory == "k"
+    assert {(kernel.git, kernel.revision) for kernel in read.values()} == {("https://h/x", "v1")}
 
 
 def test_files_that_are_meant():

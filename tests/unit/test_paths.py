@@ -96,6 +96,11 @@ NEAR = {
     "run/source_spec.py": {"read_spec": TREE, "describe": TREE, "_named": TREE},
     "pipeline/smoke.py": {"_unpack": WHEEL},
     "source/folder.py": {"read_folder": SOURCE, "_files.is_source": SOURCE, "_files": SOURCE, "_real": SOURCE},
+    "source/git/program.py": {"git_output": "a file without a name"},
+    "source/git/repository.py": dict.fromkeys(
+        (f"Repository.{name}" for name in ("held", "_find", "_all_of_it", "_remove_unfinished", "_write")), CACHE
+    ),
+    "source/git/source.py": {"_absolute": USER, "_text": CACHE},
     "source/hub.py": {"_files": "in the Hub client's cache, which no sandbox sees"},
     "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
     "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER},

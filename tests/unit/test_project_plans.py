@@ -46,6 +46,7 @@ def plan(
     arch="x86_64",
     calls=("torch", "2.11"),
     archs=None,
+    version=None,
     **more,
 ):
     asked = []
@@ -61,12 +62,29 @@ def plan(
         spec=spec,
         source=SOURCE,
         distribution=None,
-        version=None,
+        version=version,
         build_host=place or build_host(),
         resolve=resolve,
         **more,
     )
     return made, asked
+
+
+@pytest.mark.parametrize(
+    "requirement", ["setuptools_scm[toml]>=8", "Setuptools.SCM", "hatch-vcs; python_version > '3'"]
+)
+def test_who_asks_git_for_the_version_is_told_it(requirement):
+    spec = parse_project(f'[project]\nname = "p"\n[build-system]\nrequires = ["{requirement}"]')
+    with pytest.raises(MatrixError, match="would ask git's tags") as raised:
+        plan(spec=spec)
+    assert "version: 1.2.0" in raised.value.remedy
+    name = "SETUPTOOLS_SCM_PRETEND_VERSION"
+    made, _ = plan(spec=spec, version="1.2")
+    assert made.project.variables[name] == "1.2"
+    own, _ = plan(spec=spec, version="1.2", settings=ProjectSettings(env={name: "1.2+own"}))
+    assert own.project.variables[name] == "1.2+own"
+    other, _ = plan(spec=SPEC, version="1.2")
+    assert name not in other.project.variables
 
 
 def test_a_projects_own_words():

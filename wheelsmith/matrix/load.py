@@ -210,7 +210,7 @@ def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[Matr
 def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
     ((framework, releases),) = model.axes.releases.items()
     return Matrix(
-        kernel=KernelRef(**{**model.kernel.model_dump(), "declare": tuple(model.kernel.declare)}),
+        kernel=KernelRef(**{name: _tuple(value) for name, value in model.kernel.model_dump().items()}),
         version=model.version,
         framework=framework,
         releases=tuple(releases),
@@ -244,7 +244,11 @@ def _settings(model: MatrixModel | SettingsModel) -> dict[str, Any]:
     """Return the settings of cells that a part of the matrix gives, by their names."""
     names = (field.name for field in fields(CellSettings))
     given = {name: value for name in names if (value := getattr(model, name, None)) is not None}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return {name: _tuple(value) for name, value in given.items()}
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _project(model: MatrixModel | SettingsModel) -> ProjectSettings:

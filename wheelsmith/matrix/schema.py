@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
+from wheelsmith.base.git_address import check_revision
 from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.placeholders import PLACEHOLDERS
@@ -21,6 +22,7 @@ from wheelsmith.matrix.values import (
     Declared,
     EngineName,
     Env,
+    GitUrl,
     GpuArchs,
     Headers,
     HubRepo,
@@ -31,6 +33,8 @@ from wheelsmith.matrix.values import (
     PublicVersion,
     PythonMinor,
     ReleaseMinor,
+    Subfolder,
+    Submodules,
     computes_of,
     distinct,
     only_text,
@@ -46,12 +50,17 @@ class _Model(BaseModel):
 
 
 class KernelModel(_Model):
-    """The kernel: a Hub repo or a folder, in kernel-builder layout or with a build system of its own."""
+    """The kernel: a Hub repo, git repository or folder, in kernel-builder layout or with a build system of its own."""
 
     hub: HubRepo | None = Field(None, description="A Hub repo, such as kernels-community/activation")
+    git: GitUrl | None = Field(None, description="A git repository, such as https://github.com/org/project")
     path: str | None = Field(None, description="A folder, relative to this file", min_length=1)
     revision: str | None = Field(
-        None, description="A branch, tag or commit of the Hub repo", min_length=1, max_length=200
+        None, description="A branch, tag or commit of the Hub repo or git repository", min_length=1, max_length=200
+    )
+    subdirectory: Subfolder | None = Field(None, description="Where the kernel lies in the git repository")
+    submodules: Submodules = Field(
+        None, description="Of the git repository: the paths of those that are fetched; or false for none; default: all"
     )
     test: str | None = Field(None, description="A command that shows that an installed wheel works", min_length=1)
     distribution: ProjectName | None = Field(
@@ -68,10 +77,15 @@ class KernelModel(_Model):
 
     @model_validator(mode="after")
     def _one_place(self) -> KernelModel:
-        if (self.hub is None) == (self.path is None):
-            raise ValueError("give exactly one of hub and path")
-        if self.hub is not None and self.revision is None:
-            raise ValueError("a Hub kernel needs a revision, such as v1: what a repo holds changes")
+        if sum(place is not None for place in (self.hub, self.git, self.path)) != 1:
+            raise ValueError("give exactly one of hub, git and path")
+        if self.path is None and self.revision is None:
+            which = "Hub kernel" if self.hub else "git repository"
+            raise ValueError(f"a {which} needs a revision, such as v1: what a repo holds changes")
+        if self.git is None and (self.subdirectory is not None or self.submodules is not None):
+            raise ValueError("subdirectory and submodules are for git")
+        if self.git is not None and self.revision is not None:
+            check_revision(self.revision)
         if self.path is not None and self.revision is not None:
             raise ValueError("a folder has no revision")
         return self

@@ -15,11 +15,14 @@ from wheelsmith.model import TORCH, Cell, CellSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRef(Record):
-    """Which kernel; exactly one of ``hub`` and ``path``.
+    """Which kernel; exactly one of ``hub``, ``git`` and ``path``.
 
     :param hub: a Hub repo, ``org/name``.
+    :param git: the address of a git repository; a folder is relative to matrix.yaml.
     :param path: a folder, relative to matrix.yaml.
-    :param revision: a branch, tag or commit of the Hub repo.
+    :param revision: a branch, tag or commit of the repo.
+    :param subdirectory: of a git repository, where the kernel lies in it.
+    :param submodules: of a git repository, those that are fetched; None fetches all.
     :param test: a command that shows that an installed wheel works.
     :param distribution: the project's name on the index; None takes build.toml's.
     :param declare: patterns of files that its wheel is meant to install, though they look like another project's.
@@ -27,8 +30,11 @@ class KernelRef(Record):
     """
 
     hub: str | None = None
+    git: str | None = None
     path: str | None = None
     revision: str | None = None
+    subdirectory: str | None = None
+    submodules: tuple[str, ...] | None = None
     test: str | None = None
     distribution: str | None = None
     declare: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from wheelsmith.base.git_address import check_subfolder, git_address
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import TORCH
@@ -114,6 +115,16 @@ def _hub(text: str) -> str:
     return text
 
 
+def _git(text: str) -> str:
+    git_address(text)
+    return text
+
+
+def _submodules(value: Any) -> Any:
+    """Return the submodules that are named: none for false, and all, which is None, for true."""
+    return [] if value == "false" else None if value == "true" else value
+
+
 def _project(text: str) -> str:
     if not _PROJECT.fullmatch(text):
         raise ValueError(f"{text!r} is not a project name: letters, digits, '.', '_' and '-'")
@@ -190,6 +201,12 @@ def text_or_number(schema: dict[str, Any]) -> None:
     schema["type"] = ["string", "number"]
 
 
+def true_or_listed(schema: dict[str, Any]) -> None:
+    """Show editors that all or none can be said of what is listed."""
+    schema.pop("anyOf", None)
+    schema |= {"type": ["boolean", "array"], "items": {"type": "string"}}
+
+
 # Editors read an unquoted 2.10 as a number; wheelsmith reads it as the text it is.
 TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 
@@ -208,6 +225,13 @@ BuildRequires = Annotated[
 ]
 Declared = Annotated[str, AfterValidator(_declared)]
 HubRepo = Annotated[str, AfterValidator(_hub)]
+GitUrl = Annotated[str, AfterValidator(_git)]
+Subfolder = Annotated[str, AfterValidator(check_subfolder)]
+Submodules = Annotated[
+    Annotated[list[Subfolder], AfterValidator(distinct), Field(max_length=100)] | None,
+    BeforeValidator(_submodules),
+    Field(json_schema_extra=true_or_listed),
+]
 ProjectName = Annotated[str, AfterValidator(_project)]
 ModuleName = Annotated[str, AfterValidator(_module)]
 PublicVersion = Annotated[str, AfterValidator(_public_version)]

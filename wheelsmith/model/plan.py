@@ -16,7 +16,8 @@ SCHEMA_VERSION = 1
 class SourceId(Record):
     """Which source a wheel is made from.
 
-    :param origin: ``hub:org/name`` or ``path``; never a path of this host.
+    :param origin: ``hub:org/name``, ``git:https://host/org/name``, ``git:local`` or ``path``; never a path of this
+        host, and no credentials. A folder in a git repository follows as ``#subdirectory=…``.
     :param revision: what was asked for: a branch, tag or commit; None for a folder.
     :param commit: the commit that ``revision`` named, or None for a folder.
     :param tree: sha256 over the sorted file names, their contents, and which of them are executable.
@@ -26,6 +27,16 @@ class SourceId(Record):
     revision: str | None
     commit: str | None
     tree: str
+
+    @property
+    def place(self) -> str | None:
+        """Return where others find it, as people write it; None for what lies on this machine."""
+        kind, _, address = self.origin.partition(":")
+        where, _, folder = address.partition("#subdirectory=")
+        if not address or where == "local":
+            return None
+        where = where.removeprefix("https://").removesuffix(".git")
+        return f"{where} {folder}" if folder and kind == "git" else where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

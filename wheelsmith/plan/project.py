@@ -33,6 +33,7 @@ from wheelsmith.platforms import platforms
 # → exact wheels, or why there are none.
 Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWheel, ...] | str]
 
+_PRETEND = "SETUPTOOLS_SCM_PRETEND_VERSION"
 _NO_RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 
 
@@ -59,23 +60,31 @@ def plan_project(
     """
     name, public = distribution or spec.name, version or spec.version
     if name is None or public is None:
-        what, key = ("name", "kernel.distribution") if name is None else ("version", "version")
-        raise MatrixError(
-            f"neither pyproject.toml nor PKG-INFO says the project's {what}; what setup.py would say is not known "
-            "before it runs",
-            remedy=f"write it as {key} into matrix.yaml; it is compared with what the build says",
-        )
+        raise _unsaid(spec, "name" if name is None else "version")
     if cell.python is None:
         raise MatrixError(
             "the project has a build system of its own, whose wheels serve one Python each",
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
         )
     try:
-        given, named = settings or ProjectSettings(), (name, public)
+        told = ProjectSettings(env={_PRETEND: version} if version and spec.asks_git else {})
+        given, named = told.with_more(settings or ProjectSettings()), (name, public)
         made = _plan(cell, cell.python, spec, source, named, build_host, resolve=resolve, settings=given)
     except NotBuildableError as impossible:
         return Excluded(cell=cell, reason=str(impossible))
     return replace(made, wheel=replace(made.wheel, declared=declared))
+
+
+def _unsaid(spec: ProjectSpec, what: str) -> MatrixError:
+    who = "what setup.py would say is not known before it runs"
+    remedy = f"write it as {'kernel.distribution' if what == 'name' else what} into matrix.yaml"
+    if what == "version" and spec.asks_git:
+        who = f"{spec.asks_git} would ask git's tags, of which a build has none"
+        remedy += f", such as version: 1.2.0; the build is told it by {_PRETEND}"
+    return MatrixError(
+        f"neither pyproject.toml nor PKG-INFO says the project's {what}; {who}",
+        remedy=f"{remedy}; it is compared with what the build says",
+    )
 
 
 def _plan(

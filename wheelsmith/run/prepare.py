@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from wheelsmith.plan.recipe import (
 )
 from wheelsmith.run.source_spec import describe, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source
+from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
 
 
@@ -136,7 +138,9 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     answers = select(everything, only=request.only, skip=request.skip)
     base = request.matrix.resolve().parent
     out = (request.out or base / matrix.output.path).absolute()
-    source = fetch_source(matrix.kernel, base=base, outputs=Outputs(out=out, cache=request.cache))
+    # What is fetched into the cache is not pruned meanwhile.
+    with in_use(request.cache) if matrix.kernel.git else nullcontext():
+        source = fetch_source(matrix.kernel, base=base, outputs=Outputs(out=out, cache=request.cache))
     spec = read_spec(source, matrix, request.matrix.name)
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
@@ -253,5 +257,5 @@ class _Planner:
 
 
 def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:
-    origin = source.id.origin.removeprefix("hub:") if source.id.commit else spec.name or distribution or "project"
-    return f"{origin} @{(source.id.commit or source.id.tree)[:7]}"
+    place = source.id.place or spec.name or distribution or "project"
+    return f"{place} @{(source.id.commit or source.id.tree)[:7]}"

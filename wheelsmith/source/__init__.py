@@ -1,4 +1,4 @@
-"""A kernel's source: a Hub repo at a commit, or a folder, as one checked tree."""
+"""A kernel's source: a Hub repo or a git repository at a commit, or a folder, as one checked tree."""
 
 from pathlib import Path
 
@@ -21,6 +21,10 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs) -> SourceTr
     """
     if kernel.hub and kernel.revision:
         return read_hub(kernel.hub, kernel.revision)
+    if kernel.git:
+        from wheelsmith.source.git import read_git
+
+        return read_git(kernel, base=base, cache=outputs.cache)
     if kernel.path:
         return read_folder(base / kernel.path, outputs)
-    raise MatrixError("the kernel is neither a Hub repo nor a folder")
+    raise MatrixError("the kernel is neither a Hub repo nor a git repository nor a folder")

@@ -141,7 +141,7 @@ def check_path(path: str) -> None:
     :raises SourceError: the name is one of those.
     """
     parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
+    if not parts or ".." in parts or "/".join(parts) != path or "\\" in path or not path.isprintable():
         raise SourceError(f"the kernel has a file with an unsafe name: {path!r}")
     if len(path.encode()) > _LONGEST_PATH:
         raise SourceError(f"the kernel has a file whose path is longer than {_LONGEST_PATH} bytes: {path[:60]!r}…")

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     OBJECTS = "objects"
     TOOLCHAINS = "toolchains"
     ENVIRONMENTS = "environments"
+    SOURCES = "sources"
     SURVEYS = "surveys"
     LEFTOVERS = "leftovers"
 
@@ -93,6 +94,7 @@ def take_inventory(cache: Path) -> CacheInventory:
         "store": _take_wheels,
         "objects": _take_objects,
         "prefix": _take_prefixes,
+        "git": _take_repositories,
         "images": _take_surveys,
         "locks": _take_leftovers,
         "work": _take_work,
@@ -186,6 +188,13 @@ def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
 def prefix_kind(name: str) -> Kind:
     """Return what a folder below ``prefix/`` is, by its name."""
     return Kind.ENVIRONMENTS if name.startswith("environment-") else Kind.TOOLCHAINS
+
+
+def _take_repositories(folder: Path, inventory: _Inventory) -> None:
+    for path in _entries(folder):
+        # Somebody may be about to take a lock.
+        if not (path.name.startswith(".") and path.name.endswith(".lock")):
+            inventory.add(Kind.LEFTOVERS if path.name.startswith(".") else Kind.SOURCES, path)
 
 
 def _take_surveys(images: Path, inventory: _Inventory) -> None:

@@ -23,6 +23,8 @@ _LONGEST = 1000
 _LONGEST_NAME = 100  # as in matrix.yaml: files are called after it
 _SHOWN = 100  # characters of one
 _MOST = 200  # requirements of a build system; each is a word of a command line
+# They ask git for the version, of which a build has nothing, unless SETUPTOOLS_SCM_PRETEND_VERSION says it.
+_ASK_GIT = {"setuptools-scm", "hatch-vcs", "flit-scm"}
 # What PEP 518 has builders take where a project names nothing.
 _DEFAULT_REQUIRES = ("setuptools>=40.8", "wheel")
 
@@ -39,6 +41,11 @@ class ProjectSpec(Record):
     version: str | None
     requires: tuple[str, ...]
     torch: str = ""
+
+    @property
+    def asks_git(self) -> str | None:
+        """Return the requirement that takes the version from git's tags, if there is one."""
+        return next((name for name in map(_name_of, self.requires) if name in _ASK_GIT), None)
 
 
 def parse_project(text: str | None) -> ProjectSpec:
@@ -138,6 +145,10 @@ def _requirement(item: object) -> Requirement:
             remedy="require a released version instead",
         )  # fmt: skip
     return need
+
+
+def _name_of(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)
 
 
 def _parse(item: object) -> Requirement:

@@ -1,0 +1,283 @@
+"""A git repository of a stranger: nothing outside of it is read or run, and it costs a bounded while."""
+
+import pytest
+from git_repos import EXECUTABLE, FILE, FOLDER, LINK, MODULE, GitRepo, modules, serve_git
+
+from wheelsmith.base.errors import SourceError
+from wheelsmith.matrix import KernelRef
+from wheelsmith.source import Outputs, SourceTree, fetch_source
+from wheelsmith.source.git import program, repository, source, submodules
+
+START = {"setup.py": "raise SystemExit('never run to plan')\n"}
+
+
+@pytest.fixture
+def repo(tmp_path):
+    return GitRepo.make(tmp_path / "served" / "org" / "evil")
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """Fetch a source, and give the one error that it ends with."""
+
+    def refused(url: str, revision: str = "main", **more) -> SourceError:
+        with pytest.raises(SourceError) as raised:
+            fetched(tmp_path, url, revision, **more)
+        words = f"{raised.value} {raised.value.remedy}"
+        assert words.isprintable(), words
+        assert len(words) < 900
+        return raised.value
+
+    return refused
+
+
+def fetched(folder, url: str, revision: str = "main", **more) -> SourceTree:
+    outputs = Outputs(out=folder / "dist", cache=folder / "cache")
+    return fetch_source(KernelRef(git=url, revision=revision, **more), base=folder, outputs=outputs)
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+NAMES = {
+    "the folder above": b"..",
+    "the folder itself": b".",
+    "git's own folder": b".git",
+    "the same, on other systems": b".GIT",
+    "a path in a name": b"a//b",
+    "a way out in a name": b"../../etc/passwd",
+    "an absolute path": b"/etc/passwd",
+    "a path of Windows": b"a\\b",
+    "a line end": b"a\nb",
+    "an escape": b"\x1b[2Ja",
+    "no text": b"\xff\xfe",
+    "what cannot be seen": "a\u202eb".encode(),
+    "git's own, with what cannot be seen": "\u200c.git".encode(),
+    "too long": b"x" * 250,
+    "far too long": b"x" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_names_that_lead_elsewhere(name, repo, refused):
+    start = repo.blob("x")
+    repo.commit_tree(repo.tree((FILE, name, start), (FILE, "setup.py", start)))
+    error = str(refused(repo.url))
+    assert "unsafe name" in error or "longer than 240 bytes" in error
+
+
+@pytest.mark.parametrize("name", [b"..", b".", b".git"])
+@pytest.mark.parametrize("kind", [FOLDER, LINK, MODULE])
+def test_what_is_no_file_has_no_such_name_either(kind, name, repo, refused):
+    start = repo.blob("x")
+    item = {FOLDER: repo.tree((FILE, "f", start)), LINK: repo.blob("f"), MODULE: "1" * 40}[kind]
+    repo.commit_tree(repo.tree((kind, name, item), (FILE, "setup.py", start)))
+    assert "unsafe name" in str(refused(repo.url))
+
+
+def test_a_name_twice(repo, refused):
+    one, two = repo.blob("1"), repo.blob("2")
+    repo.commit_tree(repo.tree((FILE, "setup.py", one), (FILE, "setup.py", two)))
+    assert "setup.py stands twice" in str(refused(repo.url))
+    repo.commit_tree(repo.tree((FOLDER, "a", repo.tree((FILE, "b", one))), (FILE, "a/b", two), (FILE, "setup.py", one)))
+    assert "a/b stands twice" in str(refused(repo.url))
+
+
+def test_a_file_that_is_a_folder_too(repo, refused):
+    one = repo.blob("1")
+    repo.commit_tree(repo.tree((FILE, "a", one), (FOLDER, "a", repo.tree((FILE, "b", one))), (FILE, "setup.py", one)))
+    assert "a in the repository is both a file and a folder" in str(refused(repo.url))
+
+
+def test_a_submodule_that_writes_over_the_repository(repo, refused, tmp_path, monkeypatch):
+    inner = GitRepo.make(tmp_path / "served/org/inner")
+    commit, one = inner.commit({"b": "theirs"}), repo.blob("1")
+    listed = repo.blob(modules(a="a ../inner"))
+    folder = repo.tree((FILE, "b", one))
+    repo.commit_tree(
+        repo.tree((FILE, ".gitmodules", listed), (FOLDER, "a", folder), (MODULE, "a", commit), (FILE, "setup.py", one))
+    )
+    with serve_git(tmp_path / "served") as server:
+        assert "a/b stands twice" in str(refused(server.url_of(repo)))
+
+
+# --- links --------------------------------------------------------------------------------------------------
+
+LINKS = {
+    "out": ("../../../etc/passwd", "leads out of the repository"),
+    "out and in again": ("folder/../../served/setup.py", "leads out of the repository"),
+    "absolute": ("/etc/passwd", "leads out of the repository"),
+    "nowhere": ("nope", "is a link to nothing"),
+    "through a file": ("setup.py/../setup.py", "is a link to nothing"),
+    "to a folder": ("folder", "is a link to a folder"),
+    "to the top": (".", "is a link to a folder"),
+    "to itself": ("link", "leads to itself"),
+    "no text": (b"\xff", "is a link to nothing"),
+    "empty": ("", "is a link to a folder"),
+    "long": ("x" * 2000, "longer ones than 1024 bytes"),
+}
+
+
+@pytest.mark.parametrize(("to", "why"), LINKS.values(), ids=LINKS)
+def test_links_that_lead_nowhere_good(to, why, repo, refused):
+    inner = repo.tree((FILE, "f", repo.blob("f")))
+    entries = ((FOLDER, "folder", inner), (LINK, "link", repo.blob(to)), (FILE, "setup.py", repo.blob("x")))
+    repo.commit_tree(repo.tree(*entries))
+    assert why in str(refused(repo.url))
+
+
+def test_two_links_to_each_other(repo, refused):
+    repo.commit({**START, "a": (LINK, "b"), "b": (LINK, "a/../b")})
+    assert "leads to itself" in str(refused(repo.url))
+
+
+def test_links_without_end(repo, refused, monkeypatch):
+    monkeypatch.setattr(source, "MOST_LINKS", 3)
+    repo.commit({**START, **{f"l{n}": (LINK, "setup.py") for n in range(4)}})
+    assert "more than 3 links" in str(refused(repo.url))
+
+
+# --- sizes --------------------------------------------------------------------------------------------------
+
+
+def test_more_files_than_any_source_has(repo, refused, monkeypatch):
+    monkeypatch.setattr(source, "MOST_FILES", 10)
+    repo.commit({**START, **{f"f{n}": "" for n in range(10)}})
+    error = refused(repo.url)
+    assert "more than 10 files" in str(error)
+    assert "subdirectory" in error.remedy
+
+
+def test_a_large_file_is_not_read(repo, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "MOST_BYTES", 1000)
+    repo.commit({**START, "big": "x" * 1000})
+    assert "more than" in str(refused(repo.url))
+    assert not list((tmp_path / "cache").glob("git/*/blobs/*/*"))
+
+
+def test_a_large_file_that_many_names_have(repo, refused, monkeypatch):
+    monkeypatch.setattr(source, "MOST_BYTES", 1000)
+    repo.commit({**START, **{f"f{n}": (LINK, "big") for n in range(20)}, "big": "x" * 100})
+    assert "more than" in str(refused(repo.url))
+
+
+def test_ten_folders_in_each_of_ten_folders(repo, refused, monkeypatch):
+    """A few objects, and without a bound more files than any disk holds."""
+    monkeypatch.setattr(submodules, "_MOST_ENTRIES", 20_000)
+    tree = repo.tree((FILE, "f", repo.blob("f")))
+    for _ in range(12):
+        tree = repo.tree(*((FOLDER, f"{n}", tree) for n in range(10)))
+    repo.commit_tree(tree)
+    assert "the repository has more than 20000 files" in str(refused(repo.url))
+
+
+def test_a_folder_in_a_folder_without_end(repo, refused):
+    tree = repo.tree((FILE, "f", repo.blob("f")))
+    for _ in range(130):
+        tree = repo.tree((FOLDER, "d", tree))
+    repo.commit_tree(tree)
+    assert "longer than 240 bytes" in str(refused(repo.url))
+
+
+def test_a_pack_is_not_taken_without_end(repo, refused, tmp_path, monkeypatch):
+    for module in (program, repository):
+        monkeypatch.setattr(module, "MOST_WRITTEN", 1 << 20)
+    noise = b"".join(n.to_bytes(8, "big") * 3 + (n * 2654435761 % 2**64).to_bytes(8, "big") for n in range(200_000))
+    item = repo.blob(noise)
+    repo.commit_tree(repo.tree((FILE, "big", item), (FILE, "setup.py", repo.blob(""))))
+    assert "it is too large: more than 1 MiB" in str(refused(repo.url))
+    assert sum(path.stat().st_size for path in (tmp_path / "cache").rglob("*") if path.is_file()) < 3 << 20
+
+
+def test_a_server_that_says_nothing(repo, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "_PATIENCE", 0.3)
+    repo.commit(START)
+    with serve_git(tmp_path / "served") as server:
+        server.silent = "/org/evil/git-upload-pack"
+        assert "it hangs" in str(refused(server.url_of(repo)))
+
+
+def test_a_file_that_is_not_there(repo, refused):
+    repo.commit_tree(repo.tree((FILE, "a", "1" * 40), (FILE, "setup.py", repo.blob("x"))))
+    assert "could not be fetched" in str(refused(repo.url))
+
+
+@pytest.mark.parametrize("mode", ["100600", "140000", "60000", "0", "777777"])
+def test_what_is_neither_a_file_nor_a_link(mode, repo, tmp_path):
+    """git calls some of these files; none is more than one."""
+    repo.commit_tree(repo.tree((mode, "a", repo.blob("A")), (FILE, "setup.py", repo.blob("x"))))
+    try:
+        tree = fetched(tmp_path, repo.url)
+    except SourceError as error:
+        assert str(error).isprintable()  # noqa: PT017  # it depends on the mode and on git's release
+    else:
+        assert tree.read_text("a") == "A"
+
+
+# --- submodules ---------------------------------------------------------------------------------------------
+
+ADDRESSES = {
+    "this machine": ("/etc", "would be a folder of this machine"),
+    "this machine, as a URL": ("file:///etc", "would be a folder of this machine"),
+    "beside a local repository": ("../other", "would be a folder of this machine"),
+    "a program": ("ext::sh -c 'touch ran'", "git would run a program"),
+    "an option": ("-u./payload", "is not the address"),
+    "an option for ssh": ("ssh://-oProxyCommand=touch%20ran/x", "has no host"),
+    "an escape": ('"https://host/\\b[2J"', "is not the address"),
+}
+
+
+@pytest.mark.parametrize(("url", "why"), ADDRESSES.values(), ids=ADDRESSES)
+def test_addresses_of_submodules(url, why, repo, refused, tmp_path):
+    listed = f'[submodule "a"]\n\tpath = a\n\turl = {url}\n'
+    repo.commit({**START, ".gitmodules": listed, "a": (MODULE, "1" * 40)})
+    error = refused(repo.url)
+    assert str(error).startswith("submodule a: ")
+    assert why in str(error)
+    assert "submodules: false" in error.remedy
+
+
+LISTS = {
+    "none": None,
+    "no settings": "[submodule",
+    "another file's settings": '[include]\n\tpath = /etc/passwd\n[submodule "a"]\n\tpath = a\n',
+    "an address without a path": '[submodule "a"]\n\turl = https://host.invalid/x\n',
+    "a link": (LINK, "/etc/passwd"),
+    "endless": "#" * (2 << 20),
+}
+
+
+@pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
+def test_lists_of_submodules(listed, repo, refused):
+    repo.commit({**START, "a": (MODULE, "1" * 40), **({".gitmodules": listed} if listed else {})})
+    assert ".gitmodules" in str(refused(repo.url))
+
+
+def test_submodules_within_one_another(repo, refused, tmp_path, monkeypatch):
+    commit = repo.commit(START)
+    for _ in range(submodules._DEEPEST + 1):
+        files = {**START, ".gitmodules": modules(a="a ../evil"), "a": (MODULE, commit)}
+        commit = repo.commit(files, parent=commit)
+    with serve_git(tmp_path / "served") as server:
+        assert f"more than {submodules._DEEPEST} submodules within one another" in str(refused(server.url_of(repo)))
+
+
+def test_submodules_without_end(repo, refused):
+    repo.commit({**START, **{f"m{n}": (MODULE, "1" * 40) for n in range(submodules._MOST_MODULES + 1)}})
+    assert f"{submodules._MOST_MODULES} submodules" in str(refused(repo.url))
+
+
+def test_a_submodule_is_the_commit_that_is_named(repo, refused, tmp_path):
+    inner = GitRepo.make(tmp_path / "served/org/inner")
+    inner.commit({"a": "x"})
+    repo.commit({**START, ".gitmodules": modules(a="a ../inner"), "a": (MODULE, "1" * 40)})
+    with serve_git(tmp_path / "served") as server:
+        assert "has no revision '1111" in str(refused(server.url_of(repo)))
+
+
+# --- what is executable is so by its mode alone -------------------------------------------------------------
+
+
+def test_modes_are_no_more_than_git_knows(repo, tmp_path):
+    repo.commit({**START, "tool": (EXECUTABLE, "#!/bin/sh\n"), "100755": "x"})
+    found = {file.path: file.executable for file in fetched(tmp_path, repo.url).files}
+    assert found == {"100755": False, "setup.py": False, "tool": True}

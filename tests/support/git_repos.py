@@ -1,0 +1,196 @@
+"""Git repositories to fetch from, honest ones and others, and a server for them on this machine."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+FILE, EXECUTABLE, LINK, MODULE, FOLDER = "100644", "100755", "120000", "160000", "40000"
+
+# Path → text, or a mode and a text or an object's name.
+Files = Mapping[str, str | tuple[str, str]]
+
+_SETTINGS = {
+    "PATH": os.environ["PATH"],
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    **{f"GIT_{who}_{what}": "tester" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    **{f"GIT_{who}_DATE": "2020-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")},
+}
+
+
+def git(folder: Path, *argv: str, given: bytes = b"") -> str:
+    done = subprocess.run(
+        ["git", f"--git-dir={folder}", *argv], input=given, capture_output=True, check=True, env=_SETTINGS
+    )
+    return done.stdout.decode().strip()
+
+
+@dataclass(frozen=True)
+class GitRepo:
+    """A bare repository."""
+
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path) -> GitRepo:
+        path.mkdir(parents=True)
+        git(path, "init", "--quiet", "--bare", "--template=")
+        git(path, "symbolic-ref", "HEAD", "refs/heads/main")
+        git(path, "config", "http.receivepack", "false")
+        return cls(path)
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.path}"
+
+    def blob(self, text: str | bytes) -> str:
+        data = text if isinstance(text, bytes) else text.encode()
+        return git(self.path, "hash-object", "-w", "--stdin", given=data)
+
+    def tree(self, *entries: tuple[str, str | bytes, str]) -> str:
+        """Write a folder as it is given, whatever git would say of it: mode, name, object."""
+        data = b"".join(
+            b"%s %s\0%s" % (mode.encode(), os.fsencode(name), bytes.fromhex(item)) for mode, name, item in entries
+        )
+        return git(self.path, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=data)
+
+    def tree_of(self, files: Files) -> str:
+        """Write folders of files."""
+        here: dict[str, tuple[str, str]] = {}
+        below: dict[str, dict[str, Any]] = {}
+        for path, value in files.items():
+            first, slash, rest = path.partition("/")
+            if slash:
+                below.setdefault(first, {})[rest] = value
+                continue
+            mode, text = value if isinstance(value, tuple) else (FILE, value)
+            here[first] = (mode, text if mode in {MODULE, FOLDER} else self.blob(text))
+        here |= {name: (FOLDER, self.tree_of(inner)) for name, inner in below.items()}
+        # As git orders them: a folder as if its name ended with a slash.
+        order = sorted(here, key=lambda name: name + "/" * (here[name][0] == FOLDER))
+        return self.tree(*((here[name][0], name, here[name][1]) for name in order))
+
+    def commit(self, files: Files, *, branch: str = "main", parent: str | None = None) -> str:
+        return self.commit_tree(self.tree_of(files), branch=branch, parent=parent)
+
+    def commit_tree(self, tree: str, *, branch: str = "main", parent: str | None = None) -> str:
+        # Not commit-tree, which looks at the tree.
+        head = f"tree {tree}\n" + (f"parent {parent}\n" if parent else "")
+        people = "".join(f"{who} tester <tester> 1577836800 +0000\n" for who in ("author", "committer"))
+        text = f"{head}{people}\nmade by a test\n".encode()
+        commit = git(self.path, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", given=text)
+        git(self.path, "update-ref", f"refs/heads/{branch}", commit)
+        return commit
+
+    def tag(self, name: str, commit: str) -> None:
+        git(self.path, "tag", "-a", "-m", name, name, commit)
+
+
+def modules(**paths: str) -> str:
+    """Write a .gitmodules: name=PATH URL."""
+    lines = []
+    for name, told in paths.items():
+        path, _, url = told.partition(" ")
+        lines.append(f'[submodule "{name}"]\n\tpath = {path}\n\turl = {url}\n')
+    return "".join(lines)
+
+
+def tree_name(*entries: tuple[str, bytes, str]) -> str:
+    data = b"".join(b"%s %s\0%s" % (mode.encode(), name, bytes.fromhex(item)) for mode, name, item in entries)
+    return hashlib.sha1(b"tree %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+@dataclass
+class GitServer:
+    """Repositories below a folder, through git's own http-backend.
+
+    :param requests: every path that was asked for.
+    :param password: that is asked for, where there is one.
+    :param silent: a path that begins so is never answered.
+    """
+
+    root: Path
+    url: str = ""
+    password: str | None = None
+    silent: str | None = None
+    requests: list[str] = field(default_factory=list)
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    def url_of(self, repo: GitRepo) -> str:
+        return f"{self.url}/{repo.path.relative_to(self.root)}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_of: GitServer
+
+    def do_GET(self):
+        self._answer()
+
+    def do_POST(self):
+        self._answer()
+
+    def log_message(self, *_):
+        pass
+
+    def _answer(self):
+        server = self.server_of
+        server.requests.append(self.path)
+        if server.silent and self.path.startswith(server.silent):
+            server.closing.wait()
+            return
+        if server.password and self.headers.get("Authorization") != _basic(server.password):
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
+            self.end_headers()
+            return
+        path, _, query = self.path.partition("?")
+        environment = _SETTINGS | {
+            "GIT_PROJECT_ROOT": str(server.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "REQUEST_METHOD": self.command,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+        }
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        done = subprocess.run(["git", "http-backend"], input=body, capture_output=True, env=environment)
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().splitlines())
+        self.send_response(int(headers.pop("Status", "200").split()[0]))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def _basic(password: str) -> str:
+    return "Basic " + base64.b64encode(f"ada:{password}".encode()).decode()
+
+
+@contextmanager
+def serve_git(root: Path) -> Iterator[GitServer]:
+    server = GitServer(root)
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"server_of": server}))
+    listening.daemon_threads = True
+    server.url = f"http://127.0.0.1:{listening.server_port}"
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.closing.set()
+        listening.shutdown()
+        listening.server_close()
+        thread.join()

@@ -1,0 +1,152 @@
+"""What names a commit for git: the address of a repository, and a revision."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+_LONGEST = 1000  # characters of an address
+_LONGEST_REVISION = 200
+_LONGEST_PATH = 240  # bytes, as of every path of a source
+_REMOTE = ("https", "http", "ssh", "git")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+# Of such an address git runs a program that is called after it.
+_HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
+# What ssh takes for an option is no host.
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?|\[[0-9A-Fa-f:.]+\]")
+_OF_SCP = re.compile(
+    r"(?P<host>(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])):(?P<path>[^-].*)"
+)
+# A line end in what a credential helper is asked would be another question.
+_CONTROL = re.compile(r"%(?:[01][0-9a-f]|7f)", re.IGNORECASE)
+_NO_REVISION = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{|//|^[-/.+]|[/.]$|\.lock$|/\.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitAddress:
+    """A place of a repository.
+
+    :param text: as git is told it; it may have credentials in it.
+    :param shown: as people are told it: without credentials, and without a path of this machine.
+    :param is_local: whether it is a folder of this machine.
+    """
+
+    text: str
+    shown: str
+    is_local: bool
+
+
+def git_address(text: str) -> GitAddress:
+    """Read an address as ``git clone`` takes them: a URL, ``user@host:path`` or a folder.
+
+    :raises ValueError: it is none, or one of those with which git does more than to fetch.
+    """
+    if not text or len(text) > _LONGEST or not text.isprintable() or text.startswith("-"):
+        raise ValueError(f"{_cut(text)} is not the address of a git repository")
+    if _HELPER.match(text):
+        raise ValueError("git would run a program for such an address: give a URL, user@host:path or a folder")
+    if scheme := _SCHEME.match(text):
+        return _url(text, scheme[1])
+    if ":" in text.partition("/")[0]:
+        if not _OF_SCP.fullmatch(text) or " " in text:
+            raise ValueError(f"{_cut(text)} is not an address such as git@host:org/project")
+        return GitAddress(text=text, shown=text, is_local=False)
+    return GitAddress(text=text, shown="local", is_local=True)
+
+
+def _url(text: str, scheme: str) -> GitAddress:
+    if scheme == "file":
+        return GitAddress(text=text, shown="local", is_local=True)
+    if scheme not in _REMOTE:
+        plain = scheme.lower().removeprefix("git+").removesuffix("+git")
+        hint = f": write {plain}://" if plain in _REMOTE else ""
+        raise ValueError(f"{scheme}:// is not one of {', '.join(f'{name}://' for name in _REMOTE)} and file://{hint}")
+    try:
+        parts = urlsplit(text)
+        known = parts.port is None or parts.port
+    except ValueError:
+        known = False
+    if not known or not _HOST.fullmatch(_host(parts)) or " " in text or _CONTROL.search(text):
+        raise ValueError("this URL has no host, or characters that none has")
+    if parts.query or parts.fragment or "?" in text or "#" in text:
+        raise ValueError("give the address that git clone takes, without ? and #: a folder in it is subdirectory")
+    return GitAddress(text=text, shown=_shown(parts), is_local=False)
+
+
+def _host(parts: SplitResult) -> str:
+    place = parts.netloc.rpartition("@")[2]
+    return place if place.endswith("]") else re.sub(r":[0-9]*$", "", place)
+
+
+def _shown(parts: SplitResult) -> str:
+    user, _, place = parts.netloc.rpartition("@")
+    # Whom ssh greets is part of the address; with the others it can be a token.
+    if parts.scheme == "ssh" and user:
+        place = f"{user.partition(':')[0]}@{place}"
+    return parts._replace(netloc=place).geturl()
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of what somebody wrote, without the credentials in it."""
+    return repr(re.sub(r"(?<=/)[^/@]*@", "", text)[:80])
+
+
+def submodule_address(parent: GitAddress, text: str) -> GitAddress:
+    """Read the address that a repository gives for a submodule of it.
+
+    :raises ValueError: it is none, or a place that nobody but the user may name.
+    """
+    if text.startswith(("./", "../")):
+        if parent.is_local:
+            raise ValueError(f"{_cut(text)} would be a folder of this machine beside the repository")
+        text = _relative(parent.text, text)
+    found = git_address(text)
+    if found.is_local:
+        raise ValueError(f"{_cut(text)} would be a folder of this machine")
+    return found
+
+
+def _relative(parent: str, text: str) -> str:
+    head, slash, path = _split(parent)
+    parts = [part for part in path.split("/") if part]
+    for part in text.split("/"):
+        if part == "..":
+            if not parts:
+                raise ValueError(f"{_cut(text)} leads out of the server of the repository")
+            parts.pop()
+        elif part not in {"", "."}:
+            parts.append(part)
+    return f"{head}{slash}{'/'.join(parts)}"
+
+
+def _split(address: str) -> tuple[str, str, str]:
+    """Return what comes before the path, what is between the two, and the path."""
+    if scheme := _SCHEME.match(address):
+        host, slash, path = address[scheme.end() :].partition("/")
+        return scheme[0] + host, slash or "/", path
+    head, _, path = address.partition(":")
+    return f"{head}:", "/" if path.startswith("/") else "", path
+
+
+def check_revision(text: str) -> str:
+    """Return a branch, tag or commit.
+
+    :raises ValueError: git has no such names, or takes it for more than one.
+    """
+    if len(text) > _LONGEST_REVISION or not text.isprintable() or _NO_REVISION.search(text):
+        raise ValueError(f"{_cut(text)} is not a branch, a tag or a commit such as main, v1.2 or 40 hex digits")
+    return text
+
+
+def check_subfolder(text: str) -> str:
+    """Return a folder inside of a repository, in its shortest spelling.
+
+    :raises ValueError: it is none.
+    """
+    parts = [part for part in text.split("/") if part not in {"", "."}]
+    if text.startswith("/") or not parts or ".." in parts or "\\" in text or not text.isprintable():
+        raise ValueError(f"{_cut(text)} is not a folder inside of the repository, such as kernels/relu")
+    if len(text.encode()) > _LONGEST_PATH:
+        raise ValueError(f"a folder whose path is longer than {_LONGEST_PATH} bytes")
+    return "/".join(parts)
