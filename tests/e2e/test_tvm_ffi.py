@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.xdist_group("tvm
 MATRIX = """\
 kernel: {{path: {kernel}}}
 axes: {{tvm-ffi: ["0.1"], cuda: {cuda}}}
+gpu-archs: [8.0, 9.0+PTX]
 engine: {{name: bwrap}}
 """
 CALL = """

@@ -186,6 +186,13 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
         (f"{ONE}build-requires: [Torch>=2]", "which torch a cell is built with, its axis says"),
         (f"{ONE}build-requires: ['x @ https://example.org/x.whl']", "is not a requirement"),
         (f"{ONE}build-requires: [a, a]", "a stands twice"),
+        (f"{ONE}config-settings: {{-x: y}}", "'-x' is not the name of a setting"),
+        (f"{ONE}config-settings: {{a=b: y}}", "'a=b' is not the name of a setting"),
+        (f"{ONE}config-settings: {{a: [b, '{{nope}}']}}", "{nope} is none of {torch}"),
+        (f"{ONE}config-settings: [a]", "config-settings must be a mapping"),
+        (f"{ONE}before-build: ' '", "a command is text"),
+        (f'{ONE}before-build: "\\0"', "a command is text"),
+        (f"{ONE}before-build: [a, b]", "before-build must be one value"),
         ("kernel: {path: k}\naxes: {torch: 2.13, cuda: [cpu]}", "torch must be a list"),
         ("kernel: {path: k}\naxes: {torch: [21.1], cuda: [cpu]}", "'21.1' is not a release"),
         ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [1.30]}", "'1.30' is not a release"),
@@ -279,15 +286,20 @@ def test_a_rule_adds_to_what_a_build_system_is_given():
     matrix = parse_matrix(
         "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu, 13.0], python: [3.12]}\n"
         "env: {A: '1', B: '1'}\nbuild-requires: [ninja]\ntest-requires: [pytest]\n"
+        "config-settings: {a: x, --b: [y, z]}\nbefore-build: make\n"
         "rules:\n"
         "  - {where: {cuda: cpu}, set: {env: {B: '2', C: '2'}, build-requires: [psutil, ninja]}}\n"
         "  - {where: {cuda: cpu}, set: {test-requires: [numpy, pytest]}}\n"
-        "  - {where: {cuda: cpu}, set: {env: {C: '3'}}}\n"
+        "  - {where: {cuda: cpu}, set: {env: {C: '3'}, config-settings: {a: [v, w]}, before-build: make cpu}}\n"
         "  - {exclude: {cuda: 13.0}, reason: no}\n"
     )
     cpu = next(cell for cell in expand(matrix) if isinstance(cell, Cell))
     assert project_settings(matrix, cpu) == ProjectSettings(
-        env={"A": "1", "B": "2", "C": "3"}, build_requires=("ninja", "psutil"), test_requires=("pytest", "numpy")
+        env={"A": "1", "B": "2", "C": "3"},
+        build_requires=("ninja", "psutil"),
+        test_requires=("pytest", "numpy"),
+        config_settings={"a": ("v", "w"), "--b": ("y", "z")},
+        before_build="make cpu",
     )
     assert project_settings(matrix, replace(cpu, toolkit="13.0")) == matrix.project
     # What may be a secret of somebody's is in no cell, for cells are published.

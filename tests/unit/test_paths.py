@@ -121,6 +121,7 @@ FAR = {
     "base/files.py": "whatever its callers name, who are in these tables",
     "engine/backend/hooks.py": "runs inside of the sandbox",
     "engine/backend/phases.py": "runs inside of the sandbox",
+    "engine/backend/project.py": "runs inside of the sandbox",
     "engine/backend/survey.py": "runs inside of an image, or asks this machine",
     "engine/backend/trial.py": "runs inside of the sandbox",
     "cli/build_matrix.py": OUT,

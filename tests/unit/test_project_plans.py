@@ -304,6 +304,10 @@ def test_a_relabelled_wheel_keeps_which_patches_of_torch_it_takes(asked, pinned)
     assert made.metadata.get_all("Requires-Dist") == [pinned]
 
 
+def test_a_projects_own_local_version_gives_way_to_the_cells():
+    assert relabel(contents(version="1.0+cu118torch2"), plan()[0].wheel).metadata["Version"] == "1.0+cu130.torch2.11"
+
+
 def test_a_wheel_for_more_pythons_than_planned_is_welcome():
     assert relabel(contents(tag="cp310-abi3-linux_x86_64"), plan()[0].wheel).filename.endswith(
         "cp310-abi3-linux_x86_64.whl"
@@ -315,7 +319,6 @@ def test_a_wheel_for_more_pythons_than_planned_is_welcome():
     [
         ({"name": "torch"}, "calls the project 'torch'"),
         ({"version": "1.1"}, "says version '1.1', the matrix '1.0'"),
-        ({"version": "1.0+cu118"}, "says version"),
         ({"tag": "cp311-cp311-linux_x86_64"}, "is for|a wheel for cp311"),
         ({"tag": "cp313-abi3-linux_x86_64"}, "a wheel for cp313"),
         ({"tag": "cp312-cp312-manylinux_2_17_x86_64"}, "platform manylinux_2_17_x86_64"),
@@ -361,6 +364,14 @@ def test_variables_are_filled_with_the_cells_facts():
     made, _ = plan(cuda=None, settings=ProjectSettings(env=env))
     assert made.project.variables["SAID"] == "2.11  cpu x86_64 3.12 {}"
     assert made.project.variables["ARCHS"] == ""
+
+
+def test_a_build_backend_is_told_the_cells_facts():
+    settings = ProjectSettings(config_settings={"cmake.archs": ("{capability-numbers}", "x")}, before_build="echo {a}")
+    made, _ = plan(settings=settings, archs=("8.0", "9.0+PTX"))
+    assert made.project.config_settings == {"cmake.archs": ("80;90", "x")}
+    assert made.project.before_build == "echo {a}"  # a shell has braces of its own
+    assert BuildPlan.from_json(made.to_json()) == made
 
 
 def test_more_is_required_for_the_build():

@@ -256,6 +256,8 @@ def _project(model: MatrixModel | SettingsModel) -> ProjectSettings:
         env=model.env or {},
         build_requires=tuple(model.build_requires or ()),
         test_requires=tuple(model.test_requires or ()),
+        config_settings={name: tuple(values) for name, values in (model.config_settings or {}).items()},
+        before_build=model.before_build,
     )
 
 

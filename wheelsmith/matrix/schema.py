@@ -19,6 +19,7 @@ from wheelsmith.matrix.values import (
     Arch,
     Boolean,
     BuildRequires,
+    ConfigSettings,
     Declared,
     EngineName,
     Env,
@@ -33,6 +34,7 @@ from wheelsmith.matrix.values import (
     PublicVersion,
     PythonMinor,
     ReleaseMinor,
+    ShellCommand,
     Subfolder,
     Submodules,
     computes_of,
@@ -200,6 +202,12 @@ class SettingsModel(_Model):
     test_requires: BuildRequires | None = Field(
         None, alias="test-requires", description="A project's: what tests of these cells need besides"
     )
+    config_settings: ConfigSettings | None = Field(
+        None, alias="config-settings", description="A project's: more of them for these cells", max_length=50
+    )
+    before_build: ShellCommand | None = Field(
+        None, alias="before-build", description="A project's: another command for these cells"
+    )
 
 
 class RuleModel(_Model):
@@ -294,6 +302,18 @@ class MatrixModel(_Model):
         None,
         alias="test-requires",
         description="What kernel.test needs for a project's wheel beside what the wheel requires, such as pytest",
+    )
+    config_settings: ConfigSettings | None = Field(
+        None,
+        alias="config-settings",
+        description="What a project's build backend is told, as python -m build -C name=value does; a name may have "
+        "several values; in them stands what may stand in env's",
+        max_length=50,
+    )
+    before_build: ShellCommand | None = Field(
+        None,
+        alias="before-build",
+        description="A shell command that a project's build begins with, in its folder and in the sandbox",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()

@@ -92,18 +92,24 @@ class ProjectSettings(Record):
     :param env: variables, in whose values placeholders may stand.
     :param build_requires: what it needs beside what it declares.
     :param test_requires: what a test of its wheel needs beside what the wheel requires.
+    :param config_settings: what its build backend is told, each as often as it has values, with placeholders too.
+    :param before_build: a shell command that is run first, in the project's folder.
     """
 
     env: dict[str, str] = field(default_factory=dict)
     build_requires: tuple[str, ...] = ()
     test_requires: tuple[str, ...] = ()
+    config_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    before_build: str | None = None
 
     def with_more(self, more: ProjectSettings) -> ProjectSettings:
-        """Return them with those of a rule: a variable takes the place of its namesake, requirements are added."""
+        """Return them with those of a rule: what has a name takes the place of its namesake, requirements are added."""
         return ProjectSettings(
             env=self.env | more.env,
             build_requires=tuple(dict.fromkeys((*self.build_requires, *more.build_requires))),
             test_requires=tuple(dict.fromkeys((*self.test_requires, *more.test_requires))),
+            config_settings=self.config_settings | more.config_settings,
+            before_build=self.before_build if more.before_build is None else more.before_build,
         )
 
 

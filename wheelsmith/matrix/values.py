@@ -32,6 +32,8 @@ _OWN = re.compile(
     r"PATH|HOME|TMP|TEMP|TMPDIR|LANG|LANGUAGE|LC_\w+|LOCPATH|GCONV_PATH|TZ|TZDIR|LD_\w+|GLIBC_TUNABLES|BASH_ENV|SHELLOPTS"
     r"|GCC_EXEC_PREFIX|SOURCE_DATE_EPOCH|_?PYTHON\w*|WHEELSMITH_\w+"
 )
+# Those of scikit-build-core, meson-python and setuptools; one that began with - would be an option of the frontend.
+_SETTING = re.compile(r"(--)?[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,199}", re.ASCII)
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
@@ -166,6 +168,20 @@ def _value(text: str) -> str:
     return text
 
 
+def _setting_name(name: str) -> str:
+    if not _SETTING.fullmatch(name):
+        raise ValueError(f"{name[:80]!r} is not the name of a setting: letters, digits and -_.:/+")
+    return name
+
+
+def _command(text: str) -> str:
+    if len(text) > _LONGEST_VALUE or "\0" in text or not text.strip():
+        raise ValueError(f"a command is text of at most {_LONGEST_VALUE} characters")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("a command holds half a character, which no program is given")
+    return text
+
+
 def _build_requirement(text: str) -> str:
     try:
         found = Requirement(text) if len(text) <= _LONGEST_PATTERN else None
@@ -220,6 +236,15 @@ Patterns = Annotated[
     Field(min_length=1, json_schema_extra={"type": ["array", "string", "number"]}),
 ]
 Env = dict[Annotated[str, AfterValidator(_variable)], Annotated[str, AfterValidator(_value)]]
+ConfigSettings = dict[
+    Annotated[str, AfterValidator(_setting_name)],
+    Annotated[
+        list[Annotated[str, AfterValidator(_value)]],
+        BeforeValidator(_listed),
+        Field(max_length=50, json_schema_extra={"type": ["array", "string"]}),
+    ],
+]
+ShellCommand = Annotated[str, AfterValidator(_command)]
 BuildRequires = Annotated[
     list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(distinct), Field(max_length=50)
 ]

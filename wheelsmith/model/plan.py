@@ -123,6 +123,8 @@ class Project(Record):
     :param variables: what tells the build system about the cell.
     :param without_cuda: that torch is a CUDA build, and the cell, for the CPU, sees nothing of CUDA in it.
     :param test_requires: what a test of the wheel needs beside what the wheel requires.
+    :param config_settings: what its backend is told.
+    :param before_build: a shell command that comes first.
     """
 
     python: str
@@ -130,6 +132,8 @@ class Project(Record):
     variables: dict[str, str]
     without_cuda: bool = False
     test_requires: tuple[str, ...] = ()
+    config_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    before_build: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

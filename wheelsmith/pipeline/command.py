@@ -21,6 +21,7 @@ from wheelsmith.source import SourceTree, copy_into
 # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
 _TUNABLES = {"hugetlb": 1, "top_pad": 256 * MIB, "mmap_threshold": 1024 * MIB, "trim_threshold": 4096 * MIB}
 _QUICK_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())}
+_PROJECT_BUILDER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/project.py"
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
 
 
@@ -89,16 +90,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         variables = {"MAX_JOBS": str(context.cores), **project.variables}
     return Command(
         name=command_name(plan),
-        argv=(
-            f"python{project.python if project else 3}",
-            "-m",
-            "build",
-            "--wheel",
-            "--no-isolation",
-            "--outdir",
-            layout.DIST,
-            layout.SOURCE,
-        ),
+        argv=_build_argv(plan),
         mounts=tuple(mounts),
         env={
             **plan.environment,
@@ -112,6 +104,12 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         python=project.python if project else None,
         image=plan.image,
     )
+
+
+def _build_argv(plan: BuildPlan) -> tuple[str, ...]:
+    if plan.project:
+        return (f"python{plan.project.python}", _PROJECT_BUILDER, layout.PLAN, layout.SOURCE, layout.DIST)
+    return ("python3", "-m", "build", "--wheel", "--no-isolation", "--outdir", layout.DIST, layout.SOURCE)
 
 
 def _toolkit_programs(plan: BuildPlan) -> tuple[str, ...]:

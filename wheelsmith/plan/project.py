@@ -82,7 +82,7 @@ def _unsaid(spec: ProjectSpec, what: str) -> MatrixError:
         who = f"{spec.asks_git} would ask git's tags, of which a build has none"
         remedy += f", such as version: 1.2.0; the build is told it by {_PRETEND}"
     return MatrixError(
-        f"neither pyproject.toml nor PKG-INFO says the project's {what}; {who}",
+        f"no file of the project says its {what} plainly; {who}",
         remedy=f"{remedy}; it is compared with what the build says",
     )
 
@@ -127,6 +127,11 @@ def _plan(
             variables=_variables(cell, archs, home, settings),
             without_cuda=cell.toolkit is None and torch_cuda(environment) is not None,
             test_requires=settings.test_requires,
+            config_settings={
+                name: tuple(fill_placeholders(text, cell, archs) for text in values)
+                for name, values in settings.config_settings.items()
+            },
+            before_build=settings.before_build,
         ),
     )
 

@@ -7,15 +7,13 @@ from wheelsmith.matrix import CudaCompatibility, Matrix, ProjectSettings
 from wheelsmith.plan import with_own_names
 from wheelsmith.plan.recipe import (
     CARD,
-    PKG_INFO,
     PROJECT_FILES,
     KernelSpec,
     ProjectSpec,
     may_import,
     parse_build_toml,
-    parse_project,
+    read_project,
     render_card,
-    with_pkg_info,
 )
 from wheelsmith.source import SourceTree
 
@@ -52,9 +50,7 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
             where=Place(file=file),
             remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
         )
-    found = parse_project(source.read_text("pyproject.toml") if "pyproject.toml" in source.paths else None)
-    says_all = found.name is not None and found.version is not None
-    return found if says_all or PKG_INFO not in source.paths else with_pkg_info(found, source.read_text(PKG_INFO))
+    return read_project(source.paths, source.read_bytes)
 
 
 def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
@@ -66,8 +62,8 @@ def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
         )
     if any(each != ProjectSettings() for each in (matrix.project, *(rule.project for rule in matrix.rules))):
         raise MatrixError(
-            "env and build-requires are for projects with a build system of their own: how a kernel in "
-            "kernel-builder layout is compiled, its build.toml says",
+            "env, build-requires, config-settings and before-build are for projects with a build system of their own: "
+            "how a kernel in kernel-builder layout is compiled, its build.toml says",
             where=Place(file=file),
             remedy="remove them; flags for the compilers are cxx-flags and cuda-flags in build.toml",
         )

@@ -7,12 +7,11 @@ from wheelsmith.plan.recipe.imports import may_import
 from wheelsmith.plan.recipe.make import KernelSource, compiled_recipe, noarch_recipe
 from wheelsmith.plan.recipe.metadata import Requirements, render_metadata
 from wheelsmith.plan.recipe.phases import PhaseKind
-from wheelsmith.plan.recipe.project import PKG_INFO, PROJECT_FILES, ProjectSpec, parse_project, with_pkg_info
+from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project, read_project, with_pkg_info
 from wheelsmith.plan.recipe.spec import Binding, KernelSpec, Section
 
 __all__ = [
     "CARD",
-    "PKG_INFO",
     "PROJECT_FILES",
     "Binding",
     "CompileTarget",
@@ -27,6 +26,7 @@ __all__ = [
     "noarch_recipe",
     "parse_build_toml",
     "parse_project",
+    "read_project",
     "render_card",
     "render_metadata",
     "with_pkg_info",

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.record import Record
+from wheelsmith.model import TORCH
+from wheelsmith.plan.recipe.setup_words import SetupWords, read_setup_cfg, read_setup_py
 from wheelsmith.plan.recipe.toml_text import load_toml
 
 PROJECT_FILES = ("pyproject.toml", "setup.py")
-PKG_INFO = "PKG-INFO"
+_PKG_INFO = "PKG-INFO"
+_SETUP: dict[str, Callable[[bytes], SetupWords]] = {"setup.cfg": read_setup_cfg, "setup.py": read_setup_py}
 # Characters: what parses them takes ever longer for the next one, and the name and the version come first.
 _LONGEST_HEADERS = 1 << 14
 # Characters of a requirement or a version: no number in it has more digits than Python reads.
@@ -48,6 +54,22 @@ class ProjectSpec(Record):
         return next((name for name in map(_name_of, self.requires) if name in _ASK_GIT), None)
 
 
+def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> ProjectSpec:
+    """Return what a project's own files say, the first that says something: what is true of pip is true here.
+
+    :param paths: of its files.
+    :param read: path → content.
+    :raises SourceError: a file is not as it should be.
+    """
+    spec = parse_project(_text_of(read("pyproject.toml"), "pyproject.toml") if "pyproject.toml" in paths else None)
+    if _PKG_INFO in paths:
+        spec = with_pkg_info(spec, _text_of(read(_PKG_INFO), _PKG_INFO))
+    for file, read_words in _SETUP.items():
+        if file in paths:
+            spec = with_setup_words(spec, read_words(read(file)))
+    return spec
+
+
 def parse_project(text: str | None) -> ProjectSpec:
     """Read a pyproject.toml, or take what holds without one.
 
@@ -63,17 +85,12 @@ def parse_project(text: str | None) -> ProjectSpec:
     if len(requires) > _MOST:
         raise SourceError(f"build-system.requires names more than {_MOST} projects", where=Place(file="pyproject.toml"))
     needs = [_requirement(item) for item in requires]
-    torches = [need.specifier for need in (*needs, *_of_torch(project)) if need.name == "torch" and not need.marker]
-    return ProjectSpec(
-        name=_name(project),
-        version=_version(project),
-        requires=tuple(str(need) for need in needs if need.name != "torch"),
-        torch=",".join(sorted({str(clause) for asked in torches for clause in asked})),
-    )
+    spec = ProjectSpec(name=_name(project), version=_version(project), requires=_without_torch(needs))
+    return _with_torch(spec, (*needs, *_dependencies(project.get("dependencies"))))
 
 
 def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
-    """Return a project with the name and version that its sdist's PKG-INFO has, where pyproject.toml has none.
+    """Return a project with what its sdist's PKG-INFO says beside pyproject.toml: name, version, and which torch.
 
     A local part is left out: which one a wheel gets, its cell says.
 
@@ -81,21 +98,60 @@ def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
     """
     from packaging.metadata import parse_email
 
-    found, _ = parse_email(re.split(r"\r?\n\r?\n", text[:_LONGEST_HEADERS], maxsplit=1)[0])
+    head = re.split(r"\r?\n\r?\n", text, maxsplit=1)[0]
+    if len(head) > _LONGEST_HEADERS:
+        head = head[:_LONGEST_HEADERS].rpartition("\n")[0]
+    found, _ = parse_email(head)
     table: dict[str, Any] = {"name": found.get("name"), "version": found.get("version")}
-    version = _version(table, PKG_INFO)
+    return _with_torch(_named(spec, table, _PKG_INFO), _dependencies(found.get("requires_dist")))
+
+
+def with_setup_words(spec: ProjectSpec, words: SetupWords) -> ProjectSpec:
+    """Return a project with what setup.py or setup.cfg says in plain words: name, version, needs, and which torch.
+
+    What cannot be read there is left for the build to say.
+    """
+    needs = _dependencies(words.setup_requires[:_MOST])
+    named = spec
+    for key in ("name", "version"):
+        with suppress(SourceError):
+            named = _named(named, {key: getattr(words, key)}, "setup.py")
+    named = replace(named, requires=tuple(dict.fromkeys((*spec.requires, *_without_torch(needs)))))
+    return _with_torch(named, (*needs, *_dependencies(words.install_requires[:_MOST])))
+
+
+def _text_of(content: bytes, file: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise SourceError(f"{file} is not UTF-8 text") from None
+
+
+def _named(spec: ProjectSpec, table: dict[str, Any], file: str) -> ProjectSpec:
+    """Return a project with the name and version of a table, where it has none."""
+    version = _version(table, file) if spec.version is None else None
     return replace(
         spec,
-        name=spec.name or _name(table, PKG_INFO),
-        version=spec.version or (Version(version).public if version else None),
+        name=spec.name or _name(table, file),
+        version=Version(version).public if version else spec.version,
     )
 
 
-def _of_torch(project: dict[str, Any]) -> list[Requirement]:
-    """Return what is required of torch at run time; the other dependencies are the built wheel's own to say."""
-    listed = project.get("dependencies")
+def _without_torch(needs: Iterable[Requirement]) -> tuple[str, ...]:
+    return tuple(str(need) for need in needs if canonicalize_name(need.name) != TORCH)
+
+
+def _with_torch(spec: ProjectSpec, needs: Iterable[Requirement]) -> ProjectSpec:
+    """Return a project that asks of torch's version what these do, too."""
+    asked = [need.specifier for need in needs if canonicalize_name(need.name) == TORCH and not need.marker]
+    clauses = {str(clause) for specifier in (SpecifierSet(spec.torch), *asked) for clause in specifier}
+    return replace(spec, torch=",".join(sorted(clauses)))
+
+
+def _dependencies(listed: object) -> list[Requirement]:
+    """Return what is required at run time, as far as it can be read; the built wheel says it once more."""
     found = []
-    for item in listed if isinstance(listed, list) else ():
+    for item in listed if isinstance(listed, list | tuple) else ():
         try:
             found.append(_parse(item))
         except InvalidRequirement:

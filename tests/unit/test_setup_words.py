@@ -1,0 +1,99 @@
+"""What setup.py and setup.cfg say is read, and nothing of them is run."""
+
+import warnings
+
+import pytest
+
+from wheelsmith.plan.recipe.imports import parse_code
+from wheelsmith.plan.recipe.project import ProjectSpec, read_project, with_setup_words
+from wheelsmith.plan.recipe.setup_words import SetupWords, read_setup_cfg, read_setup_py
+
+SETUP = """
+import os
+from setuptools import setup
+__version__ = "2.1.2"
+NEEDS = ["numpy", "torch<2.8"]
+setup(name="torch_scatter", version=__version__, setup_requires=["ninja", "psutil"], install_requires=NEEDS,
+      python_requires=f">={os.name}", **{"license": "MIT"})
+raise SystemExit("it was run")
+"""
+
+
+def test_what_stands_there_plainly():
+    assert read_setup_py(SETUP.encode()) == SetupWords(
+        name="torch_scatter",
+        version="2.1.2",
+        setup_requires=("ninja", "psutil"),
+        install_requires=("numpy", "torch<2.8"),
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "setup(name=NAME, version=get_version())",
+        "V = '1'\nif x:\n    V = '2'\nsetup(version=V)",
+        "V = '1'\nV += '.post1'\nsetup(version=V)",
+        "for V in ('1', '2'):\n    pass\nsetup(version=V)",
+        "def f():\n    V = '1'\nsetup(version=V)",
+        "setup(version='1')\nsetup(version='2')",
+        "setup(version='1'",
+        "setup(version=1.0)",
+        "\0",
+        "(" * 300 + ")" * 300,
+        "setup(name=" + "-" * 5000 + "1)",
+        "setup(version=" + "[" * 150 + "]" * 150 + ")",
+    ],
+)
+def test_what_is_computed_is_not_known(code):
+    assert read_setup_py(code.encode()) == SetupWords()
+
+
+def test_an_escape_that_is_none_is_not_told_to_who_builds():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert parse_code(b"x = '\\d'") is not None
+    assert told == []
+
+
+def test_setup_cfg():
+    text = "[metadata]\nname = p\nversion = attr: p.__version__\n[options]\nsetup_requires =\n  ninja\n  cmake>=3.26\n"
+    assert read_setup_cfg(text.encode()) == SetupWords(name="p", setup_requires=("ninja", "cmake>=3.26"))
+    for broken in ("no section", "[metadata\nname=x", "[metadata]\nname = %(home)s x", "[options]\n\0"):
+        read_setup_cfg(broken.encode())
+
+
+def files(**contents):
+    return {name.replace("__", "."): text.encode() for name, text in contents.items()}
+
+
+def read(contents):
+    return read_project(contents, contents.__getitem__)
+
+
+def test_the_first_that_says_something_is_heard():
+    """As pip has it: pyproject.toml, then what the sdist was made with, then what setup.py says."""
+    found = read(files(setup__py=SETUP))
+    assert (found.name, found.version, found.torch) == ("torch_scatter", "2.1.2", "<2.8")
+    assert found.requires == ("setuptools>=40.8", "wheel", "ninja", "psutil")
+    both = files(setup__py=SETUP, pyproject__toml="[project]\nname = 'scatter'\ndynamic = ['version']\n")
+    assert (read(both).name, read(both).version) == ("scatter", "2.1.2")
+    sdist = both | {"PKG-INFO": b"Metadata-Version: 2.1\nName: x\nVersion: 3+cu130\nRequires-Dist: Torch>=2.4\n\ntext"}
+    assert read(sdist) == ProjectSpec(name="scatter", version="3", requires=found.requires, torch="<2.8,>=2.4")
+
+
+def test_half_of_a_requirement_is_not_taken_for_one():
+    start, line = "Metadata-Version: 2.1\nName: x\nVersion: 3\nKeywords: ", "\nRequires-Dist: torch<2.15\n"
+    text = start + "k" * ((1 << 14) - len(start) - len(line) + 2) + line
+    assert text[: 1 << 14].endswith("torch<2.1")
+    assert read({"PKG-INFO": text.encode(), "setup.py": b""}).torch == ""
+
+
+def test_a_guess_that_is_none_is_left_for_the_build_to_say():
+    spec = ProjectSpec(name=None, version=None, requires=("setuptools",))
+    words = SetupWords(
+        name="no name", version="one", setup_requires=("a b", "x @ https://h/x.whl", "ninja", "torch>=2")
+    )
+    assert with_setup_words(spec, words) == ProjectSpec(
+        name=None, version=None, requires=("setuptools", "ninja"), torch=">=2"
+    )

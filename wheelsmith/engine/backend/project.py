@@ -1,0 +1,85 @@
+"""Build a project by its own build system, once it has said that it is the project that was planned.
+
+Runs inside containers as a program: ``project.py PLAN SOURCE TARGET``, beside the packages build and packaging.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from email.parser import BytesHeaderParser
+from pathlib import Path
+from typing import Any
+
+from build import BuildBackendException, BuildException, ProjectBuilder
+from packaging.version import InvalidVersion, Version
+
+_SEPARATORS = re.compile(r"[-_.]+")
+
+
+def build_project(plan: dict[str, Any], source: str, target: str) -> int:
+    """Return the exit code of the first command that fails, or 0; nothing is compiled before names were compared."""
+    project, wheel = plan["project"], plan["wheel"]
+    settings: dict[str, list[str]] = project["config_settings"]
+    if command := project["before_build"]:
+        _say(f"before-build: {command}")
+        if code := subprocess.run(["/bin/sh", "-c", command], cwd=source, check=False).returncode:
+            return _refuse(f"before-build ended with exit code {code}")
+    if refusal := _why_another(source, settings, wheel["distribution"], wheel["version"].partition("+")[0]):
+        return _refuse(refusal)
+    words = [f"-C{name}={value}" for name, values in settings.items() for value in values]
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", *words, "--outdir", target, source]
+    return subprocess.run(command, check=False).returncode
+
+
+def _why_another(source: str, settings: dict[str, list[str]], name: str, version: str) -> str | None:
+    """Say why a project is not what was planned, or lacks what it needs; None where all is well, or it does not say."""
+    builder = ProjectBuilder(source, python_executable=sys.executable)
+    told: dict[str, str | list[str]] = {
+        key: values[0] if len(values) == 1 else values for key, values in settings.items()
+    }
+    try:
+        if missing := sorted({chain[-1] for chain in builder.check_dependencies("wheel", told)}):
+            return (
+                f"the project's build system needs what is not there: {', '.join(missing)}; "
+                f"write into matrix.yaml: build-requires: {json.dumps(missing)}"
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            # None of a backend that cannot say it before it builds.
+            info = builder.prepare("wheel", folder, told)
+            said = BytesHeaderParser().parsebytes((Path(info) / "METADATA").read_bytes()) if info else None
+    except (BuildException, BuildBackendException) as error:
+        return f"the project's build system cannot be asked: {error}"
+    return _difference(str(said["Name"]), str(said["Version"]), name, version) if said else None
+
+
+def _difference(name: str, version: str, planned_name: str, planned_version: str) -> str | None:
+    """Compare names as indexes do, and versions without what a project itself adds for a torch or a CUDA."""
+    if _SEPARATORS.sub("-", name).lower() != _SEPARATORS.sub("-", planned_name).lower():
+        return f"the project calls itself {name!r}; write into matrix.yaml, under kernel: distribution: {name}"
+    try:
+        public = Version(version).public
+    except (InvalidVersion, ValueError):
+        return f"the project says version {version!r}, which is none"
+    if Version(public) != Version(planned_version):
+        return (
+            f"the project says version {public}, the plan {planned_version}; write into matrix.yaml: version: {public}"
+        )
+    return None
+
+
+def _refuse(why: str) -> int:
+    _say(why)
+    return 1
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"wheelsmith: {text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(build_project(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), sys.argv[2], sys.argv[3]))
