@@ -8,6 +8,7 @@ import pytest
 from plans import plan
 from wheels import make_wheel
 
+from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Limits, Local, Mount
 from wheelsmith.matrix.types import KernelRef
@@ -15,6 +16,7 @@ from wheelsmith.model import LockedWheel, Project
 from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.pipeline.smoke import smoke_test
 from wheelsmith.source import Outputs, fetch_source
+from wheelsmith.toolchain import Toolchains, prefixes
 
 
 def wheel(name, version="1"):
@@ -53,6 +55,29 @@ def test_torch_is_shared_by_all_who_use_it():
     cpu, rest = environment_mounts(replace(PROJECT, without_cuda=True), PROJECT.environment, "x86_64", Made())
     assert cpu.source == f"cpu:{torch.source}"
     assert rest.source == "setuptools"
+
+
+def test_an_environment_without_cuda_takes_no_second_place(tmp_path, monkeypatch):
+    made, told = [], []
+
+    def install(wheels, python, arch, folder):
+        made.append(wheels)
+        (folder / "torch").mkdir()
+        (folder / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\ncuda: str = '13.0'\n")
+        (folder / "torch/libtorch_cpu.so").write_bytes(b"library")
+
+    def toolchains():
+        return Toolchains(tmp_path, told.append)
+
+    monkeypatch.setattr(prefixes, "install_environment", install)
+    cpu = toolchains().environment_without_cuda(TORCH, "3.12", "x86_64")
+    whole = toolchains().environment(TORCH, "3.12", "x86_64")
+    assert (cpu.name, made) == (f"{whole.name}-cpu", [TORCH])
+    assert "cuda: str = None" in (cpu / "torch/version.py").read_text()
+    assert (cpu / "torch/libtorch_cpu.so").samefile(whole / "torch/libtorch_cpu.so")
+    remove_tree(whole)
+    assert toolchains().environment_without_cuda(TORCH, "3.12", "x86_64") == cpu
+    assert (len(made), told) == (1, [])
 
 
 def smoke(tmp_path, found, project=PROJECT, requires=("torch==2.11.*", "scipy; python_version >= '3.12'")):

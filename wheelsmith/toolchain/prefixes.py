@@ -84,16 +84,20 @@ class Toolchains:
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python, making it if it is not here."""
-        digest = canonical_digest([wheel.to_json() for wheel in wheels])[:16]
-        return self._once(
-            self._root / f"environment-{python}-{arch}-{digest}",
-            lambda folder: install_environment(wheels, python, arch, folder),
-        )
+        final = self._environment_path(wheels, python, arch)
+        return self._once(final, lambda folder: install_environment(wheels, python, arch, folder))
 
     def environment_without_cuda(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return the same for a cell for the CPU, where the torch among the wheels is a CUDA build."""
-        whole = self.environment(wheels, python, arch)
-        return self._once(whole.with_name(f"{whole.name}-cpu"), lambda folder: lay_out_without_cuda(whole, folder))
+        whole = self._environment_path(wheels, python, arch)
+        return self._once(
+            whole.with_name(f"{whole.name}-cpu"),
+            lambda folder: lay_out_without_cuda(self.environment(wheels, python, arch), folder),
+        )
+
+    def _environment_path(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
+        digest = canonical_digest([wheel.to_json() for wheel in wheels])[:16]
+        return self._root / f"environment-{python}-{arch}-{digest}"
 
     def _path(self, prefix: PrefixId) -> Path:
         return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
