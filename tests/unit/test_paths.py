@@ -102,6 +102,22 @@ NEAR = {
     ),
     "source/git/source.py": {"_absolute": USER, "_text": CACHE},
     "source/hub.py": {"_files": "in the Hub client's cache, which no sandbox sees"},
+    "source/archive.py": {
+        "read_archive": USER,
+        "check_packed_size": "named by the user, or just fetched into the cache",
+        "find_unpacked": CACHE,
+        "keep_unpacked": CACHE,
+        "scratch_folder": CACHE,
+        "changed_sources": CACHE,
+        "_files": CACHE,
+    },
+    "source/sdist.py": {"read_sdist": CACHE, "_read_pin": CACHE, "_fetch": "fetched into the cache", "_places": USER},
+    "source/unpack.py": {
+        "unpack": CACHE,
+        "_Files.write": CACHE,
+        "_Files.copy": CACHE,
+    },
+    "source/__init__.py": {"is_unpacked": USER},
     "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
     "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER},
     "store/stock.py": {
@@ -118,6 +134,8 @@ NEAR = {
     "wheel/auditwheel.py": {"repair": "in the same"},
 }
 FAR = {
+    "base/tar_archive.py": "whatever its callers name, in the cache or of the user",
+    "base/zip_archive/reader.py": WHEEL,
     "base/files.py": "whatever its callers name, who are in these tables",
     "engine/backend/hooks.py": "runs inside of the sandbox",
     "engine/backend/phases.py": "runs inside of the sandbox",
@@ -166,7 +184,6 @@ FAR = {
     "toolchain/remote.py": CACHE,
     "toolchain/unpack.py": CACHE,
     "toolchain/without_cuda.py": CACHE,
-    "wheel/archive/reader.py": WHEEL,
     "wheel/edition.py": PACKAGE,
     "wheel/facts.py": WHEEL,
     "wheel/inspection.py": WHEEL,

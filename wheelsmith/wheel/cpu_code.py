@@ -6,9 +6,9 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 
+from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.archive.compressions import UnseenError
 from wheelsmith.wheel.archive.packed import PackedAllowance, Unpacker
-from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.elf import is_for_the_cpu
 
 _OVERLAP = 64  # bytes: a header may be cut in two

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 # Below the package: all that the check is made of and reads. Of what else it imports, it takes names and shapes alone.
-_PARTS = ("wheel", "frameworks", "platforms")
+_PARTS = ("wheel", "frameworks", "platforms", "base/zip_archive")
 _BESIDE = (
     "base/facts.py",
     "base/projects.json",
@@ -26,9 +26,9 @@ _FORMAT = b"1"
 def parts() -> tuple[Path, ...]:
     """Return every file of this package that decides what the check finds."""
     package = Path(__file__).resolve().parents[1]
-    inside = (path for part in _PARTS for path in (package / part).rglob("*") if path.is_file())
+    inside = (path for part in _PARTS for path in sorted((package / part).rglob("*")) if path.is_file())
     kept = (path for path in inside if path.parent.name != "__pycache__")
-    return (*sorted(kept), *(package / name for name in _BESIDE))
+    return (*kept, *(package / name for name in _BESIDE))
 
 
 @cache

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.archive.compressions import UnseenError
 from wheelsmith.wheel.archive.packed import ANY_PACKING, ZIP, Kinds, PackedAllowance, Unpacker, Watcher
-from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.gpu import GpuCodeMarks
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.archive.reader import Archive
+from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.headers import LONGEST_TEXT
 
 # Signs that are no letters, of all Python files that are parsed and of one: real ones have one in eight bytes.

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.archive.members import Member
+from wheelsmith.base.zip_archive import Archive, Member
 from wheelsmith.wheel.archive.packed import Watcher
-from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile
 from wheelsmith.wheel.elf import is_for_the_cpu
 from wheelsmith.wheel.gpu import GpuCode, GpuCodeMarks, UnpackBudget, other_gpu_vendor, read_gpu_code

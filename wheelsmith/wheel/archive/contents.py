@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import cast
 
 from wheelsmith.base.errors import Place, WheelError
+from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import read_wheel_name
-from wheelsmith.wheel.archive.reader import Archive
 from wheelsmith.wheel.archive.record import Hasher, compare_record, read_record
 
 RECORDS = ("METADATA", "WHEEL", "RECORD")

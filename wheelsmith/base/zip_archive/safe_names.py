@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.archive.members import Member
+from wheelsmith.base.zip_archive.members import Member
 
 _LONGEST_PART, _LONGEST = 255, 4096  # bytes: NAME_MAX and PATH_MAX of Linux
 _DRIVE = re.compile(r"[A-Za-z]:")

@@ -9,8 +9,8 @@ from typing import BinaryIO, cast
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.units import counted
-from wheelsmith.wheel.archive.end import Directory
-from wheelsmith.wheel.archive.extra import ExtraFields, read_extra, true_values
+from wheelsmith.base.zip_archive.end import Directory
+from wheelsmith.base.zip_archive.extra import ExtraFields, read_extra, true_values
 
 STORED, DEFLATED = 0, 8
 
@@ -66,7 +66,7 @@ def read_entries(file: BinaryIO, directory: Directory, most: int) -> list[Entry]
     """Return the entries of a central directory, in its order.
 
     :param most: entries that are read.
-    :raises WheelError: one is not what a wheel may hold.
+    :raises WheelError: one is not what is read.
     """
     if directory.count > most:
         raise WheelError(f"it unpacks to more than {most} files: it says {directory.count}")
@@ -126,7 +126,7 @@ def _entry(fields: tuple[int, ...], raw: bytes, data: bytes) -> Entry:
     _, _, _, needed, _, flags, method, _, _, crc, packed, size, *_, disk, _, attributes, header = fields
     name = _name(raw, flags)
     if needed > _NEWEST or method not in {STORED, DEFLATED}:
-        raise WheelError(f"{name!r} is packed by method {method} (version {needed}): a wheel's are 0 and 8")
+        raise WheelError(f"{name!r} is packed by method {method} (version {needed}): 0 and 8 are read")
     if flags & ~_FLAGS:
         raise WheelError(f"not a readable zip archive: {name!r} is encrypted or patched, its flags are {flags:#06x}")
     if disk not in {0, 0xFFFF}:

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from wheelsmith.base.errors import Place, WheelError
-from wheelsmith.wheel.archive.end import find_directory
-from wheelsmith.wheel.archive.members import STORED, Member, read_entries, read_members
-from wheelsmith.wheel.archive.safe_names import check_names
+from wheelsmith.base.zip_archive.end import find_directory
+from wheelsmith.base.zip_archive.members import STORED, Member, read_entries, read_members
+from wheelsmith.base.zip_archive.safe_names import check_names
 
 MOST_MEMBERS = 20_000
 MOST_BYTES = 8 * 2**30
@@ -22,9 +22,9 @@ _CHUNK = 1 << 20  # bytes
 
 
 class Archive:
-    """An open wheel, whose names, sizes and kinds of members were checked.
+    """An open archive, whose names, sizes and kinds of members were checked.
 
-    :param path: of the wheel.
+    :param path: of the file.
     :raises WheelError: it is no archive, or none that every unzipper reads the same, or more than may be unpacked.
     """
 
