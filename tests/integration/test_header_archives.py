@@ -155,7 +155,6 @@ def test_what_is_no_archive_is_said_to_be_none(fetch, tmp_path, compress):
 
 def test_what_is_skipped_is_bounded_too(fetch, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "_MOST_UNPACKED", 1 << 20)
-    monkeypatch.setattr(archives._BoundedGzip, "_left", 1 << 20)
     packed(tmp_path / "here/lib-1.0.0.tar.gz", [(f"{ROOT}film", bytes(2 << 20)), *headers()])
     with pytest.raises(ToolchainError, match="unpacks to more than 1 MiB"):
         fetch(tmp_path / "here")
@@ -197,7 +196,7 @@ def told(records, kind=tarfile.XHDTYPE):
         (header(f"{ROOT}include/lib/lib.h", 1 << 62, tarfile.GNUTYPE_SPARSE), "with holes"),
         (header(f"{ROOT}film", 1 << 20, tarfile.XHDTYPE) + bytes(1 << 20), "larger than any name"),
         (header(f"{ROOT}film", 1 << 20, tarfile.GNUTYPE_LONGNAME) + bytes(1 << 20), "larger than any name"),
-        (told(b"6 a=b\n") * 2000 + header(f"{ROOT}film", 0), "recursion"),
+        (told(b"6 a=b\n") * 2000 + header(f"{ROOT}film", 0), "larger than any name"),
         (told(b"28 path=lib-1.0.0/include/\xff\n") + header("x", 0), "other files"),
         (header(f"{ROOT}film", 0) * 1000, "more than 500 files"),
     ],

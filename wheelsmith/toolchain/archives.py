@@ -5,16 +5,13 @@ An archive of one tag differs by who packed it, and when; so what it holds is pi
 
 from __future__ import annotations
 
-import gzip
 import os
-import tarfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Self
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, PinnedTree
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 from wheelsmith.toolchain.remote import download, sha256_bytes, without_credentials
@@ -22,12 +19,7 @@ from wheelsmith.toolchain.remote import download, sha256_bytes, without_credenti
 _PLACES = "WHEELSMITH_ARCHIVES"
 _MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
 _MOST_UNPACKED = 512 << 20
-_MOST_MEMBERS = 30_000  # tarfile keeps them all
-_MOST_TOLD = 1 << 14  # bytes that tell more of the next member; tarfile reads them at once
-_TELLS_MORE = (
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-)
+_MOST_MEMBERS = 30_000
 
 
 def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSettings, listen: Listener) -> None:
@@ -103,52 +95,17 @@ def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
     """Yield what the folder holds, path → content; no more than was pinned."""
     count = size = 0
     try:
-        with _BoundedGzip(archive) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_ShortHeader) as members:
-            for number, member in enumerate(members):
-                if number >= _MOST_MEMBERS:
-                    raise ToolchainError(f"it holds more than {_MOST_MEMBERS} files")
-                name = member.name.removeprefix("./")
-                if member.isdir() or not name.startswith(tree.folder):
-                    continue
-                content = members.extractfile(member) if member.isreg() else None
-                count, size = count + 1, size + member.size
-                if content is None or count > tree.files or size > tree.size:
-                    raise ToolchainError("it holds other files than were pinned")
-                yield name.removeprefix(tree.folder), content.read()
-    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RecursionError) as error:
-        raise ToolchainError(f"it cannot be unpacked: {error}") from error
-
-
-class _ShortHeader(tarfile.TarInfo):
-    """A header that tells little of the next one."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Return what a block says."""
-        found = super().frombuf(buf, encoding, errors)
-        if found.type == tarfile.GNUTYPE_SPARSE or (found.type in _TELLS_MORE and found.size > _MOST_TOLD):
-            raise tarfile.ReadError("a header is larger than any name, or of a file with holes")
-        return found
-
-
-class _BoundedGzip(gzip.GzipFile):
-    """A packed stream that is given up where it is too long: what is skipped is unpacked too."""
-
-    _left = _MOST_UNPACKED
-    # tarfile reads on after the end, as far as a header says that its file goes.
-    _reads_after_end = 16
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Return the next bytes."""
-        data = super().read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise ToolchainError(f"it unpacks to more than {_MOST_UNPACKED >> 20} MiB")
-        if not data and size:
-            self._reads_after_end -= 1
-            if self._reads_after_end < 0:
-                raise EOFError("it ends within a file")
-        return data
+        for member in tar_members(archive, most_members=_MOST_MEMBERS, most_bytes=_MOST_UNPACKED):
+            info = member.info
+            name = info.name.removeprefix("./")
+            if info.isdir() or not name.startswith(tree.folder):
+                continue
+            count, size = count + 1, size + info.size
+            if not info.isreg() or count > tree.files or size > tree.size:
+                raise ToolchainError("it holds other files than were pinned")
+            yield name.removeprefix(tree.folder), b"".join(member.chunks())
+    except BadArchiveError as error:
+        raise ToolchainError(str(error)) from error
 
 
 def _compare(tree: PinnedTree, files: dict[str, bytes]) -> None:
