@@ -156,6 +156,7 @@ def leave_behind(cache: Path) -> list[Path]:
         cache / "prefix/tmp_x5/torch.whl",
         cache / "images/.podman-0-1.json.x6",
         cache / "locks/.1.json.x7",
+        cache / "sources/.part-x9/setup.py",
         cache / "work/run-x8/lock",
     ]
     for path in left:
@@ -169,6 +170,7 @@ def leave_behind(cache: Path) -> list[Path]:
 
 def test_every_kind_is_counted(cache):
     left = leave_behind(cache)
+    (cache / "sources" / ("5" * 64) / ("e" * 64)).mkdir(parents=True)
     stock = take_inventory(cache)
     counts = {kind.value: len(stock.of(kind).items) for kind in Kind}
     assert counts == {
@@ -176,8 +178,8 @@ def test_every_kind_is_counted(cache):
         "objects": 2,
         "toolchains": 2,
         "environments": 1,
-        "sources": 0,
         "surveys": 1,
+        "sources": 1,
         "leftovers": len(left),
     }
     assert sum(stock.of(kind).size for kind in Kind) == stock.size

@@ -58,7 +58,7 @@ MATRICES = [
         "one of",
     ),
     ("bad engine", "kernel: {path: x}\nengine: {name: bwarp}\n" + AXES, 2, "'bwarp' is not", "did you mean 'bwrap'"),
-    ("hub and path", "kernel: {path: x, hub: a/b}\n" + AXES, 2, "exactly one of hub and path", None),
+    ("hub and path", "kernel: {path: x, hub: a/b}\n" + AXES, 2, "exactly one of hub, git", None),
     ("hub without revision", "kernel: {hub: a/b}\n" + AXES, 2, "needs a revision", None),
     ("rule without reason", "kernel: {path: x}\nrules: [{exclude: {cuda: cpu}}]\n" + AXES, 2, "needs a reason", None),
     ("no folder", "kernel: {path: nowhere}\n" + AXES, 4, "there is no folder", "kernel.path"),

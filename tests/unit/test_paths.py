@@ -117,7 +117,7 @@ NEAR = {
         "_Files.write": CACHE,
         "_Files.copy": CACHE,
     },
-    "source/__init__.py": {"is_unpacked": USER},
+    "source/__init__.py": {"is_cached": USER},
     "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
     "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER},
     "store/stock.py": {

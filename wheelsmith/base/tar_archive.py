@@ -63,7 +63,7 @@ def tar_members(path: Path, *, most_members: int, most_bytes: int) -> Iterator[T
                 if info.issparse() or info.size < 0:
                     raise BadArchiveError(f"{info.name!r} is a file with holes")
                 yield TarMember(info, archive)
-                info.pax_headers.clear()  # tarfile keeps every header to the end
+                info.pax_headers = {}  # tarfile keeps every header to the end
         while stream.read(_CHUNK):  # the checksum is behind what tarfile reads
             pass
 
@@ -77,13 +77,13 @@ def _explained() -> Iterator[None]:
 
 
 def _bounded_header(stream: _Unpacked) -> type[tarfile.TarInfo]:
-    class Header(tarfile.TarInfo):
+    class BoundedHeader(tarfile.TarInfo):
         @classmethod
         def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
             with stream.one_header():
                 return super().fromtarfile(tarfile)
 
-    return Header
+    return BoundedHeader
 
 
 class _Unpacked:

@@ -16,6 +16,7 @@ from wheelsmith.cli.verbs import Verbs
 from wheelsmith.engine import visible
 from wheelsmith.model import ignore
 from wheelsmith.run.prepare import cache_limit, default_cache
+from wheelsmith.source import changed_sources
 from wheelsmith.store import (
     Bounds,
     CacheInventory,
@@ -102,6 +103,7 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
         },
         Kind.WHEELS.value: changed_wheels(cache),
         Kind.OBJECTS.value: changed_objects(cache),
+        Kind.SOURCES.value: changed_sources(cache),
     }
     changed = {name: why for things in found.values() for name, why in things.items() if why}
     if as_json:

@@ -34,6 +34,7 @@ from wheelsmith.matrix.values import (
     PublicVersion,
     PythonMinor,
     ReleaseMinor,
+    Sdist,
     ShellCommand,
     Subfolder,
     Submodules,
@@ -52,11 +53,16 @@ class _Model(BaseModel):
 
 
 class KernelModel(_Model):
-    """The kernel: a Hub repo, git repository or folder, in kernel-builder layout or with a build system of its own."""
+    """The kernel: where its source is, in kernel-builder layout or with a build system of its own."""
 
     hub: HubRepo | None = Field(None, description="A Hub repo, such as kernels-community/activation")
     git: GitUrl | None = Field(None, description="A git repository, such as https://github.com/org/project")
-    path: str | None = Field(None, description="A folder, relative to this file", min_length=1)
+    path: str | None = Field(
+        None, description="A folder, or an archive (.tar.gz, .tgz, .zip), relative to this file", min_length=1
+    )
+    sdist: Sdist | None = Field(
+        None, description="A release's sdist on pip's package indexes, such as torch-scatter==2.1.2"
+    )
     revision: str | None = Field(
         None, description="A branch, tag or commit of the Hub repo or git repository", min_length=1, max_length=200
     )
@@ -79,17 +85,17 @@ class KernelModel(_Model):
 
     @model_validator(mode="after")
     def _one_place(self) -> KernelModel:
-        if sum(place is not None for place in (self.hub, self.git, self.path)) != 1:
-            raise ValueError("give exactly one of hub, git and path")
-        if self.path is None and self.revision is None:
+        if sum(place is not None for place in (self.hub, self.git, self.path, self.sdist)) != 1:
+            raise ValueError("give exactly one of hub, git, path and sdist")
+        if (self.hub or self.git) and self.revision is None:
             which = "Hub kernel" if self.hub else "git repository"
             raise ValueError(f"a {which} needs a revision, such as v1: what a repo holds changes")
         if self.git is None and (self.subdirectory is not None or self.submodules is not None):
             raise ValueError("subdirectory and submodules are for git")
         if self.git is not None and self.revision is not None:
             check_revision(self.revision)
-        if self.path is not None and self.revision is not None:
-            raise ValueError("a folder has no revision")
+        if not (self.hub or self.git) and self.revision is not None:
+            raise ValueError("only a Hub repo and a git repository have a revision")
         return self
 
 

@@ -15,11 +15,12 @@ from wheelsmith.model import TORCH, Cell, CellSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRef(Record):
-    """Which kernel; exactly one of ``hub``, ``git`` and ``path``.
+    """Which kernel; exactly one of ``hub``, ``git``, ``path`` and ``sdist``.
 
     :param hub: a Hub repo, ``org/name``.
     :param git: the address of a git repository; a folder is relative to matrix.yaml.
-    :param path: a folder, relative to matrix.yaml.
+    :param path: a folder or an archive, relative to matrix.yaml.
+    :param sdist: a release on a package index, ``name==version``, normalized.
     :param revision: a branch, tag or commit of the repo.
     :param subdirectory: of a git repository, where the kernel lies in it.
     :param submodules: of a git repository, those that are fetched; None fetches all.
@@ -32,6 +33,7 @@ class KernelRef(Record):
     hub: str | None = None
     git: str | None = None
     path: str | None = None
+    sdist: str | None = None
     revision: str | None = None
     subdirectory: str | None = None
     submodules: tuple[str, ...] | None = None

@@ -194,6 +194,18 @@ def _build_requirement(text: str) -> str:
     return str(found)
 
 
+def _sdist(text: str) -> str:
+    try:
+        found = Requirement(text if len(text) <= _LONGEST_PATTERN else "")
+        (asked,) = found.specifier
+        version = Version(asked.version)
+    except (InvalidRequirement, ValueError):  # also of InvalidVersion, and of none or several
+        version = None
+    if version is None or asked.operator != "==" or version.local or found.url or found.extras or found.marker:
+        raise ValueError(f"{text[:80]!r} is not one release such as torch-scatter==2.1.2")
+    return f"{canonicalize_name(found.name)}=={version}"
+
+
 def distinct(values: list[str]) -> list[str]:
     """Return a list in which nothing stands twice.
 
@@ -257,6 +269,7 @@ Submodules = Annotated[
     BeforeValidator(_submodules),
     Field(json_schema_extra=true_or_listed),
 ]
+Sdist = Annotated[str, AfterValidator(_sdist)]
 ProjectName = Annotated[str, AfterValidator(_project)]
 ModuleName = Annotated[str, AfterValidator(_module)]
 PublicVersion = Annotated[str, AfterValidator(_public_version)]

@@ -16,10 +16,11 @@ SCHEMA_VERSION = 1
 class SourceId(Record):
     """Which source a wheel is made from.
 
-    :param origin: ``hub:org/name``, ``git:https://host/org/name``, ``git:local`` or ``path``; never a path of this
-        host, and no credentials. A folder in a git repository follows as ``#subdirectory=…``.
-    :param revision: what was asked for: a branch, tag or commit; None for a folder.
-    :param commit: the commit that ``revision`` named, or None for a folder.
+    :param origin: ``hub:org/name``, ``git:https://host/org/name``, ``git:local``, ``sdist:name==version``,
+        ``archive:name.tar.gz`` or ``path``; never a path of this host, and no credentials. A folder in a git repository
+        follows as ``#subdirectory=…``.
+    :param revision: what was asked for: a branch, tag or commit; None where there is none.
+    :param commit: the commit that ``revision`` named, or an archive's sha256; None for a folder.
     :param tree: sha256 over the sorted file names, their contents, and which of them are executable.
     """
 
@@ -33,10 +34,15 @@ class SourceId(Record):
         """Return where others find it, as people write it; None for what lies on this machine."""
         kind, _, address = self.origin.partition(":")
         where, _, folder = address.partition("#subdirectory=")
-        if not address or where == "local":
+        if not address or where == "local" or kind == "archive":
             return None
         where = where.removeprefix("https://").removesuffix(".git")
         return f"{where} {folder}" if folder and kind == "git" else where
+
+    @property
+    def commit_is(self) -> str:
+        """Return what people call ``commit``."""
+        return "SHA-256" if self.origin.startswith(("sdist:", "archive:")) else "commit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from wheelsmith.plan.recipe import (
     ProjectSpec,
 )
 from wheelsmith.run.source_spec import describe, read_spec
-from wheelsmith.source import Outputs, SourceTree, fetch_source
+from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
 
@@ -138,9 +138,10 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     answers = select(everything, only=request.only, skip=request.skip)
     base = request.matrix.resolve().parent
     out = (request.out or base / matrix.output.path).absolute()
-    # What is fetched into the cache is not pruned meanwhile.
-    with in_use(request.cache) if matrix.kernel.git else nullcontext():
-        source = fetch_source(matrix.kernel, base=base, outputs=Outputs(out=out, cache=request.cache))
+    # What is fetched or unpacked into the cache is not pruned meanwhile.
+    with in_use(request.cache) if is_cached(matrix.kernel, base) else nullcontext():
+        outputs = Outputs(out=out, cache=request.cache)
+        source = fetch_source(matrix.kernel, base=base, outputs=outputs, listen=listen)
     spec = read_spec(source, matrix, request.matrix.name)
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")

@@ -1,22 +1,25 @@
-"""A kernel's source: a Hub repo or a git repository at a commit, or a folder, as one checked tree."""
+"""A kernel's source, wherever it comes from, as one checked tree."""
 
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.matrix import KernelRef
+from wheelsmith.model import Listener
+from wheelsmith.source.archive import changed_sources, read_archive
 from wheelsmith.source.folder import read_folder
 from wheelsmith.source.hub import read_hub
 from wheelsmith.source.outputs import Outputs
 from wheelsmith.source.tree import SourceTree, copy_into
 
-__all__ = ["Outputs", "SourceTree", "copy_into", "fetch_source"]
+__all__ = ["Outputs", "SourceTree", "changed_sources", "copy_into", "fetch_source", "is_cached"]
 
 
-def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs) -> SourceTree:
+def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Listener) -> SourceTree:
     """Return the source that matrix.yaml names.
 
     :param base: the folder that a relative path starts from.
     :param outputs: what is no source, though it may lie in the kernel's folder.
+    :param listen: hears of a download.
     :raises SourceError: it cannot be had, or must not be used.
     """
     if kernel.hub and kernel.revision:
@@ -25,6 +28,17 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs) -> SourceTr
         from wheelsmith.source.git import read_git
 
         return read_git(kernel, base=base, cache=outputs.cache)
-    if kernel.path:
-        return read_folder(base / kernel.path, outputs)
-    raise MatrixError("the kernel is neither a Hub repo nor a git repository nor a folder")
+    if kernel.sdist:
+        from wheelsmith.source.sdist import read_sdist
+
+        return read_sdist(kernel.sdist, outputs.cache, listen)
+    if not kernel.path:
+        raise MatrixError("the kernel is neither a Hub repo nor a git repository, a folder, an archive or a release")
+    if is_cached(kernel, base):
+        return read_archive(base / kernel.path, outputs.cache)
+    return read_folder(base / kernel.path, outputs)
+
+
+def is_cached(kernel: KernelRef, base: Path) -> bool:
+    """Say whether a source is read from the cache, into which it is fetched or unpacked."""
+    return bool(kernel.git or kernel.sdist) or (kernel.path is not None and (base / kernel.path).is_file())

@@ -96,6 +96,7 @@ def take_inventory(cache: Path) -> CacheInventory:
         "prefix": _take_prefixes,
         "git": _take_repositories,
         "images": _take_surveys,
+        "sources": _take_sources,
         "locks": _take_leftovers,
         "work": _take_work,
     }
@@ -202,6 +203,11 @@ def _take_surveys(images: Path, inventory: _Inventory) -> None:
         # An engine's own settings are not a survey: containers that are running may name them.
         if not path.name.startswith("seccomp-"):
             inventory.add(Kind.SURVEYS, path)
+
+
+def _take_sources(sources: Path, inventory: _Inventory) -> None:
+    for path in inventory.sift(sources):
+        inventory.add(Kind.SOURCES, path)
 
 
 def _take_leftovers(folder: Path, inventory: _Inventory) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 
 if TYPE_CHECKING:
-    from mousebender.simple import ProjectDetails
+    from mousebender.simple import ProjectDetails, ProjectFileDetails
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _LONGEST = 120.0  # seconds for all of a page
@@ -42,39 +44,79 @@ def locate(pin: PinnedFile, settings: PipSettings) -> Location:
     troubles = []
     for index in settings.indexes:
         try:
-            # One each: a client that an index was too slow for is closed.
-            with settings.client() as client:
-                found = _on_index(pin, index, client)
-        except (httpx.HTTPError, OSError, ValueError, RuntimeError, TooSlowError) as error:
-            troubles.append(f"{_host(index)}: {error or type(error).__name__}")
+            found = offers(pin.project, index, settings)
+        except ToolchainError as error:
+            troubles.append(error.message)
             continue
-        if found:
-            return found
+        for offer in found:
+            if offer.filename == pin.filename and offer.sha256 in {pin.sha256, None}:
+                return offer.location
     raise _not_found(pin, troubles)
 
 
-def _on_index(pin: PinnedFile, index: str, client: httpx.Client) -> Location | None:
-    base = f"{index.rstrip('/')}/{pin.project}/"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One file of a project, as an index has it.
+
+    :param sha256: in hex, or None where the index does not say.
+    :param yanked: the reason why nobody should take it any more, which may be empty; None of any other.
+    """
+
+    filename: str
+    location: Location
+    sha256: str | None = None
+    yanked: str | None = None
+
+
+def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
+    """Return the files of a project that an index has; none where it does not know it.
+
+    :param project: its name, normalized.
+    :raises ToolchainError: the index does not answer, or with what is no page of an index.
+    """
+    from mousebender.simple import UnsupportedAPIVersion
+
+    try:
+        # One each: a client that an index was too slow for is closed.
+        with settings.client() as client:
+            return tuple(_offers(project, index, client))
+    except (httpx.HTTPError, OSError, ValueError, RuntimeError, TooSlowError) as error:
+        raise ToolchainError(f"{_host(index)}: {error or type(error).__name__}") from error
+    except (UnsupportedAPIVersion, LookupError, TypeError, AttributeError) as error:
+        raise ToolchainError(f"{_host(index)}: its page of {project} cannot be read") from error
+
+
+def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
+    base = f"{index.rstrip('/')}/{project}/"
     folder = local_folder(base)
     if folder:
         page = folder / "index.html"
         if not page.is_file():
-            return None
-        details = _parse(page.read_text(encoding="utf-8"), "text/html", pin.project)
+            return
+        details = _parse(page.read_text(encoding="utf-8"), "text/html", project)
     else:
         with ended_after(client, _LONGEST):
             response = client.get(base, headers={"Accept": _ACCEPT})
         if response.status_code == httpx.codes.NOT_FOUND:
-            return None
+            return
         response.raise_for_status()
-        details = _parse(response.text, response.headers["content-type"], pin.project)
+        details = _parse(response.text, response.headers["content-type"], project)
         base = str(response.url)
     for file in details["files"]:
-        if file["filename"] == pin.filename and file["hashes"].get("sha256") in {pin.sha256, None}:
-            url = urljoin(base, file["url"]).split("#")[0]
-            local = local_folder(url)
-            return Location(path=local) if local else Location(url=url)
-    return None
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
+            yield _offer(file, base)
+
+
+def _offer(file: ProjectFileDetails, base: str) -> Offer:
+    url = urljoin(base, file["url"]).split("#")[0]
+    local = local_folder(url)
+    yanked = file.get("yanked", False)
+    return Offer(
+        filename=str(file["filename"]),
+        location=Location(path=local) if local else Location(url=url),
+        sha256=file["hashes"].get("sha256", "").lower() or None,
+        yanked=None if yanked is False else yanked if isinstance(yanked, str) else "",
+    )
 
 
 def _parse(text: str, content_type: str, project: str) -> ProjectDetails:

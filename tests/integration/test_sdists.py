@@ -1,0 +1,258 @@
+"""An sdist of the user's own package index is a source: found once, by its hash ever after, and not run for a plan."""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from wheelsmith.base.beneath import remove_tree
+from wheelsmith.base.errors import MatrixMistakesError, SourceError
+from wheelsmith.run import prepare as preparing
+from wheelsmith.run.prepare import Request, prepare
+
+MATRIX = "kernel: {sdist: %s}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
+
+
+def sdist(name="thing", version="1.0", text="raise SystemExit('never run to plan')\n"):
+    files = {"setup.py": text, "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"}
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for path, content in files.items():
+            info = tarfile.TarInfo(f"{name}-{version}/{path}")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content.encode()))
+    return gzip.compress(data.getvalue(), mtime=0)
+
+
+class Shelf:
+    """A package index: what it has of each project, and how often it was asked."""
+
+    def __init__(self):
+        self.files, self.told, self.yanked, self.asked = {}, {}, {}, []
+        self.html = False
+        self.page = None
+
+    def has(self, filename, data):
+        self.files[filename] = data
+
+    def listing(self):
+        for name, data in self.files.items():
+            sha256 = self.told.get(name, hashlib.sha256(data).hexdigest())
+            yield name, {"sha256": sha256} if sha256 else {}, self.yanked.get(name, False)
+
+    def answer(self, path):
+        """Return status, type and content."""
+        self.asked.append(path)
+        if path.startswith("/files/"):
+            return 200, "application/octet-stream", self.files[path.removeprefix("/files/")]
+        if path != "/simple/thing/":
+            return 404, "text/plain", b""
+        if self.page:
+            return self.page
+        if self.html:
+            lines = (
+                f'<a href="/files/{name}{"#sha256=" + hashes["sha256"] if hashes else ""}"'
+                f'{f""" data-yanked="{yanked}" """ if yanked is not False else ""}>{name}</a>'
+                for name, hashes, yanked in self.listing()
+            )
+            return 200, "text/html", "\n".join(lines).encode()
+        files = [
+            {"filename": name, "url": f"/files/{name}", "hashes": hashes, "yanked": yanked}
+            for name, hashes, yanked in self.listing()
+        ]
+        page = {"meta": {"api-version": "1.0"}, "name": "thing", "files": files}
+        return 200, "application/vnd.pypi.simple.v1+json", json.dumps(page).encode()
+
+
+@pytest.fixture
+def shelf(monkeypatch):
+    shelf = Shelf()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, kind, content = shelf.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        shelf.url = f"http://127.0.0.1:{server.server_port}/simple"
+        for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_INDEX_URL", shelf.url)
+        yield shelf
+        server.shutdown()
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """Plan a release's sdist."""
+
+    def plan(requirement="thing==1.0", matrix=MATRIX):
+        (tmp_path / "matrix.yaml").write_text(matrix % requirement)
+        request = Request(matrix=tmp_path / "matrix.yaml", cache=tmp_path / "cache", engine="local")
+        return prepare(request, lambda event: None)
+
+    yield plan
+    remove_tree(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("html", [False, True], ids=["json", "html"])
+def test_an_sdist_is_planned_and_not_run(shelf, plan, html):
+    shelf.html = html
+    shelf.has("thing-1.0.tar.gz", sdist())
+    shelf.has("thing-1.0-py3-none-any.whl", b"never looked at")
+    found = plan("Thing == 1.0")
+    assert found.source.id.origin == "sdist:thing==1.0"
+    assert found.source.id.commit == hashlib.sha256(sdist()).hexdigest()
+    assert found.source.paths == ("PKG-INFO", "setup.py")
+    assert (found.distribution, found.version) == ("thing", "1.0")
+    assert found.kernel == f"thing==1.0 @{found.source.id.commit[:7]}"
+    assert shelf.asked == ["/simple/thing/", "/files/thing-1.0.tar.gz"]
+
+
+def test_a_stranger_is_not_trusted_as_a_folder_is(shelf, plan, monkeypatch):
+    asked = []
+    real = preparing.choose
+    monkeypatch.setattr(preparing, "choose", lambda *args, **more: asked.append(more["trusted"]) or real(*args, **more))
+    shelf.has("thing-1.0.tar.gz", sdist())
+    plan()
+    assert asked == [False]
+
+
+def test_what_was_found_once_stays_the_same(shelf, plan, tmp_path):
+    shelf.has("thing-1.0.tar.gz", sdist())
+    before = plan().source.id
+    shelf.asked.clear()
+    shelf.files["thing-1.0.tar.gz"] = sdist(text="another\n")
+    assert plan().source.id == before
+    assert shelf.asked == []
+    remove_tree(tmp_path / "cache/sources")
+    with pytest.raises(SourceError, match=r"no configured index offers thing-1\.0\.tar\.gz"):
+        plan()
+    shelf.files["thing-1.0.tar.gz"] = sdist()
+    assert plan().source.id == before
+
+
+def test_a_file_that_the_page_does_not_tell_of_is_refused(shelf, plan, tmp_path):
+    shelf.has("thing-1.0.tar.gz", sdist())
+    shelf.told["thing-1.0.tar.gz"] = "0" * 64
+    with pytest.raises(SourceError, match="its sha256 differs"):
+        plan()
+    assert not list((tmp_path / "cache").glob("locks/*"))
+    assert not list((tmp_path / "cache").glob("sources/*"))
+    shelf.told["thing-1.0.tar.gz"] = ""  # an index that tells of no hash
+    assert plan().source.id.commit == hashlib.sha256(sdist()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "words", "remedy"),
+    [
+        ("thing==9", "no configured index has an sdist of thing 9", "there are 1.8, 1.7, 1.6, 1.5 and 1.4 and older"),
+        ("thing==2.0", "thing 2.0 was yanked: it deletes", "there are 1.8"),
+        ("thing==3.0", "no configured index has an sdist of thing 3.0", "there are 1.8"),
+        ("other==1", "no configured index has an sdist of other", "PIP_EXTRA_INDEX_URL="),
+    ],
+    ids=["missing", "yanked", "wheels only", "unknown"],
+)
+@pytest.mark.parametrize("html", [False, True], ids=["json", "html"])
+def test_a_release_that_is_not_there_names_those_that_are(shelf, plan, html, requirement, words, remedy):
+    shelf.html = html
+    for minor in range(9):
+        shelf.has(f"thing-1.{minor}.tar.gz", sdist())
+    shelf.has("thing-2.0.tar.gz", sdist())
+    shelf.yanked["thing-2.0.tar.gz"] = "it deletes"
+    shelf.has("thing-3.0-py3-none-any.whl", b"")
+    shelf.has("thing-2.5.tar.bz2", b"")
+    shelf.has("thingy-9.tar.gz", b"")
+    with pytest.raises(SourceError) as caught:
+        plan(requirement)
+    assert words in caught.value.message
+    assert remedy in caught.value.remedy
+
+
+def test_an_index_that_does_not_answer_is_not_passed_over(shelf, plan, monkeypatch):
+    shelf.has("thing-1.0.tar.gz", sdist())
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", shelf.url)
+    with pytest.raises(SourceError, match=r"thing could not be looked up \(127\.0\.0\.1: "):
+        plan()
+    assert shelf.asked == []
+
+
+def test_the_first_index_that_has_it_is_taken(shelf, plan, monkeypatch, tmp_path):
+    shelf.has("thing-1.0.zip", b"never looked at")
+    shelf.has("thing-1.0.tar.gz", sdist())
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", shelf.url)
+    assert plan().source.id.commit == hashlib.sha256(sdist()).hexdigest()
+
+
+def test_a_folder_of_the_users_comes_first(shelf, plan, monkeypatch, tmp_path):
+    shelf.has("thing-1.0.tar.gz", sdist())
+    own = sdist(text="own\n")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/thing-1.0.tar.gz").write_bytes(own)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "own"))
+    assert plan().source.id.commit == hashlib.sha256(own).hexdigest()
+    assert shelf.asked == []
+
+
+JSON = "application/vnd.pypi.simple.v1+json"
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [
+        (JSON, b"["),
+        (JSON, b"[]"),
+        (JSON, b"5"),
+        (JSON, b"{}"),
+        (JSON, b'{"meta": {"api-version": "9.0"}, "name": "thing", "files": []}'),
+        (JSON, b'{"meta": {"api-version": "1.0"}, "name": "thing", "files": 5}'),
+        (JSON, b'{"meta": {"api-version": "1.0"}, "name": "thing", "files": [5, null, {}, {"filename": []}]}'),
+        (JSON, b'{"meta": {"api-version": "1.0"}, "name": "thing", "files": ' + b"[" * 100_000),
+        ("text/html", b'<a href="http://[">thing-1.0.tar.gz</a>'),
+        ("text/html", b'<a href="a..b:x">thing-1.0.tar.gz</a>'),
+        ("text/html", b'<a href="/files/x">thing-1.0.tar.gz/../../x</a>'),
+        ("text/html", b'<a href="/files/x">../thing-1.0.tar.gz</a>'),
+        ("text/html", b"\xff\xfe<html"),
+        ("image/png", b"\x89PNG"),
+    ],
+    ids=range(14),
+)
+def test_a_page_that_is_none_gives_a_clear_answer(shelf, plan, kind, page):
+    shelf.page = (200, kind, page)
+    with pytest.raises(SourceError, match=r"could not be looked up|no configured index has|could not be fetched"):
+        plan()
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    ["thing", "thing>=1", "thing==1.*", "'thing==1.0,!=2'", "'thing[x]==1'", "thing==1+cu130", "thing===1", "'=='"],
+)
+def test_only_one_release_can_be_named(plan, requirement):
+    with pytest.raises(MatrixMistakesError) as caught:
+        plan(requirement)
+    assert "is not one release such as torch-scatter==2.1.2" in caught.value.mistakes[0].message
+
+
+def test_an_archive_of_the_users_own_is_planned(plan, tmp_path):
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist/thing-1.0.tar.gz").write_bytes(sdist())
+    found = plan("dist/thing-1.0.tar.gz", MATRIX.replace("sdist", "path"))
+    assert (found.distribution, found.version) == ("thing", "1.0")
+    assert found.source.id.origin == "archive:thing-1.0.tar.gz"
+    assert found.kernel == f"thing @{hashlib.sha256(sdist()).hexdigest()[:7]}"

@@ -1,0 +1,385 @@
+"""Archives of sources: honest ones become trees, and hostile ones are refused with the member that is to blame."""
+
+import gzip
+import io
+import stat
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from zips import Entry, write_zip
+
+from wheelsmith.base.beneath import remove_tree
+from wheelsmith.base.errors import SourceError
+from wheelsmith.source import unpack as unpacking
+from wheelsmith.source.archive import changed_sources, find_unpacked, read_archive
+
+SETUP = b"from setuptools import setup\nsetup()\n"
+INFO = b"Name: thing\nVersion: 1.0\n"
+
+
+def member(name, content=b"", kind=tarfile.REGTYPE, target="", mode=0o644, pax=None):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.mode, info.size = kind, target, mode, len(content)
+    info.pax_headers = pax or {}
+    return info, content
+
+
+def link(name, target):
+    return member(name, kind=tarfile.SYMTYPE, target=target)
+
+
+def hard(name, target):
+    return member(name, kind=tarfile.LNKTYPE, target=target)
+
+
+def tar(path, members, form=tarfile.PAX_FORMAT):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=form, errors="surrogateescape") as archive:
+        for info, content in members:
+            archive.addfile(info, io.BytesIO(content))
+    path.write_bytes(gzip.compress(data.getvalue()))
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path):
+    yield tmp_path / "cache"
+    remove_tree(tmp_path / "cache")
+
+
+@pytest.fixture
+def unpacked(tmp_path, cache):
+    """Read an archive of these members, and give path → content."""
+
+    def read(*members):
+        tree = read_archive(tar(tmp_path / "thing-1.0.tar.gz", members), cache)
+        return {path: tree.read_bytes(path) for path in tree.paths}
+
+    return read
+
+
+HONEST = [member("thing-1.0/setup.py", SETUP), member("thing-1.0/PKG-INFO", INFO)]
+TREE = {"PKG-INFO": INFO, "setup.py": SETUP}
+
+
+@pytest.mark.parametrize(
+    ("members", "files"),
+    [
+        (HONEST, TREE),
+        ([member(f"./{info.name}", data) for info, data in HONEST], TREE),
+        ([member("./", kind=tarfile.DIRTYPE), member("thing-1.0/", kind=tarfile.DIRTYPE), *HONEST], TREE),
+        ([member("setup.py", SETUP), member("src/a.c", b"int a;")], {"setup.py": SETUP, "src/a.c": b"int a;"}),
+        (
+            [*HONEST, member("pax_global_header", b"")],
+            {**{f"thing-1.0/{k}": v for k, v in TREE.items()}, "pax_global_header": b""},
+        ),
+        ([*HONEST, member("thing-1.0/thing.egg-info/SOURCES.txt", b"x")], TREE | {"thing.egg-info/SOURCES.txt": b"x"}),
+        (
+            [*HONEST, member("thing-1.0/Read", b"1"), member("thing-1.0/read", b"2")],
+            TREE | {"Read": b"1", "read": b"2"},
+        ),
+        ([*HONEST, member("thing-1.0/" + "n" * 150 + "/" + "m" * 80, b"1")], TREE | {"n" * 150 + "/" + "m" * 80: b"1"}),
+    ],
+    ids=["an sdist", "dots", "folders", "no top folder", "more at the top", "egg-info", "case", "a long name"],
+)
+def test_what_an_archive_holds_is_the_source(unpacked, members, files):
+    assert unpacked(*members) == files
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("ending", ["tar.gz", "tgz"])
+def test_every_form_of_tar_will_do(form, ending, tmp_path, cache):
+    assert read_archive(tar(tmp_path / f"thing.{ending}", HONEST, form), cache).paths == tuple(TREE)
+
+
+def test_a_zip_is_the_same_source_as_a_tar(tmp_path, cache):
+    with zipfile.ZipFile(tmp_path / "thing.zip", "w") as archive:
+        archive.writestr("thing-1.0/", b"")
+        for info, content in HONEST:
+            archive.writestr(info.name, content)
+    one, other = (read_archive(path, cache) for path in (tmp_path / "thing.zip", tar(tmp_path / "a.tar.gz", HONEST)))
+    assert one.id.tree == other.id.tree
+    assert one.id.commit != other.id.commit
+    assert (one.id.origin, one.id.commit_is) == ("archive:thing.zip", "SHA-256")
+
+
+def test_of_a_mode_only_what_is_executable_stays(tmp_path, cache):
+    found = read_archive(tar(tmp_path / "a.tar.gz", [*HONEST, member("thing-1.0/run", b"#!", mode=0o6755)]), cache)
+    assert [file.path for file in found.files if file.executable] == ["run"]
+    modes = {stat.S_IMODE(file.real.stat().st_mode) for file in found.files}
+    assert modes == {0o555, 0o444}
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [link("thing-1.0/b", "setup.py")],
+        [link("thing-1.0/sub/b", "../setup.py")],
+        [link("thing-1.0/sub/b", "./.././setup.py"), member("thing-1.0/sub/c", b"")],
+        [link("thing-1.0/b", "c"), link("thing-1.0/c", "sub/d"), link("thing-1.0/sub/d", "../setup.py")],
+        [hard("thing-1.0/b", "thing-1.0/setup.py")],
+        [hard("thing-1.0/b", "thing-1.0/c"), link("thing-1.0/c", "setup.py")],
+    ],
+    ids=["beside", "above", "roundabout", "a chain", "a second name", "of a link"],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_link_to_a_file_becomes_that_file(unpacked, links, first):
+    found = unpacked(*links, *HONEST) if first else unpacked(*HONEST, *links)
+    assert {content for path, content in found.items() if path.rpartition("/")[2] in {"b", "d"}} == {SETUP}
+
+
+BAD = {
+    "a link out": (link("thing-1.0/b", "../../etc/passwd"), "'thing-1.0/b' is a link that leads out"),
+    "an absolute link": (link("thing-1.0/b", "/etc/passwd"), "'thing-1.0/b' is a link that leads out"),
+    "a link to nothing": (link("thing-1.0/b", "c"), "'thing-1.0/b' is a link that leads to no regular file"),
+    "a link to itself": (link("thing-1.0/b", "b"), "leads to no regular file"),
+    "a link to a folder": (link("thing-1.0/b", "../thing-1.0"), "leads to no regular file"),
+    "a second name of what is outside": (hard("thing-1.0/b", "../../etc/passwd"), "leads out"),
+    "an absolute second name": (hard("thing-1.0/b", "/etc/passwd"), "leads out"),
+    "a name that leads out": (member("thing-1.0/../../b"), "unsafe name"),
+    "a folder that leads out": (member("../b", kind=tarfile.DIRTYPE), "unsafe name"),
+    "an absolute name": (member("/etc/b"), "unsafe name"),
+    "a backslash": (member("thing-1.0\\b"), "unsafe name"),
+    "a line break": (member("thing-1.0/a\nb"), "unsafe name"),
+    "no text": (member("thing-1.0/\udcff"), "unsafe name"),
+    "no name": (member("."), "unsafe name"),
+    "a name that is too long": (member("thing-1.0/" + "d/" * 119 + "abc"), "longer than 240 bytes"),
+    "a device": (member("thing-1.0/b", kind=tarfile.CHRTYPE), "neither a file, a folder nor a link"),
+    "a disk": (member("thing-1.0/b", kind=tarfile.BLKTYPE), "neither a file, a folder nor a link"),
+    "a pipe": (member("thing-1.0/b", kind=tarfile.FIFOTYPE), "neither a file, a folder nor a link"),
+    "something unknown": (member("thing-1.0/b", kind=b"Z"), "neither a file, a folder nor a link"),
+    "the same name again": (member("thing-1.0/setup.py", SETUP), "'thing-1.0/setup.py' twice"),
+    "a link of the same name": (link("thing-1.0/setup.py", "PKG-INFO"), "'thing-1.0/setup.py' twice"),
+    "the same name with a dot": (member("thing-1.0/./setup.py", SETUP), "'thing-1.0/setup.py' twice"),
+    "a file that is a folder": (member("thing-1.0", SETUP), "'thing-1.0' is a file, and the folder of others"),
+    "a folder that is a file": (member("thing-1.0/setup.py/x"), "'thing-1.0/setup.py' is a file, and the folder"),
+    "a folder named as a file": (member("thing-1.0/setup.py", kind=tarfile.DIRTYPE), "is a file, and the folder"),
+    "a link that is a folder": (link("thing-1.0", "x"), "'thing-1.0' is a file, and the folder of others"),
+    "holes, told in pax": (
+        member("thing-1.0/b", b"1\n0\n0\n".ljust(512, b"\0"), pax={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}),
+        "with holes",
+    ),
+    "many fields of no member": (
+        member("thing-1.0/b", pax={f"wheelsmith.{n}": "" for n in range(4000)}),
+        "a header is larger than any name",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_hostile_member_is_refused_by_its_name(unpacked, name, cache, tmp_path):
+    bad, words = BAD[name]
+    with pytest.raises(SourceError) as caught:
+        unpacked(*HONEST, bad)
+    assert words in caught.value.message
+    assert str(caught.value.where) == "thing-1.0.tar.gz"
+    assert not list((cache / "sources").iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "thing-1.0.tar.gz"}
+
+
+def test_links_to_one_another_end(unpacked):
+    chain = [link(f"thing-1.0/l{n}", f"l{n + 1}") for n in range(60)]
+    with pytest.raises(SourceError, match="leads to no regular file"):
+        unpacked(*HONEST, *chain, link("thing-1.0/l60", "setup.py"))
+    with pytest.raises(SourceError, match="leads to no regular file"):
+        unpacked(*HONEST, link("thing-1.0/a", "b"), link("thing-1.0/b", "a"))
+
+
+@pytest.mark.parametrize("links", [link, hard])
+def test_what_links_stand_for_counts(unpacked, links, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
+    big = member("thing-1.0/big", bytes(300 << 10))
+    target = "big" if links is link else "thing-1.0/big"
+    assert unpacked(*HONEST, big, links("thing-1.0/b", target))
+    with pytest.raises(SourceError, match="unpacks to more than 1 MiB"):
+        unpacked(*HONEST, big, *(links(f"thing-1.0/b{n}", target) for n in range(3)))
+
+
+def test_folders_count_too(unpacked, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_FILES", 100)
+    with pytest.raises(SourceError, match="more than 100 files and folders"):
+        unpacked(*(member(f"thing-1.0/{n}/" + "d/" * 20 + "x") for n in range(10)))
+    with pytest.raises(SourceError, match="more than 100 files"):
+        unpacked(*(member(f"thing-1.0/{n}") for n in range(101)))
+
+
+def raw(name, size, kind=tarfile.REGTYPE):
+    """Return a header as it stands in an archive, whatever size it claims."""
+    info = tarfile.TarInfo(name)
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def told(records, kind=tarfile.XHDTYPE):
+    return raw("pax", len(records), kind) + records + bytes(-len(records) % 512)
+
+
+SPARSE = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (raw("b", 1 << 62), "it cannot be unpacked"),
+        (raw("b", 3000) + b"short", "it cannot be unpacked"),
+        (told(b"28 size=4611686018427387904\n") + raw("b", 0), "it cannot be unpacked"),
+        (told(b"11 size=-1\n") + raw("b", 0), "with holes"),
+        (raw("b", 1 << 30, tarfile.XHDTYPE) + bytes(1 << 20), "a header is larger"),
+        (raw("b", 1 << 30, tarfile.GNUTYPE_LONGNAME) + bytes(1 << 20), "a header is larger"),
+        (told(b"6 a=b\n") * 5000 + raw("b", 0), "a header is larger"),
+        (told(SPARSE) + raw("b", 2 << 20) + b"900000\n" + b"0\n" * (1 << 20), "a header is larger"),
+        (raw("b", 1 << 62, tarfile.GNUTYPE_SPARSE), "with holes"),
+        (
+            b"".join(
+                told(b"%d k%d=\n" % (len(b"10 k1000=\n"), n), tarfile.XGLTYPE) + raw(f"f{n}", 0)
+                for n in range(1000, 1200)
+            ),
+            "larger",
+        ),
+        (told(b"9" * 5000 + b" a=b\n") + raw("b", 0), "it cannot be unpacked"),
+        (b"\xff" * 4096, "it cannot be unpacked"),
+        (b"", "it cannot be unpacked"),
+    ],
+    ids=[
+        *(
+            "endless",
+            "short",
+            "endless by pax",
+            "less than nothing",
+            "long pax",
+            "long name",
+            "a chain",
+            "a map of holes",
+        ),
+        *("holes", "many global fields", "a number without end", "noise", "nothing"),
+    ],
+)
+def test_a_header_cannot_make_it_wait_or_remember(tmp_path, cache, data, words):
+    path = tmp_path / "thing.tar.gz"
+    path.write_bytes(gzip.compress(data + bytes(1024) if data else b""))
+    with pytest.raises(SourceError, match=words):
+        read_archive(path, cache)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda data: b"", "cut short"),
+        (gzip.decompress, "incorrect header"),
+        (lambda data: data[:-9], "cut short"),
+        (lambda data: data[:-8] + bytes(4) + data[-4:], "incorrect data check"),
+        (lambda data: data + b"more", "incorrect header"),
+        (lambda data: data + gzip.compress(b"") * 30_000, "more than 20000 pieces"),
+        (lambda data: b"\x1f\x8b\x08\x08" + bytes(6) + b"n" * (4 << 20), "cut short"),
+    ],
+    ids=["empty", "not packed", "cut", "a wrong checksum", "something behind", "many pieces", "an endless name"],
+)
+def test_what_is_no_gzip_is_refused(tmp_path, cache, spoil, words):
+    path = tar(tmp_path / "thing.tar.gz", HONEST)
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(SourceError, match=words):
+        read_archive(path, cache)
+
+
+def test_zeros_behind_it_are_nothing(tmp_path, cache):
+    path = tar(tmp_path / "thing.tar.gz", HONEST)
+    path.write_bytes(path.read_bytes() + bytes(200_000))
+    assert read_archive(path, cache).paths == tuple(TREE)
+
+
+def test_in_several_pieces_as_bgzip_writes_it(tmp_path, cache):
+    path = tar(tmp_path / "thing.tar.gz", HONEST)
+    data = gzip.decompress(path.read_bytes())
+    path.write_bytes(b"".join(gzip.compress(data[at : at + 700]) for at in range(0, len(data), 700)))
+    assert read_archive(path, cache).paths == tuple(TREE)
+
+
+def test_a_bomb_is_given_up(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "_HEADERS", 1 << 20)
+    path = tar(tmp_path / "thing.tar.gz", [member("thing-1.0/setup.py", bytes(8 << 20))])
+    with pytest.raises(SourceError, match="unpacks to more than"):
+        read_archive(path, cache)
+    path = tar(path, [member("thing-1.0/null", bytes(8 << 20), kind=b"Z")])
+    with pytest.raises(SourceError):
+        read_archive(path, cache)
+
+
+ZIPS = {
+    "a bomb": ([Entry(name="b", data=b"x", central={"size": 2**31}, local={"size": 2**31})], "times its size"),
+    "large": ([Entry(name="b", data=bytes(3 << 20))], "unpacks to more than 1 MiB"),
+    "two members in one place": (
+        [Entry(name="a", data=b"x" * 99), Entry(name="b", data=b"x" * 99, written=False)],
+        "bytes into",
+    ),
+    "a name that leads out": ([Entry(name="../b")], "unsafe name"),
+    "an absolute name": ([Entry(name="/b")], "unsafe name"),
+    "a link": ([Entry(name="b", data=b"/etc/passwd", mode=0o120777)], "'b' is a link"),
+    "a device": ([Entry(name="b", mode=0o020666)], "not a plain file"),
+    "the same name again": ([Entry(name="a"), Entry(name="a")], "'a' twice"),
+    "a file that is a folder": ([Entry(name="a"), Entry(name="a/b")], "is a file, and the folder of"),
+    "no text": ([Entry(name=b"\xff")], "neither ASCII nor marked"),
+    "nothing": ([], "no files"),
+}
+
+
+@pytest.mark.parametrize("name", ZIPS)
+def test_a_hostile_zip_is_refused(name, tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
+    entries, words = ZIPS[name]
+    with pytest.raises(SourceError, match=words):
+        read_archive(write_zip(tmp_path / "thing.zip", entries), cache)
+
+
+@pytest.mark.parametrize("name", ["thing.tar.bz2", "thing.tar.xz", "thing.tar", "thing-1-py3-none-any.whl", "thing"])
+def test_other_kinds_are_named_as_not_read(name, tmp_path, cache):
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(SourceError, match=r"no archive that is read: those are \.tar\.gz, \.tgz, \.zip"):
+        read_archive(tmp_path / name, cache)
+
+
+def test_what_was_unpacked_before_is_not_unpacked_again(tmp_path, cache, monkeypatch):
+    path = tar(tmp_path / "thing.tar.gz", HONEST)
+    before = read_archive(path, cache)
+    monkeypatch.setattr(unpacking, "tar_members", None)
+    assert read_archive(path, cache) == before
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: (file.chmod(0o644), file.write_bytes(b"changed")),
+        lambda file: (file.parent.chmod(0o755), file.unlink()),
+        lambda file: (file.parent.chmod(0o755), (file.parent / "more").touch()),
+        lambda file: (file.parent.chmod(0o755), file.unlink(), file.symlink_to("/etc/passwd")),
+        lambda file: file.chmod(0o755),
+    ],
+    ids=["changed", "gone", "more", "a link", "executable"],
+)
+def test_what_was_changed_in_the_cache_is_unpacked_again(tmp_path, cache, spoil):
+    path = tar(tmp_path / "thing.tar.gz", HONEST)
+    before = read_archive(path, cache)
+    spoil(before.files[0].real)
+    assert list(changed_sources(cache).values()) == ["it is not what was unpacked"]
+    assert find_unpacked(str(before.id.commit), cache, before.id.origin) is None
+    assert read_archive(path, cache) == before
+    assert list(changed_sources(cache).values()) == [None]
+    remove_tree(next(path for path in (cache / "sources").iterdir() if path.name.startswith(".changed")))
+
+
+def test_two_at_once_both_have_it(tmp_path, cache, monkeypatch):
+    """The other one is done first, in between."""
+    path = tar(tmp_path / "thing.tar.gz", HONEST)
+    real, others = unpacking._read_tar, []
+
+    def first(archive: Path, files):
+        if not others:
+            others.append(None)
+            others[0] = read_archive(path, cache)
+        real(archive, files)
+
+    monkeypatch.setattr(unpacking, "_read_tar", first)
+    assert read_archive(path, cache) == others[0]
+    assert [path.name for path in (cache / "sources").iterdir()] == [others[0].id.commit]

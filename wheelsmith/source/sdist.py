@@ -1,0 +1,146 @@
+"""A project's sdist from the user's own package indexes: found once, then always the same file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
+from packaging.version import Version
+
+from wheelsmith.base.errors import SourceError, ToolchainError
+from wheelsmith.base.files import atomic_write, sha256_file
+from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.units import listed
+from wheelsmith.model import Listener, PinnedFile
+from wheelsmith.source.archive import MOST_PACKED, check_packed_size, find_unpacked, keep_unpacked, scratch_folder
+from wheelsmith.source.tree import SourceTree
+from wheelsmith.toolchain.locate import Location, Offer, locate, offers
+from wheelsmith.toolchain.pip_settings import PipSettings, local_folder, pip_settings
+from wheelsmith.toolchain.remote import download, fetch_whole
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")
+_SHOWN = 5  # versions that are told of
+_SPARE = 1 << 20  # bytes by which what is too large is seen to be so
+_LONGEST_REASON = 200  # characters
+
+
+def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
+    """Return what a release's sdist holds; nothing of it is run.
+
+    Which file that is, is kept in the cache: later runs take the same, and ask no index while it is unpacked there.
+
+    :param requirement: ``name==version``, normalized.
+    :raises SourceError: no index has it, or it holds what must not be used.
+    """
+    name, _, version = requirement.partition("==")
+    origin = f"sdist:{requirement}"
+    kept = cache / "locks" / f"{canonical_digest(['sdist', requirement])[:32]}.json"
+    pin = _read_pin(kept)
+    if pin and (found := find_unpacked(pin.sha256, cache, origin)):
+        return found
+    try:
+        with scratch_folder(cache) as scratch:
+            settings = pip_settings()
+            if pin:
+                path = _fetch_again(pin, settings, scratch, listen)
+            else:
+                pin, path = _fetch(_choose(name, Version(version), settings), requirement, settings, scratch, listen)
+            found = keep_unpacked(path, pin.filename, pin.sha256, cache, origin)
+    except ToolchainError as error:
+        raise SourceError(error.message, remedy=error.remedy) from error
+    atomic_write(kept, json.dumps(pin.to_json()).encode())
+    return found
+
+
+def _read_pin(kept: Path) -> PinnedFile | None:
+    try:
+        return PinnedFile.from_json(json.loads(kept.read_bytes()))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _fetch_again(pin: PinnedFile, settings: PipSettings, scratch: Path, listen: Listener) -> Path:
+    with settings.client() as client:
+        return fetch_whole(pin, locate(pin, settings), scratch, client, listen)
+
+
+def _fetch(
+    offer: Offer, requirement: str, settings: PipSettings, scratch: Path, listen: Listener
+) -> tuple[PinnedFile, Path]:
+    """Fetch a file that nobody has pinned yet, and pin it."""
+    path = offer.location.path or scratch / "sdist"
+    if offer.location.url:
+        with settings.client() as client:
+            download(offer.filename, offer.location.url, path, client, listen, most=MOST_PACKED + _SPARE)
+    check_packed_size(path, offer.filename)
+    sha256 = sha256_file(path)
+    if offer.sha256 not in {sha256, None}:
+        raise SourceError(
+            f"{offer.filename} is not the file that the index tells of: its sha256 differs",
+            remedy="try again; if it stays so, report it to the index's owner",
+        )
+    name, _, version = requirement.partition("==")
+    size = path.stat().st_size
+    return PinnedFile(project=name, version=version, filename=offer.filename, sha256=sha256, size=size), path
+
+
+def _choose(name: str, version: Version, settings: PipSettings) -> Offer:
+    """Return the release's sdist of the first place that has the project, in pip's order.
+
+    An index that does not answer is no reason to ask the next one: which file it is would be a matter of the weather.
+    """
+    known: list[tuple[Version, Offer]] = []
+    for place in _places(name, settings):
+        known += place
+        right = [offer for found, offer in place if found == version]
+        # Where a release has two, the format that all have today.
+        right.sort(key=lambda offer: offer.filename.endswith(".zip"))
+        if usable := next((offer for offer in right if offer.yanked is None), None):
+            return usable
+        if right:
+            reason = f": {right[0].yanked[:_LONGEST_REASON]}" if right[0].yanked else ""
+            raise _refusal(f"{name} {version} was yanked{reason}", known)
+    if not known:
+        raise SourceError(
+            f"no configured index has an sdist of {name}",
+            remedy="check the name, or add an index that has it: PIP_EXTRA_INDEX_URL=… wheelsmith …",
+        )
+    raise _refusal(f"no configured index has an sdist of {name} {version}", known)
+
+
+def _places(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, Offer]]]:
+    for link in settings.find_links:
+        folder = local_folder(link)
+        if folder and folder.is_dir():
+            here = (Offer(filename=path.name, location=Location(path=path)) for path in sorted(folder.iterdir()))
+            yield list(_sdists(name, here))
+    for index in settings.indexes:
+        try:
+            yield list(_sdists(name, offers(name, index, settings)))
+        except ToolchainError as error:
+            raise SourceError(
+                f"{name} could not be looked up ({error.message})",
+                remedy="check the network and pip's configuration: python3 -m pip config list",
+            ) from error
+
+
+def _sdists(name: str, found: Iterator[Offer] | tuple[Offer, ...]) -> Iterator[tuple[Version, Offer]]:
+    for offer in found:
+        if not _PLAIN.fullmatch(offer.filename):
+            continue
+        try:
+            project, version = parse_sdist_filename(offer.filename)
+        except (InvalidSdistFilename, ValueError):
+            continue
+        if project == canonicalize_name(name):
+            yield version, offer
+
+
+def _refusal(message: str, known: list[tuple[Version, Offer]]) -> SourceError:
+    others = sorted({version for version, offer in known if offer.yanked is None}, reverse=True)
+    shown = [str(version) for version in others[:_SHOWN]]
+    more = " and older ones" if len(others) > _SHOWN else ""
+    return SourceError(message, remedy=f"name another release: there are {listed(shown)}{more}" if shown else None)
