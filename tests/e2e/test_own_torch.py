@@ -1,5 +1,6 @@
 """What a project's build sees, and what its wheel is tested with: a cell's own torch, and what each of them names."""
 
+import json
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ TORCH = {
     b"    _cuda_getDeviceCount = print\n",
     "torch/version.py": b"__version__ = '2.13.0+cu130'\ncuda: str = '13.0'\n",
 }
+CPU = {"torch/version.py": b"__version__ = '2.13.0+cpu'\ncuda = None\n"}
 BACKEND = """
 import base64, hashlib, os, subprocess, sys, sysconfig, zipfile
 import build_only, torch
@@ -113,3 +115,25 @@ def test_where_only_a_cuda_build_can_be_reached(project, tmp_path, engine):
     assert answer.returncode == 0, answer.stderr + said
     assert "TORCH OF THE BUILD 2.13.0+cpu None False" in said
     assert "TESTED WITH 2.13.0+cpu" in said
+
+
+def test_a_cpu_build_that_can_be_reached_is_taken(project, tmp_path):
+    """Though pip by itself takes the build for CUDA, whose version sorts later."""
+    builds = [("2.13.0", TORCH), ("2.13.0+cpu", CPU), ("2.13.0+cu130", TORCH)]
+    pip = offered(tmp_path / "links", *builds)
+    answer = project.run("plan", "--engine", "bwrap", "--json", WHEELSMITH_CACHE=str(tmp_path / "cache"), **pip)
+    assert answer.returncode == 0, answer.stderr
+    (plan,) = (found["project"] for found in find(json.loads(answer.stdout), "project"))
+    assert [wheel["version"] for wheel in plan["environment"] if wheel["name"] == "torch"] == ["2.13.0+cpu"]
+    assert not plan["without_cuda"]
+    assert plan["test_requires"] == ["test_only"]
+
+
+def find(data, key):
+    """Yield the mappings in JSON that have a key."""
+    if isinstance(data, dict):
+        if isinstance(data.get(key), dict):
+            yield data
+        data = list(data.values())
+    for each in data if isinstance(data, list) else ():
+        yield from find(each, key)

@@ -13,6 +13,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Limits, Local, Mount
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import LockedWheel, Project
+from wheelsmith.pipeline.command import build_command
 from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.pipeline.smoke import smoke_test
 from wheelsmith.source import Outputs, fetch_source
@@ -55,6 +56,16 @@ def test_torch_is_shared_by_all_who_use_it():
     cpu, rest = environment_mounts(replace(PROJECT, without_cuda=True), PROJECT.environment, "x86_64", Made())
     assert cpu.source == f"cpu:{torch.source}"
     assert rest.source == "setuptools"
+
+
+def test_a_build_sees_both_and_how_many_compilers_it_may_start(tmp_path):
+    made = Made()
+    made.tools = lambda: "tools"
+    context = SimpleNamespace(cores=3, toolchains=SimpleNamespace(toolchains=made), limits=Limits())
+    command = build_command(replace(plan(1), project=replace(PROJECT, variables={"MAX_JOBS": "1"})), context, tmp_path)
+    assert command.env["PYTHONPATH"] == "/opt/wheelsmith/site:/opt/environment:/opt/requirements"
+    assert [mount.source for mount in command.mounts][-1] == "setuptools"
+    assert (command.env["CMAKE_BUILD_PARALLEL_LEVEL"], command.env["MAX_JOBS"]) == ("3", "1")
 
 
 def test_an_environment_without_cuda_takes_no_second_place(tmp_path, monkeypatch):

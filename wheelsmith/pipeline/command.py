@@ -22,6 +22,8 @@ from wheelsmith.source import SourceTree, copy_into
 _TUNABLES = {"hugetlb": 1, "top_pad": 256 * MIB, "mmap_threshold": 1024 * MIB, "trim_threshold": 4096 * MIB}
 _QUICK_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())}
 _PROJECT_BUILDER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/project.py"
+# What build systems take the number of compilers at once from: torch's cpp_extension, and CMake, whatever calls it.
+_JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
 
 
@@ -87,7 +89,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         environment = environment_mounts(project, project.environment, plan.cell.arch, toolchains)
         mounts += environment
         importable += [mount.target for mount in environment]
-        variables = {"MAX_JOBS": str(context.cores), **project.variables}
+        variables = {name: str(context.cores) for name in _JOBS} | project.variables
     return Command(
         name=command_name(plan),
         argv=_build_argv(plan),
