@@ -103,9 +103,9 @@ def test_a_submodule_that_writes_over_the_repository(repo, refused, tmp_path, mo
 # --- links --------------------------------------------------------------------------------------------------
 
 LINKS = {
-    "out": ("../../../etc/passwd", "leads out of the repository"),
-    "out and in again": ("folder/../../served/setup.py", "leads out of the repository"),
-    "absolute": ("/etc/passwd", "leads out of the repository"),
+    "out": ("../../../etc/passwd", "leads out of the source"),
+    "out and in again": ("folder/../../served/setup.py", "leads out of the source"),
+    "absolute": ("/etc/passwd", "leads out of the source"),
     "nowhere": ("nope", "is a link to nothing"),
     "through a file": ("setup.py/../setup.py", "is a link to nothing"),
     "to a folder": ("folder", "is a link to a folder"),

@@ -99,7 +99,7 @@ def smoke(tmp_path, found, project=PROJECT, requires=("torch==2.11.*", "scipy; p
     (tmp_path / "k").mkdir()
     (tmp_path / "k/test_it.py").write_text("")
     outputs = Outputs(out=tmp_path / "o", cache=tmp_path / "c")
-    source = fetch_source(KernelRef(path="k"), base=tmp_path, outputs=outputs, listen=print)
+    source = fetch_source(KernelRef(path="k"), base=tmp_path, outputs=outputs)
     smoke_test(
         replace(plan(1), project=project),
         make_wheel(tmp_path / "dist", "k", "1", requires=requires),

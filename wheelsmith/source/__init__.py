@@ -4,7 +4,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.matrix import KernelRef
-from wheelsmith.model import Listener
+from wheelsmith.model import Listener, ignore
 from wheelsmith.source.archive import changed_sources, read_archive
 from wheelsmith.source.folder import read_folder
 from wheelsmith.source.hub import read_hub
@@ -14,7 +14,7 @@ from wheelsmith.source.tree import SourceTree, copy_into
 __all__ = ["Outputs", "SourceTree", "changed_sources", "copy_into", "fetch_source", "is_cached"]
 
 
-def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Listener) -> SourceTree:
+def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Listener = ignore) -> SourceTree:
     """Return the source that matrix.yaml names.
 
     :param base: the folder that a relative path starts from.

@@ -141,6 +141,5 @@ def _sdists(name: str, found: Iterator[Offer] | tuple[Offer, ...]) -> Iterator[t
 
 def _refusal(message: str, known: list[tuple[Version, Offer]]) -> SourceError:
     others = sorted({version for version, offer in known if offer.yanked is None}, reverse=True)
-    shown = [str(version) for version in others[:_SHOWN]]
-    more = " and older ones" if len(others) > _SHOWN else ""
-    return SourceError(message, remedy=f"name another release: there are {listed(shown)}{more}" if shown else None)
+    shown = [str(version) for version in others[:_SHOWN]] + ["older ones"] * (len(others) > _SHOWN)
+    return SourceError(message, remedy=f"name another release: there are {listed(shown)}" if shown else None)

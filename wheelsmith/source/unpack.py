@@ -5,7 +5,6 @@ A link becomes the file that it leads to, and is never made: nothing that is wri
 
 from __future__ import annotations
 
-import posixpath
 import stat
 import tarfile
 from collections.abc import Callable, Iterable
@@ -14,12 +13,12 @@ from pathlib import Path, PurePosixPath
 from wheelsmith.base.errors import SourceError, WheelError
 from wheelsmith.base.tar_archive import BadArchiveError, TarMember, tar_members
 from wheelsmith.base.zip_archive import Archive
+from wheelsmith.source.links import LinkResolver
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, check_path
 
 _TAR, _ZIP = (".tar.gz", ".tgz"), (".zip",)
 ARCHIVES = (*_TAR, *_ZIP)
 _HEADERS = 64 << 20  # bytes of them in a tar, and of what fills its blocks
-_MOST_LINKS = 40  # that lead to one another, as in Linux
 _CHUNK = 1 << 20  # bytes
 
 
@@ -50,7 +49,7 @@ class _Files:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._folders: set[str] = set()
+        self.folders: set[str] = set()
         self._left = MOST_BYTES
         self.names: set[str] = set()
 
@@ -72,11 +71,11 @@ class _Files:
             self._enter("", {path, *(str(parent) for parent in PurePosixPath(path).parents)})
 
     def _enter(self, path: str, folders: set[str]) -> None:
-        clash = path if path in self._folders else next(iter(folders & self.names), None)
+        clash = path if path in self.folders else next(iter(folders & self.names), None)
         if clash:
             raise SourceError(f"{clash!r} is a file, and the folder of others")
-        self._folders |= folders
-        if len(self.names) + len(self._folders) > MOST_FILES:
+        self.folders |= folders
+        if len(self.names) + len(self.folders) > MOST_FILES:
             raise SourceError(f"it holds more than {MOST_FILES} files and folders")
 
     def write(self, path: str, chunks: Iterable[bytes], *, executable: bool) -> None:
@@ -132,31 +131,18 @@ def _read_tar(path: Path, files: _Files) -> None:
         if name in links:
             raise SourceError(f"it holds {name!r} twice")
         if info.issym():
-            links[name] = posixpath.join(posixpath.dirname(name), info.linkname)
-        elif info.islnk():
             links[name] = info.linkname
+        elif info.islnk():
+            # The name of another member, where a link says the way from where it is.
+            links[name] = info.linkname if info.linkname.startswith("/") else "../" * name.count("/") + info.linkname
         else:
             _write_regular(name, member, files)
+    resolver = LinkResolver(links=links, files=frozenset(files.names), folders=frozenset(files.folders))
     for name in links:
-        files.copy(files.place(name), _end_of(name, links, files.names))
+        files.copy(files.place(name), resolver.file_of(name))
 
 
 def _write_regular(name: str, member: TarMember, files: _Files) -> None:
     if member.info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE}:
         raise SourceError(f"{name!r} is neither a file, a folder nor a link")
     files.write(name, member.chunks(), executable=bool(member.info.mode & stat.S_IXUSR))
-
-
-def _end_of(name: str, links: dict[str, str], files: set[str]) -> str:
-    """Return the file that a link leads to in the end."""
-    path = name
-    for _ in range(_MOST_LINKS):
-        if path not in links:
-            break
-        target = links[path]
-        path = posixpath.normpath(target)
-        if target.startswith("/") or path.split("/", 1)[0] == "..":
-            raise SourceError(f"{name!r} is a link that leads out of it")
-    if path not in files:
-        raise SourceError(f"{name!r} is a link that leads to no regular file")
-    return path

@@ -10,9 +10,9 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.base.git_address import GitAddress, git_address
 from wheelsmith.matrix import KernelRef
 from wheelsmith.plan.recipe import PROJECT_FILES
-from wheelsmith.source.git.links import LONGEST_LINK, MOST_LINKS, LinkResolver
 from wheelsmith.source.git.repository import DamagedError
 from wheelsmith.source.git.submodules import ContentsReader, Placed, parents, repository_of
+from wheelsmith.source.links import LONGEST_LINK, MOST_LINKS, LinkResolver
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, make_tree
 
 # Where projects and kernels start; what is deeper is theirs.

@@ -41,7 +41,7 @@ class LinkResolver:
         while todo:
             part = todo.pop()
             if part == ".." and not here:
-                raise SourceError(f"{link} is a link that leads out of the repository")
+                raise SourceError(f"{link} is a link that leads out of the source")
             if part == "..":
                 here.pop()
             if part in {"", ".", ".."}:
@@ -61,5 +61,5 @@ def _steps(link: str, text: str, hops: int) -> Iterator[str]:
     if hops > _MOST_HOPS:
         raise SourceError(f"{link} is a link that leads to itself")
     if text.startswith("/"):
-        raise SourceError(f"{link} is a link that leads out of the repository")
+        raise SourceError(f"{link} is a link that leads out of the source")
     return reversed(text.split("/"))
