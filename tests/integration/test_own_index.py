@@ -15,7 +15,7 @@ from states import cell, of_torch, project, unserved
 from wheelsmith.index.entries import NoWheel
 from wheelsmith.index.entries.side_files.known import side_files
 from wheelsmith.index.publish import Index, verify
-from wheelsmith.index.publish.own_index import ReleaseState, follow_source
+from wheelsmith.index.publish.own_index import ReleaseState, RunSources, follow_source
 from wheelsmith.index.storage import Folder
 
 
@@ -240,7 +240,12 @@ CELLS = frozenset(cell(torch, cuda).id for torch in ("2.12", "2.13") for cuda in
 
 def made(tree=OLD, digests=None, hashes=None, cells=CELLS):
     return ReleaseState(
-        project="k", version=Version("1.0"), tree=tree, cells=cells, digests=digests or {}, hashes=hashes or {}
+        project="k",
+        version=Version("1.0"),
+        sources=RunSources(trees=frozenset({tree})),
+        cells=cells,
+        digests=digests or {},
+        hashes=hashes or {},
     )
 
 

@@ -93,9 +93,11 @@ NEAR = {
         "_remove_if_dead": "of the lock beside the work folders",
     },
     "run/prepare.py": {"prepare": USER},
+    "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_spec.py": {"read_spec": TREE, "describe": TREE, "_named": TREE},
     "pipeline/smoke.py": {"_unpack": WHEEL},
-    "source/folder.py": {"read_folder": SOURCE, "_files.is_source": SOURCE, "_files": SOURCE, "_real": SOURCE},
+    "source/folder.py": {"read_folder": SOURCE, "_files.is_source": SOURCE, "_files": SOURCE, "real_file": SOURCE},
+    "source/builds.py": dict.fromkeys(("read_build_folder", "_local", "_files", "_along"), SOURCE),
     "source/git/program.py": {"git_output": "a file without a name"},
     "source/git/repository.py": dict.fromkeys(
         (f"Repository.{name}" for name in ("held", "_find", "_all_of_it", "_remove_unfinished", "_write")), CACHE
@@ -118,6 +120,7 @@ NEAR = {
         "_Files.copy": CACHE,
     },
     "source/__init__.py": {"is_cached": USER},
+    "source/hub_builds.py": {"_real": "in the Hub client's cache, which no sandbox sees"},
     "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
     "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER},
     "store/stock.py": {
@@ -142,7 +145,7 @@ FAR = {
     "engine/backend/project.py": "runs inside of the sandbox",
     "engine/backend/survey.py": "runs inside of an image, or asks this machine",
     "engine/backend/trial.py": "runs inside of the sandbox",
-    "cli/build_matrix.py": OUT,
+    "cli/running.py": OUT,
     "cli/doctor.py": MACHINE,
     "cli/serve.py": USER,
     "base/facts.py": PACKAGE,

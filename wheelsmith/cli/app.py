@@ -16,6 +16,7 @@ from wheelsmith.cli.verbs import Verbs
 _COMMANDS = {
     "plan": "Show what would be built, cell by cell, and why not the rest.",
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
+    "repack": "Turn what a Hub repo has built into checked wheels on an index.",
     "check": "Prove that wheels tell the truth.",
     "publish": "Publish built wheels to a folder, a bucket or a Hub repo.",
     "index": "Change and examine an index.",

@@ -2,7 +2,7 @@
 
 from wheelsmith.matrix.expand import expand, idle_rules, project_settings
 from wheelsmith.matrix.load import load_matrix, parse_matrix
-from wheelsmith.matrix.select import cell_of, select
+from wheelsmith.matrix.select import cell_of, matches, select
 from wheelsmith.matrix.types import (
     CudaCompatibility,
     EngineChoice,
@@ -27,6 +27,7 @@ __all__ = [
     "expand",
     "idle_rules",
     "load_matrix",
+    "matches",
     "parse_matrix",
     "project_settings",
     "select",

@@ -25,12 +25,12 @@ def select(
     """
     ids = [cell_of(answer).id for answer in answers]
     for pattern in (*only, *skip):
-        if not any(_matches(pattern, name) for name in ids):
+        if not any(matches(pattern, name) for name in ids):
             raise SelectionError(f"{pattern!r} matches no cell", remedy=_suggest(pattern, ids))
     kept = tuple(
         answer
         for answer, name in zip(answers, ids, strict=True)
-        if (not only or any(_matches(p, name) for p in only)) and not any(_matches(p, name) for p in skip)
+        if (not only or any(matches(p, name) for p in only)) and not any(matches(p, name) for p in skip)
     )
     if not kept:
         raise SelectionError("the selection leaves no cell", remedy="see every cell's name with: wheelsmith plan")
@@ -42,7 +42,8 @@ def cell_of(answer: Cell | Excluded) -> Cell:
     return answer.cell if isinstance(answer, Excluded) else answer
 
 
-def _matches(pattern: str, name: str) -> bool:
+def matches(pattern: str, name: str) -> bool:
+    """Say whether a glob with braces matches a name."""
     return any(fnmatchcase(name, glob) for glob in _expand_braces(pattern))
 
 

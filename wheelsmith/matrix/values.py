@@ -91,7 +91,11 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _public_version(text: str) -> str:
+def public_version(text: str) -> str:
+    """Return a version without a local part.
+
+    :raises ValueError: it is none.
+    """
     try:
         version = Version(text)
     except InvalidVersion:
@@ -111,7 +115,11 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _hub(text: str) -> str:
+def hub_repo(text: str) -> str:
+    """Return the name of a Hub repo.
+
+    :raises ValueError: it is none.
+    """
     if not _HUB.fullmatch(text) or ".." in text:
         raise ValueError(f"{text!r} is not a Hub repo such as kernels-community/activation")
     return text
@@ -127,13 +135,21 @@ def _submodules(value: Any) -> Any:
     return [] if value == "false" else None if value == "true" else value
 
 
-def _project(text: str) -> str:
+def project_name(text: str) -> str:
+    """Return the name of a project.
+
+    :raises ValueError: it is none.
+    """
     if not _PROJECT.fullmatch(text):
         raise ValueError(f"{text!r} is not a project name: letters, digits, '.', '_' and '-'")
     return text
 
 
-def _module(text: str) -> str:
+def module_name(text: str) -> str:
+    """Return an import name.
+
+    :raises ValueError: it is none, or one that kernels do not have.
+    """
     if not _MODULE.fullmatch(text) or keyword.iskeyword(text):
         raise ValueError(f"{text!r} is not an import name such as my_kernel: small letters, digits and '_'")
     return text
@@ -261,7 +277,7 @@ BuildRequires = Annotated[
     list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(distinct), Field(max_length=50)
 ]
 Declared = Annotated[str, AfterValidator(_declared)]
-HubRepo = Annotated[str, AfterValidator(_hub)]
+HubRepo = Annotated[str, AfterValidator(hub_repo)]
 GitUrl = Annotated[str, AfterValidator(_git)]
 Subfolder = Annotated[str, AfterValidator(check_subfolder)]
 Submodules = Annotated[
@@ -270,9 +286,9 @@ Submodules = Annotated[
     Field(json_schema_extra=true_or_listed),
 ]
 Sdist = Annotated[str, AfterValidator(_sdist)]
-ProjectName = Annotated[str, AfterValidator(_project)]
-ModuleName = Annotated[str, AfterValidator(_module)]
-PublicVersion = Annotated[str, AfterValidator(_public_version)]
+ProjectName = Annotated[str, AfterValidator(project_name)]
+ModuleName = Annotated[str, AfterValidator(module_name)]
+PublicVersion = Annotated[str, AfterValidator(public_version)]
 Image = Annotated[str, AfterValidator(_image)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
 Arch = Literal["x86_64", "aarch64"]

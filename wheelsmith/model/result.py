@@ -21,13 +21,17 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelFile(Record):
-    """A finished wheel; ``sha256`` in hex, ``size`` in bytes."""
+    """A finished wheel; ``sha256`` in hex, ``size`` in bytes.
+
+    :param gpu_archs: capabilities that the check has read machine code for, as ``8.0`` or ``9.0+PTX``.
+    """
 
     filename: str
     sha256: str
     size: int
     metadata_sha256: str
     requires_python: str | None
+    gpu_archs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

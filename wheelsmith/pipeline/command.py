@@ -36,12 +36,20 @@ def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
     with WorkFolder.make(work) as folder:
         for name in ("src", "build", "dist"):
             folder.make_folder(name)
-        copy_into(source, folder, "src")
+        copy_into(_needed(plan, source), folder, "src")
         for name, text in plan.recipe.generated.items():
             with folder.create(f"src/{name}") as file:
                 file.write(text.encode())
         with folder.create("plan.json") as file:
             file.write(json.dumps(plan.to_json()).encode())
+
+
+def _needed(plan: BuildPlan, source: SourceTree) -> SourceTree:
+    """Return what a build reads: where nothing is compiled, what the wheel holds."""
+    if plan.project or plan.recipe.steps:
+        return source
+    held = frozenset(plan.recipe.contents.values())
+    return replace(source, files=tuple(file for file in source.files if f"src/{file.path}" in held))
 
 
 def without_compiling(plan: BuildPlan) -> BuildPlan:

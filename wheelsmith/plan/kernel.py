@@ -154,15 +154,7 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 def _noarch_plan(order: _PlanInputs) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
     spec = order.spec
-    always = ["torch", *python_depends(spec, "")]
-    extras = {}
-    if cuda := python_depends(spec, "cuda") if "cuda" in spec.backends else ():
-        # Who installs a kernel that is for CUDA alone has no other use of it.
-        if spec.only_backend == "cuda":
-            always += cuda
-        else:
-            extras["cuda"] = cuda
-    requirements = Requirements(always=tuple(always), extras=extras)
+    requirements = noarch_requirements(spec)
     wheel = WheelSpec(
         distribution=order.distribution,
         version=order.version,
@@ -179,6 +171,22 @@ def _noarch_plan(order: _PlanInputs) -> BuildPlan:
         declared=order.declared,
     )
     return _plan(order, None, None, None, noarch_recipe(spec, order.source), wheel)
+
+
+def noarch_requirements(spec: KernelSpec) -> Requirements:
+    """Return what the one wheel of a kernel with nothing compiled requires.
+
+    :raises NotBuildableError: a name is not on kernel-builder's list.
+    """
+    always = ["torch", *python_depends(spec, "")]
+    extras = {}
+    if cuda := python_depends(spec, "cuda") if "cuda" in spec.backends else ():
+        # Who installs a kernel that is for CUDA alone has no other use of it.
+        if spec.only_backend == "cuda":
+            always += cuda
+        else:
+            extras["cuda"] = cuda
+    return Requirements(always=tuple(always), extras=extras)
 
 
 def _metadata(order: _PlanInputs, version: str, requirements: Requirements) -> str:

@@ -27,19 +27,36 @@ def with_own_names(
     :raises MatrixError: a name that the matrix does not give is another project's; or it gives another's import name.
     """
     named = replace(spec, import_name=module)
-    project = canonicalize_name(distribution or spec.name)
-    taken = distribution is None and _is_a_projects(project)
-    owners = _owners(named.module)
-    if not taken and (not owners or (distribution and project in owners)):
+    why = why_not_own(spec.name, distribution=distribution, module=named.module)
+    if why is None:
         return named
-    own = str(canonicalize_name((repo or spec.repo_id or f"{spec.name}-kernel").replace("/", "-")))
+    own = own_name(repo or spec.repo_id or f"{spec.name}-kernel")
     lines = [] if distribution else [f"distribution: {own}"]
     lines.append(f"module: {own.replace('-', '_')}")
     raise MatrixError(
-        "; ".join([*_why_project(project, taken=taken), *_why_module(named.module, owners)]),
+        why,
         where=Place(file=file),
         remedy=f"give it names of its own, under kernel: {', '.join(lines)}",
     )
+
+
+def why_not_own(name: str, *, distribution: str | None, module: str) -> str | None:
+    """Return why a kernel needs names of its own; None where it has them.
+
+    :param name: the kernel's.
+    :param distribution: the project's name, if somebody gives one; whoever names another project's means it.
+    :param module: the import name.
+    """
+    project = canonicalize_name(distribution or name)
+    taken, owners = distribution is None and _is_a_projects(project), _owners(module)
+    if not taken and (not owners or (distribution and project in owners)):
+        return None
+    return "; ".join([*_why_project(project, taken=taken), *_why_module(module, owners)])
+
+
+def own_name(repo: str) -> str:
+    """Return a project's name that is no other's: with the organization in front."""
+    return str(canonicalize_name(repo.replace("/", "-")))
 
 
 def _why_project(project: str, *, taken: bool) -> list[str]:

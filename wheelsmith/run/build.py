@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.engine import Limits
-from wheelsmith.index.publish import RUNS, RunResults, publish_run
+from wheelsmith.index.publish import RUNS, RunResults, RunSources, publish_run
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -107,7 +107,7 @@ def _publish_to_own_index(prepared: Prepared, results: Sequence[BuildResult], st
     answered = RunResults(
         distribution=prepared.distribution,
         version=Version(prepared.version),
-        tree=prepared.source.id.tree,
+        sources=RunSources(trees=prepared.trees, commit=prepared.source.id.commit),
         cells=prepared.cells,
         plans=prepared.plans,
         results=tuple(results),

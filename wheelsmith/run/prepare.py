@@ -91,6 +91,7 @@ class Prepared:
     :param distribution: the project's name; None where neither the matrix nor its source says it.
     :param version: without a local part; None where nobody says it.
     :param cells: id of every cell that the matrix has, selected or not.
+    :param trees: digests of what wheels are made from; a kernel's source is one.
     :param builds: the plans, those that make the same wheel together.
     :param folded: cell id → whose wheel it shares.
     :param not_folded: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
@@ -103,6 +104,7 @@ class Prepared:
     version: str | None
     cells: frozenset[str]
     source: SourceTree
+    trees: frozenset[str]
     engine: Engine
     plans: tuple[BuildPlan, ...]
     excluded: tuple[Excluded, ...]
@@ -167,6 +169,7 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
         version=matrix.version or (str(spec.version) if spec.version is not None else None),
         cells=frozenset(cell_of(answer).id for answer in everything),
         source=source,
+        trees=frozenset({source.id.tree}),
         engine=engine,
         plans=plans,
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),

@@ -6,12 +6,24 @@ from wheelsmith.base.errors import MatrixError
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import Listener, ignore
 from wheelsmith.source.archive import changed_sources, read_archive
+from wheelsmith.source.builds import BuildTrees, read_build_folder
 from wheelsmith.source.folder import read_folder
 from wheelsmith.source.hub import read_hub
+from wheelsmith.source.hub_builds import read_hub_builds
 from wheelsmith.source.outputs import Outputs
 from wheelsmith.source.tree import SourceTree, copy_into
 
-__all__ = ["Outputs", "SourceTree", "changed_sources", "copy_into", "fetch_source", "is_cached"]
+__all__ = [
+    "BuildTrees",
+    "Outputs",
+    "SourceTree",
+    "changed_sources",
+    "copy_into",
+    "fetch_source",
+    "is_cached",
+    "read_build_folder",
+    "read_hub_builds",
+]
 
 
 def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Listener = ignore) -> SourceTree:

@@ -44,12 +44,16 @@ def _files(root: Path, outputs: Outputs) -> Iterator[FoundFile]:
     for path, entry in walk(root, is_source):
         if entry.is_dir():
             raise SourceError(f"{path} is a link to a folder; wheelsmith follows none")
-        real = _real(root / path, root)
+        real = real_file(root / path, root)
         # As git has it: what its owner may run.
         yield FoundFile(path=path, real=real, executable=bool(real.stat().st_mode & stat.S_IXUSR))
 
 
-def _real(path: Path, root: Path) -> Path:
+def real_file(path: Path, root: Path) -> Path:
+    """Return where a file in a folder lies: itself, or what a link leads to that stays inside.
+
+    :raises SourceError: it is no regular file, or the link leads elsewhere.
+    """
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError):

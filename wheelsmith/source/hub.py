@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
@@ -13,9 +13,10 @@ from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
+_T = TypeVar("_T")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Kernels have a repo type of their own; older ones are model repos.
-_REPO_TYPES = ("kernel", "model")
+REPO_TYPES = ("kernel", "model")
 # What the Hub's own builder published: binaries, gigabytes of them.
 _BINARIES = "build/*"
 
@@ -33,14 +34,14 @@ def read_hub(repo: str, revision: str) -> SourceTree:
     disable_progress_bars()
     api = HfApi(library_name="wheelsmith")
     root = _cached(api, repo, revision) if _COMMIT.fullmatch(revision) else None
-    root = root or _explained(repo, revision, lambda: _download(api, repo, revision))
+    root = root or explained(repo, revision, lambda: _download(api, repo, revision))
     return make_tree(_files(root), origin=f"hub:{repo}", revision=revision, commit=root.name)
 
 
 def _cached(api: HfApi, repo: str, revision: str) -> Path | None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    for repo_type in _REPO_TYPES:
+    for repo_type in REPO_TYPES:
         try:
             return Path(
                 api.snapshot_download(
@@ -68,11 +69,11 @@ def _download(api: HfApi, repo: str, revision: str) -> Path:
                 remedy=f"fetch it once while online: hf download {repo} --revision {revision}",
             )
         return found
-    for repo_type in _REPO_TYPES:
+    for repo_type in REPO_TYPES:
         try:
             commit = api.repo_info(repo, revision=revision, repo_type=repo_type).sha
         except RepositoryNotFoundError:
-            if repo_type == _REPO_TYPES[-1]:
+            if repo_type == REPO_TYPES[-1]:
                 raise
             continue
         _check_listing(api, repo, commit, repo_type)
@@ -108,7 +109,7 @@ def _files(root: Path) -> Iterator[FoundFile]:
         yield FoundFile(path=path, real=real)
 
 
-def _explained(repo: str, revision: str, fetch: Callable[[], Path]) -> Path:
+def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:
     """Turn the Hub client's errors into ours; their texts may hold request headers, so they are not repeated."""
     from huggingface_hub import errors
 

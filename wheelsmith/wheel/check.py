@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.model import WheelSpec
+from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import CheckReport, Finding, readable
 from wheelsmith.wheel.rules import RULES, framework_requirement, torch_requirement
@@ -20,9 +21,20 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
         the plan are declared already.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
+    return check_and_read(path, expected, declared)[0]
+
+
+def check_and_read(
+    path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()
+) -> tuple[CheckReport, tuple[str, ...]]:
+    """Return what ``check_wheel`` finds, and what a wheel that tells the truth has machine code for.
+
+    :raises WheelError: as ``check_wheel``.
+    """
     meant = (*declared, *(expected.declared if expected else ()))
     with Inspection(path, expected, meant) as wheel:
-        return CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
+        report = CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
+        return report, joined(wheel.gpu_code.values()).runs if report.ok else ()
 
 
 def framework_mistake(path: Path) -> str | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.check import check_wheel
+from wheelsmith.wheel.check import check_and_read
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.finished import FINISHED, LEFT, ORDER, RepairRequest, RepairResponse
 
@@ -30,7 +31,7 @@ def run_repair(prepare: Callable[[RepairRequest, Path], Path]) -> None:
 def _finished(prepare: Callable[[RepairRequest, Path], Path], order: RepairRequest, left: Path) -> RepairResponse:
     try:
         wheel = prepare(order, left)
-        report = check_wheel(wheel, order.spec)
-        return RepairResponse(wheel=wheel_file(wheel) if report.ok else None, report=report)
+        report, archs = check_and_read(wheel, order.spec)
+        return RepairResponse(wheel=replace(wheel_file(wheel), gpu_archs=archs) if report.ok else None, report=report)
     except WheelError as error:
         return RepairResponse(refusal=str(error), remedy=error.remedy)

@@ -3,7 +3,7 @@
 from wheelsmith.index.publish.foreign import foreign_wheel
 from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout
 from wheelsmith.index.publish.hub_release import add_release
-from wheelsmith.index.publish.own_index import RunResults, publish_run
+from wheelsmith.index.publish.own_index import RunResults, RunSources, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders
 from wheelsmith.index.publish.release import IndexRelease, variant_wheels
@@ -20,6 +20,7 @@ __all__ = [
     "NoHubBuildError",
     "Published",
     "RunResults",
+    "RunSources",
     "Trouble",
     "WheelUpload",
     "add_release",

@@ -28,7 +28,7 @@ from wheelsmith.index.publish.verify import TEMPORARY, unasked_pages
 from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.index.storage.protocol import pieces_of
-from wheelsmith.model import BuildPlan, BuildResult, Excluded
+from wheelsmith.model import BuildPlan, BuildResult, Excluded, SourceId
 from wheelsmith.store import Store
 
 _DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
@@ -38,19 +38,35 @@ Seen = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSources:
+    """What the wheels of a run may be made from, whether it made them or not.
+
+    :param trees: digests of their files.
+    :param commit: of a repo, all of whose files are theirs; None for a folder.
+    """
+
+    trees: frozenset[str]
+    commit: str | None = None
+
+    def include(self, source: SourceId) -> bool:
+        """Say whether a source is one of them."""
+        return source.tree in self.trees or (self.commit is not None and source.commit == self.commit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResults:
     """What a run tells its index.
 
     :param distribution: the project's name, as it may be written.
     :param version: of the kernel, without a local part.
-    :param tree: digest of its source.
+    :param sources: what its wheels may be made from, made by this run or not.
     :param cells: id of each cell that the matrix has, answered by this run or not.
     :param variants: whether the index is to offer wheel variants too.
     """
 
     distribution: str
     version: Version
-    tree: str
+    sources: RunSources
     cells: frozenset[str]
     plans: tuple[BuildPlan, ...]
     results: tuple[BuildResult, ...]
@@ -64,7 +80,7 @@ class ReleaseState:
 
     :param project: the normalized name.
     :param version: of the kernel, without a local part.
-    :param tree: digest of its source.
+    :param sources: what its wheels may be made from.
     :param cells: id of each cell that the matrix has, answered by this run or not.
     :param digests: id of each cell that the run answered → what builds it; None for one that is left out.
     :param hashes: file name → sha256 of each wheel.
@@ -72,7 +88,7 @@ class ReleaseState:
 
     project: str
     version: Version
-    tree: str
+    sources: RunSources
     cells: frozenset[str]
     digests: Mapping[str, str | None]
     hashes: Mapping[str, str]
@@ -120,7 +136,8 @@ def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
     """Return what is left of a wheel; None for nothing."""
     if Version(version_of(entry).public) != made.version or entry.provenance is None:
         return entry
-    if made.hashes.get(entry.filename, entry.sha256) != entry.sha256 or entry.provenance.source.tree != made.tree:
+    is_its_own = made.sources.include(entry.provenance.source)
+    if made.hashes.get(entry.filename, entry.sha256) != entry.sha256 or not is_its_own:
         return None
     digest = entry.provenance.plan_digest
     asked = (cell for cell in entry.cells if cell.id in made.cells)
@@ -132,7 +149,7 @@ def _made(run: RunResults, offers: Sequence[WheelUpload]) -> ReleaseState:
     return ReleaseState(
         project=check_project(run.distribution),
         version=run.version,
-        tree=run.tree,
+        sources=run.sources,
         cells=run.cells,
         digests={i.cell.id: None for i in run.excluded} | {r.cell.id: r.plan_digest for r in run.results},
         hashes={offer.entry.filename: offer.entry.sha256 for offer in offers},
@@ -235,7 +252,8 @@ def _digest(run: RunResults) -> str:
         )
         for result in run.results
     ]
-    source = [run.distribution, str(run.version), run.tree, sorted(run.cells)]
+    made_from = [sorted(run.sources.trees), run.sources.commit]
+    source = [run.distribution, str(run.version), made_from, sorted(run.cells)]
     return canonical_digest([__version__, run.variants, source, cells, [item.to_json() for item in run.excluded]])
 
 

@@ -137,7 +137,7 @@ def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPl
         cells=cells,
         requires_torch=requires_torch(metadata),
         requires=requires_beside_torch(metadata),
-        gpu_archs=plan.wheel.gpu_archs if plan else (),
+        gpu_archs=(plan.wheel.gpu_archs or file.gpu_archs) if plan else (),
         variant=read_variant(path),
         provenance=_provenance(plan) if plan else None,
         about=about_of(metadata),

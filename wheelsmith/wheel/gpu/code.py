@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from wheelsmith.base.units import numbers
 from wheelsmith.platforms import cuda_toolkits
 
 _NOTHING = frozenset[str]()
@@ -42,6 +43,12 @@ class GpuCode:
         """Say whether there is any, broken code included."""
         nvidia = self.machine_code or self.ptx or self.relocatable or self.intermediate
         return bool(nvidia or self.others or self.mistakes)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Return the capabilities that there is machine code for, ascending: with PTX too, as ``9.0+PTX``."""
+        ascending = sorted(self.machine_code, key=lambda text: (numbers(text.rstrip("af")), text))
+        return tuple(f"{text}+PTX" if text in self.ptx else text for text in ascending)
 
     @property
     def front_ends(self) -> frozenset[str]:

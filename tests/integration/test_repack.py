@@ -1,0 +1,308 @@
+"""``repack`` takes what others built for what it is: checked, named and indexed, or refused with its reason."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import containers
+import pytest
+from build_folders import lay_out, lay_out_old, pure, write
+from factory import Factory
+from loopback_hub import Hub, serve
+
+from wheelsmith.run.prepare import Request
+from wheelsmith.run.repack import RepackRequest, prepare_repack
+
+CUDA, CPU = "torch-cuda", "torch-cpu"
+
+
+@pytest.fixture
+def factory(tmp_path):
+    containers.wanted("bwrap")
+    return Factory.at(tmp_path)
+
+
+def repack(factory, *argv, **env):
+    return factory.run_in_process("repack", "repo", "--engine", "bwrap", "--progress", "plain", *argv, **env)
+
+
+def told(factory, out="dist"):
+    return json.loads((factory.folder / out / "results.json").read_text())["variants"]
+
+
+def members(factory, out="dist"):
+    (wheel,) = (factory.folder / out / "wheels").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return wheel.name, {name: archive.read(name) for name in archive.namelist()}
+
+
+def refusal(factory, variant=CUDA):
+    """Return why a variant is refused, before anything is made of it."""
+    request = RepackRequest(
+        repo=str(factory.folder / "repo"), run=Request(matrix=Path(), cache=factory.cache, engine="bwrap")
+    )
+    made = prepare_repack(request)
+    (answer,) = (each for each in made.variants if each.variant == variant)
+    assert answer.refused
+    assert made.prepared.plans == ()
+    return answer.reason
+
+
+def test_two_folders_of_one_package_are_one_wheel_on_an_index(factory):
+    repo = factory.folder / "repo"
+    for variant in (CUDA, CPU):
+        lay_out(repo, variant, "pure_thing", pure(), **{"python-depends": ["einops"]})
+    lay_out(repo, "torch-rocm", "pure_thing", pure())
+    write(repo, {"LICENSE": b"text\n", "README.md": b"---\nlicense: mit\n---\n# Pure\n"})
+    answer = repack(factory)
+    assert answer.returncode == 0, answer.stderr
+    name, files = members(factory)
+    assert name == "pure_thing-1-py3-none-any.whl"
+    assert sorted(path for path in files if "dist-info" not in path) == ["pure_thing/__init__.py", "pure_thing/_ops.py"]
+    metadata = files["pure_thing-1.dist-info/METADATA"].decode()
+    assert "Version: 1\n" in metadata
+    assert "Requires-Dist: einops\n" in metadata
+    assert "License-Expression: Apache-2.0\n" in metadata
+    assert metadata.endswith("\n# Pure\n")
+    assert files["pure_thing-1.dist-info/licenses/LICENSE"] == b"text\n"
+    assert told(factory) == {
+        CUDA: {"status": "repacked", "wheel": name, "reason": None},
+        CPU: {"status": "repacked", "wheel": name, "reason": None},
+        "torch-rocm": {"status": "excluded", "reason": "it is for rocm, and wheels are made for the CPU and CUDA"},
+    }
+    assert (factory.folder / "dist/index/cpu/pure-thing/index.html").is_file()
+    assert (factory.folder / "dist/index/cu130/pure-thing/index.html").is_file()
+    assert (factory.folder / "dist/report.html").is_file()
+
+
+def test_the_same_builds_give_the_same_bytes(factory):
+    lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    assert repack(factory).returncode == 0
+    os.utime(factory.folder / "repo/build/torch-cuda/__init__.py", (0, 0))
+    (factory.folder / "repo/build/torch-cuda/__init__.py").chmod(0o777)
+    assert repack(factory, "--force", "--out", "again").returncode == 0
+    assert members(factory) == members(factory, "again")
+
+
+def test_variants_that_are_chosen_one_after_another_stay_in_the_index(factory):
+    repo = factory.folder / "repo"
+    for variant in (CUDA, CPU):
+        lay_out(repo, variant, "pure_thing", pure())
+    assert repack(factory, "--only", CUDA).returncode == 0
+    assert repack(factory, "--only", "torch-c{pu,pp}").returncode == 0
+    state = json.loads((factory.folder / "dist/index/_state/pure-thing.json").read_text())
+    (entry,) = state["entries"]
+    assert {cell["cuda"] for cell in entry["cells"]} > {None, "13.0"}
+
+
+def test_another_name_and_version(factory):
+    lay_out_old(factory.folder / "repo", CUDA, "einops", pure())
+    answer = repack(factory)
+    assert answer.returncode == 2
+    assert "its builds name no version" in answer.stderr
+    assert "--version 1" in answer.stderr
+    answer = repack(factory, "--version", "4")
+    assert answer.returncode == 2
+    assert "give it names of its own: --distribution einops-kernel --module einops_kernel" in answer.stderr
+    named = ("--version", "4", "--distribution", "einops-kernel", "--module", "einops_kernel")
+    answer = repack(factory, *named)
+    assert answer.returncode == 0, answer.stderr
+    assert "1 variant without metadata.json" in answer.stderr
+    name, files = members(factory)
+    assert name == "einops_kernel-4-py3-none-any.whl"
+    assert "einops_kernel/__init__.py" in files
+
+
+def test_a_package_that_imports_itself_by_name_keeps_it(factory):
+    lay_out(factory.folder / "repo", CUDA, "pure_thing", pure(code="from pure_thing._ops import ops\n"))
+    answer = repack(factory, "--module", "other")
+    assert answer.returncode == 1
+    assert "it cannot be called other: __init__.py imports pure_thing by that name" in answer.stderr
+
+
+# --- hostile folders ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_was_changed_or_added_later(factory):
+    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    (folder / "later.py").write_text("evil = 1\n")
+    assert refusal(factory) == "metadata.json has a digest of every file but later.py"
+    (folder / "later.py").unlink()
+    (folder / "__init__.py").write_text("evil = 1\n")
+    assert refusal(factory) == "__init__.py is not the file that metadata.json names by its digest"
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../../outside.py", "/dev/zero", "nowhere"])
+def test_a_link_that_leads_elsewhere(factory, target):
+    (factory.folder / "outside.py").write_text("secret = 1\n")
+    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    (folder / "x.py").symlink_to(target)
+    assert "x.py is a link" in refusal(factory)
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc"), os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file(factory, make):
+    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    make(folder / "x.py")
+    assert "x.py is " in refusal(factory)
+
+
+def test_a_file_of_gigabytes_is_not_read(factory):
+    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    with (folder / "big.bin").open("wb") as file:
+        file.truncate(3 << 30)
+    assert "larger than 512 MiB" in refusal(factory)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb.py", "a\nb.py", "x" * 250 + ".py", "a\\b.py"])
+def test_a_name_that_deceives(factory, name):
+    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    try:
+        (folder / name).touch()
+    except OSError:
+        (folder / name[:120]).mkdir()
+        (folder / name[:120] / name[:200]).touch()
+    assert "the kernel has a file" in refusal(factory)
+
+
+def test_a_good_variant_beside_a_bad_one_has_its_wheel(factory):
+    repo = factory.folder / "repo"
+    lay_out(repo, CUDA, "pure_thing", pure())
+    (repo / "build/torch-cpu").symlink_to("/etc")
+    answer = repack(factory)
+    assert answer.returncode == 1
+    assert told(factory)[CPU] == {"status": "refused", "reason": "build/torch-cpu is no folder"}
+    assert told(factory)[CUDA]["status"] == "repacked"
+
+
+def test_what_runs_when_python_starts_lies_within_the_package(factory):
+    lay_out(factory.folder / "repo", CUDA, "pure_thing", {**pure(), "evil.pth": b"import os", "sitecustomize.py": b""})
+    assert repack(factory).returncode == 0
+    _, files = members(factory)
+    assert {path.split("/")[0] for path in files} == {"pure_thing", "pure_thing-1.dist-info"}
+
+
+def test_what_the_check_refuses_has_its_reason(factory):
+    """Nothing of a library that is none is loaded; its reader ends in the sandbox."""
+    broken = {**pure(), "_pure_thing_cpu_0a1b2c3.abi3.so": b"\x7fELF" + b"\xff" * 5000}
+    lay_out(factory.folder / "repo", "torch213-cxx11-cpu-x86_64-linux", "pure_thing", broken)
+    lay_out(factory.folder / "repo", CUDA, "pure_thing", {**pure(), "aux.py": b""})
+    answer = repack(factory)
+    assert answer.returncode == 1
+    found = told(factory)
+    assert "is a broken ELF file" in found["torch213-cxx11-cpu-x86_64-linux"]["reason"]
+    assert "Windows takes no file 'pure_thing/aux.py'" in found[CUDA]["reason"]
+    assert {each["status"] for each in found.values()} == {"failed"}
+
+
+def test_a_build_folder_that_is_a_link(factory):
+    (factory.folder / "repo").mkdir()
+    (factory.folder / "repo/build").symlink_to("/etc")
+    answer = repack(factory)
+    assert answer.returncode == 4
+    assert "is a link; wheelsmith follows none" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (("--only", "*-rocm"), 3, "matches no variant"),
+        (("--skip", "*"), 3, "the selection leaves no variant"),
+        (("--distribution", "../x"), 2, "is not a project name"),
+        (("--module", "a.b"), 2, "is not an import name"),
+        (("--version", "1+cu130"), 2, "has a local part"),
+    ],
+)
+def test_a_mistake_on_the_command_line(factory, argv, code, said):
+    lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    answer = repack(factory, *argv)
+    assert answer.returncode == code
+    assert said in answer.stderr
+
+
+def test_nothing_to_repack(factory):
+    answer = factory.run_in_process("repack", "hub:../x")
+    assert (answer.returncode, "is not a Hub repo" in answer.stderr) == (2, True)
+    lay_out(factory.folder / "repo", "torch-rocm", "pure_thing", pure())
+    assert repack(factory).returncode == 3
+    answer = factory.run_in_process("repack", "nowhere")
+    assert answer.returncode == 4
+    assert "name a folder with build/<variant>/ in it, or a Hub repo as hub:org/name" in answer.stderr
+
+
+# --- a Hub repo ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub(factory):
+    """A Hub with a repo of two variants, one of which nobody asks for."""
+    repo = factory.folder / "repo"
+    lay_out(repo, CUDA, "pure_thing", pure())
+    lay_out(repo, "torch-metal", "pure_thing", {**pure(), "big.bin": b"x" * (11 << 20)})
+    write(repo, {"LICENSE": b"text\n", "src/kernel.cu": b"not wanted\n"})
+    with serve(Hub()) as running:
+        running.add_folder("org/pure-thing", repo)
+        yield running
+
+
+def from_hub(factory, hub, *argv, **env):
+    """Repack in a process of its own, for the Hub's client reads its environment when it is imported."""
+    return factory.run("repack", *argv, "--engine", "bwrap", **hub.environment(factory.folder / "hf", **env))
+
+
+def test_only_what_is_wanted_is_fetched(factory, hub):
+    answer = from_hub(factory, hub, "hub:org/pure-thing@main")
+    assert answer.returncode == 0, answer.stderr
+    fetched = [line for line in hub.requests if "/resolve/" in line]
+    assert fetched
+    assert not [line for line in fetched if "metal" in line or "kernel.cu" in line]
+    assert told(factory)["torch-metal"]["status"] == "excluded"
+    state = json.loads((factory.folder / "dist/index/_state/pure-thing.json").read_text())
+    source = state["entries"][0]["provenance"]["source"]
+    assert (source["origin"], source["revision"]) == ("hub:org/pure-thing", "main")
+    assert source["commit"] == hub.repos["org/pure-thing"].branches["main"]
+    assert "pure_thing-1.dist-info/licenses/LICENSE" in members(factory)[1]
+
+
+def test_a_large_file_that_is_not_the_listed_one_is_refused(factory, hub):
+    """The Hub says the sha256 of large files; what a cache or a proxy gives instead is not taken."""
+    repo = hub.repos["org/pure-thing"]
+    big = b"\0" * (11 << 20)
+    data = json.loads(repo.first["build/torch-cuda/metadata.json"])
+    del data["digest"]
+    files = {**repo.first, "build/torch-cuda/metadata.json": json.dumps(data).encode(), "build/torch-cuda/x.bin": big}
+    hub.add("org/large", files=files)
+    hub.repos["org/large"].faults["build/torch-cuda/x.bin"] = b"\1" * len(big)
+    answer = from_hub(factory, hub, "hub:org/large@main", "--distribution", "large")
+    assert answer.returncode == 1, answer.stderr
+    assert "build/torch-cuda/x.bin is not the file that the Hub lists" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("repo", "env", "code", "said"),
+    [
+        ("hub:org/none", {}, 4, "there is no kernel org/none on the Hub"),
+        ("hub:org/pure-thing@v9", {}, 4, "has no revision 'v9'"),
+        (
+            "hub:org/pure-thing",
+            {"HF_HUB_OFFLINE": "1"},
+            4,
+            "hf download org/pure-thing --revision main --local-dir DIR",
+        ),
+    ],
+)
+def test_a_repo_that_cannot_be_had(factory, hub, repo, env, code, said):
+    answer = from_hub(factory, hub, repo, **env)
+    assert answer.returncode == code
+    assert said in answer.stderr
+
+
+def test_a_hub_with_hostile_names_is_refused_before_anything_is_fetched(factory, hub):
+    files = hub.repos["org/pure-thing"].first
+    hub.add("org/evil", files={**files, "build/torch-cuda/../../../x.py": b"1", "build/torch-c*/x.py": b"1"})
+    hub.requests.clear()
+    answer = from_hub(factory, hub, "hub:org/evil@main")
+    assert answer.returncode == 1, answer.stderr
+    assert "the kernel has a file with an unsafe name" in answer.stderr
+    assert not [line for line in hub.requests if "/resolve/" in line]

@@ -1,0 +1,111 @@
+"""``wheelsmith repack``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.printable import visible
+from wheelsmith.cli.options import json_option, make_request
+from wheelsmith.cli.running import exit_code, progress_option, run_prepared
+from wheelsmith.model import BuildResult, CellFinished, Event, RunFinished, RunStarted
+from wheelsmith.model.engines import AUTO, ENGINES
+from wheelsmith.plan.repack import VariantAnswer
+from wheelsmith.run.repack import RepackRequest, prepare_repack
+
+
+@click.command("repack")
+@click.argument("repo")
+@click.option("--only", multiple=True, metavar="GLOB", help="Take only these variants: a glob with braces. Repeatable.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave these variants out. Repeatable.")
+@click.option("--distribution", metavar="NAME", help="The project's name on the index; default: the kernel's.")
+@click.option("--module", metavar="NAME", help="The import name; default: the kernel's own.")
+@click.option("--version", "version", metavar="VERSION", help="The wheels' version; default: the one that builds name.")
+@click.option(
+    "--engine",
+    type=click.Choice([AUTO, *ENGINES]),
+    default=AUTO,
+    show_default=True,
+    help="Where builds are read and checked.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
+@click.option("--force", is_flag=True, help="Make also what was made before.")
+@progress_option
+@json_option("Print results.json on stdout at the end.")
+@click.pass_context
+def command(  # noqa: PLR0913  # one parameter an option
+    ctx: click.Context,
+    *,
+    repo: str,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    distribution: str | None,
+    module: str | None,
+    version: str | None,
+    engine: str,
+    out: Path | None,
+    force: bool,
+    progress: str,
+    as_json: bool,
+) -> None:
+    """Turn what a Hub repo has built into checked wheels on an index.
+
+    REPO is hub:org/name, with @revision or of its main branch, or a folder with build/<variant>/ in it.
+    """
+    from wheelsmith.report import reporter
+
+    run = make_request(Path(), engine, only=only, skip=skip, out=out, force=force)
+    request = RepackRequest(repo=repo, run=run, distribution=distribution, module=module, version=version)
+    made = prepare_repack(request, reporter("plain", Path()))
+    outcome = run_prepared(
+        made.prepared,
+        progress=progress,
+        as_json=as_json,
+        more=lambda results: _told(made.variants, results),
+        shown=partial(_of_builds, frozenset(build.plan.cell.id for build in made.prepared.builds)),
+    )
+    for answer in made.variants:
+        if answer.reason is not None:
+            mark = "refused" if answer.refused else "excluded"
+            click.echo(f"{mark}: {visible(answer.variant)}: {visible(answer.reason)}", err=True)
+    code = exit_code(made.prepared, outcome)
+    refused = any(answer.refused for answer in made.variants)
+    ctx.exit(ExitCode.CELLS_FAILED if refused and code in {ExitCode.OK, ExitCode.NOTHING_SELECTED} else code)
+
+
+def _of_builds(cells: frozenset[str], event: Event) -> Event | None:
+    """Leave the other cells that a wheel serves out of an event: where nothing is compiled there are dozens.
+
+    :param cells: id of each cell that a wheel is made for.
+    """
+    match event:
+        case RunStarted():
+            return replace(event, plans=tuple(plan for plan in event.plans if plan.cell.id in cells), folded={})
+        case RunFinished():
+            return replace(event, results=tuple(result for result in event.results if result.cell.id in cells))
+        case CellFinished() if event.result.cell.id not in cells:
+            return None
+    return event
+
+
+def _told(variants: tuple[VariantAnswer, ...], results: tuple[BuildResult, ...]) -> dict[str, Any]:
+    """Return what results.json says of each variant."""
+    by_cell = {result.cell.id: result for result in results}
+    return {"variants": {answer.variant: _one(answer, by_cell) for answer in variants}}
+
+
+def _one(answer: VariantAnswer, by_cell: dict[str, BuildResult]) -> dict[str, Any]:
+    if answer.reason is not None:
+        return {"status": "refused" if answer.refused else "excluded", "reason": answer.reason}
+    result = by_cell.get(answer.cell or "")
+    failure = result.failure if result else None
+    return {
+        "status": "repacked" if result and result.wheel else result.status.value if result else "cancelled",
+        "wheel": result.wheel.filename if result and result.wheel else None,
+        "reason": failure.message if failure else None,
+    }

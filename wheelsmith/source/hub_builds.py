@@ -1,0 +1,170 @@
+"""The build folders of a Hub repo: listed first, then those that are wanted are fetched, each within bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wheelsmith.base.errors import SourceError
+from wheelsmith.base.printable import visible
+from wheelsmith.source.builds import BUILD, BuildTrees, check_count, comes_along, tree_or_error
+from wheelsmith.source.hub import REPO_TYPES, explained
+from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+_MOST_LISTED = 200_000
+_PLAIN = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """A file as the Hub lists it; of a large one it knows the sha256."""
+
+    path: str
+    size: int
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repo:
+    """A repo at a commit: its files by the build folder that they are in; those beside them that come along."""
+
+    api: HfApi
+    name: str
+    kind: str
+    revision: str
+    commit: str
+    builds: dict[str, list[_Listed]]
+    along: list[_Listed]
+
+    def fetch(self, chosen: Iterable[str]) -> dict[str, SourceTree | SourceError]:
+        """Fetch the build folders that can be used, all at once."""
+        found: dict[str, SourceTree | SourceError] = {}
+        wanted = []
+        for name in chosen:
+            if why := _why_not(name, [*self.builds[name], *self.along]):
+                found[name] = why
+            else:
+                wanted.append(name)
+        if wanted:
+            root = explained(self.name, self.revision, lambda: self._download(wanted))
+            found |= {name: tree_or_error(partial(self._tree, root, name)) for name in wanted}
+        return found
+
+    def _download(self, names: list[str]) -> Path:
+        patterns = [f"{BUILD}/{name}/*" for name in names] + [glob_of(file.path) for file in self.along]
+        return Path(
+            self.api.snapshot_download(self.name, revision=self.commit, repo_type=self.kind, allow_patterns=patterns)
+        )
+
+    def _tree(self, root: Path, name: str) -> SourceTree:
+        listed = [*self.builds[name], *self.along]
+        found = make_tree(
+            (FoundFile(path=file.path, real=_real(root, file.path)) for file in listed),
+            origin=f"hub:{self.name}",
+            revision=self.revision,
+            commit=self.commit,
+        )
+        known = {file.path: file for file in listed}
+        for file in found.files:
+            if file.size != known[file.path].size or known[file.path].sha256 not in {None, file.sha256}:
+                raise SourceError(
+                    f"{visible(file.path)} is not the file that the Hub lists",
+                    remedy="remove the repo from the Hub cache (hf cache delete), and run the same command again",
+                )
+        return found
+
+
+def glob_of(path: str) -> str:
+    """Return the glob that matches one path alone."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+
+
+def read_hub_builds(repo: str, revision: str) -> BuildTrees:
+    """Return the build folders that a repo has at the commit that ``revision`` names now; none is fetched yet.
+
+    :raises SourceError: the repo cannot be had, or has none of them.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+    if HF_HUB_OFFLINE:
+        raise SourceError(
+            "which builds a repo has only the Hub knows, and it is switched off (HF_HUB_OFFLINE)",
+            remedy=f"hf download {repo} --revision {revision} --local-dir DIR while online, then: "
+            "wheelsmith repack DIR",
+        )
+    found = explained(repo, revision, lambda: _listed(HfApi(library_name="wheelsmith"), repo, revision))
+    return BuildTrees(
+        origin=f"hub:{repo}",
+        revision=revision,
+        commit=found.commit,
+        names=tuple(sorted(found.builds)),
+        fetch=found.fetch,
+    )
+
+
+def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    for kind in REPO_TYPES:
+        try:
+            commit = api.repo_info(repo, revision=revision, repo_type=kind).sha
+        except RepositoryNotFoundError:
+            if kind == REPO_TYPES[-1]:
+                raise
+            continue
+        builds: dict[str, list[_Listed]] = {}
+        along = []
+        for file in _files(api, repo, commit or revision, kind):
+            top, _, rest = file.path.partition("/")
+            if top == BUILD and "/" in rest:
+                builds.setdefault(rest.partition("/")[0], []).append(file)
+            elif comes_along(file.path):
+                along.append(file)
+        check_count(len(builds), repo)
+        return _Repo(
+            api=api, name=repo, kind=kind, revision=revision, commit=commit or revision, builds=builds, along=along
+        )
+    raise AssertionError("unreachable")  # pragma: no cover  # the loop's last turn returns or raises
+
+
+def _files(api: HfApi, repo: str, commit: str, kind: str) -> Iterator[_Listed]:
+    from huggingface_hub.hf_api import RepoFile
+
+    entries = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=kind)
+    for count, entry in enumerate(entries):
+        if count > _MOST_LISTED:
+            raise SourceError(f"{repo} has more than {_MOST_LISTED} files")
+        if isinstance(entry, RepoFile):
+            yield _Listed(path=entry.path, size=entry.size, sha256=entry.lfs.sha256 if entry.lfs else None)
+
+
+def _why_not(name: str, files: list[_Listed]) -> SourceError | None:
+    """Refuse a hostile folder before any of it is fetched."""
+    if not _PLAIN.fullmatch(name):
+        return SourceError(f"{visible(name[:80])!r} is no name of a variant")
+    try:
+        for file in files:
+            check_path(file.path)
+    except SourceError as error:
+        return error
+    if len(files) > MOST_FILES or sum(file.size for file in files) > MOST_BYTES:
+        return SourceError(f"it has more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
+    return None
+
+
+def _real(root: Path, path: str) -> Path:
+    """Return where a file lies; in the Hub cache it is a link into the repo's own blobs."""
+    real = (root / path).resolve()
+    if not real.is_relative_to(root.parent.parent.resolve()) or not real.is_file():
+        raise SourceError(f"{visible(path)} did not come with the repo")
+    return real
