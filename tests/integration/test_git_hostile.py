@@ -1,5 +1,7 @@
 """A git repository of a stranger: nothing outside of it is read or run, and it costs a bounded while."""
 
+import random
+
 import pytest
 from git_repos import EXECUTABLE, FILE, FOLDER, LINK, MODULE, GitRepo, modules, serve_git
 
@@ -108,11 +110,11 @@ LINKS = {
     "absolute": ("/etc/passwd", "leads out of the source"),
     "nowhere": ("nope", "is a link to nothing"),
     "through a file": ("setup.py/../setup.py", "is a link to nothing"),
-    "to a folder": ("folder", "is a link to a folder"),
-    "to the top": (".", "is a link to a folder"),
+    "to the top": (".", "is a link to a folder that it is in"),
+    "to the top, the long way": ("folder/../folder/..", "is a link to a folder that it is in"),
     "to itself": ("link", "leads to itself"),
     "no text": (b"\xff", "is a link to nothing"),
-    "empty": ("", "is a link to a folder"),
+    "empty": ("", "is a link to a folder that it is in"),
     "long": ("x" * 2000, "longer ones than 1024 bytes"),
 }
 
@@ -128,6 +130,19 @@ def test_links_that_lead_nowhere_good(to, why, repo, refused):
 def test_two_links_to_each_other(repo, refused):
     repo.commit({**START, "a": (LINK, "b"), "b": (LINK, "a/../b")})
     assert "leads to itself" in str(refused(repo.url))
+
+
+def test_two_folders_that_are_in_each_other(repo, refused):
+    repo.commit({**START, "a/b": (LINK, "../b"), "b/a": (LINK, "../a"), "b/f": "x"})
+    assert "longer than 240 bytes" in str(refused(repo.url))
+
+
+def test_a_folder_of_links_to_folders_of_links(repo, refused, monkeypatch):
+    """Ten by ten by ten: without a bound, as many files as one likes."""
+    monkeypatch.setattr(source, "MOST_FILES", 2000)
+    files = {f"d{n}/{m}": (LINK, f"../d{n + 1}") for n in range(8) for m in range(10)}
+    repo.commit({**START, **files, "d8/f": "x"})
+    assert "more than 2000 files" in str(refused(repo.url))
 
 
 def test_links_without_end(repo, refused, monkeypatch):
@@ -181,7 +196,7 @@ def test_a_folder_in_a_folder_without_end(repo, refused):
 def test_a_pack_is_not_taken_without_end(repo, refused, tmp_path, monkeypatch):
     for module in (program, repository):
         monkeypatch.setattr(module, "MOST_WRITTEN", 1 << 20)
-    noise = b"".join(n.to_bytes(8, "big") * 3 + (n * 2654435761 % 2**64).to_bytes(8, "big") for n in range(200_000))
+    noise = random.Random(0).randbytes(3 << 20)
     item = repo.blob(noise)
     repo.commit_tree(repo.tree((FILE, "big", item), (FILE, "setup.py", repo.blob(""))))
     assert "it is too large: more than 1 MiB" in str(refused(repo.url))

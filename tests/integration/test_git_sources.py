@@ -127,6 +127,20 @@ def test_links_are_followed_as_a_file_system_does(repo, fetch):
     assert {tree.read_text(name) for name in ("up.h", "twice.h", "through.h")} == {"A"}
 
 
+def test_a_link_to_a_folder_is_all_that_is_in_it(repo, fetch):
+    """As DeepSpeed has them."""
+    files = {"csrc/a.cpp": "A", "csrc/run": (EXECUTABLE, "R"), "csrc/inner/b.h": "B", "csrc/c.h": (LINK, "inner/b.h")}
+    repo.commit(
+        {**files, "setup.py": "", "pkg/ops": (LINK, "../csrc"), "csrc0": "other", "pkg/deep": (LINK, "ops/inner")}
+    )
+    tree = fetch(repo.url)
+    assert [path for path in tree.paths if path.startswith("pkg")] == [
+        *("pkg/deep/b.h", "pkg/ops/a.cpp", "pkg/ops/c.h", "pkg/ops/inner/b.h", "pkg/ops/run")
+    ]
+    assert (tree.read_text("pkg/ops/c.h"), tree.read_text("pkg/deep/b.h")) == ("B", "B")
+    assert [file.path for file in tree.files if file.executable] == ["csrc/run", "pkg/ops/run"]
+
+
 # --- where it lies in the repository ------------------------------------------------------------------------
 
 
@@ -264,6 +278,19 @@ def test_what_a_helper_leaves_running_is_not_waited_for(repo, fetch, server, use
         os.kill(int((tmp_path / "pid").read_text()), 9)
 
 
+@pytest.mark.parametrize("url", ["git@host.invalid:org/pure", "ssh://git@host.invalid:2222/org/pure"])
+def test_over_ssh(url, repo, fetch, monkeypatch, tmp_path):
+    """The user's own way to start it; what it is told is the address and git's own program, nothing else."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/said\n[ -t 0 ] && exit 9\nexec git upload-pack {repo.path}\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH", str(ssh))
+    monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
+    repo.commit(PURE)
+    assert fetch(url).id.origin == f"git:{url}"
+    assert all("git-upload-pack " in line for line in (tmp_path / "said").read_text().splitlines())
+
+
 def test_other_addresses_of_the_user_are_kept(repo, fetch, user):
     repo.commit(PURE)
     user.write_text(f'[url "file://{repo.path}"]\n\tinsteadOf = https://host.invalid/org/pure\n')
@@ -300,6 +327,26 @@ def test_without_git(repo, fetch, monkeypatch, tmp_path):
     with pytest.raises(SourceError, match="there is no git on PATH") as raised:
         fetch("https://host.invalid/x")
     assert "install git" in raised.value.remedy
+
+
+def test_what_is_not_given_in_gits_own_way(fetch, tmp_path, server):
+    """git would take it apart for as long as there is something."""
+    repo = GitRepo.make(tmp_path / "served/org/dumb")
+    repo.commit(PURE)
+    git(repo.path, "update-server-info")
+    server.dumb = True
+    with pytest.raises(SourceError, match="dumb http") as raised:
+        fetch(server.url_of(repo))
+    assert "clone it" in raised.value.remedy
+
+
+def test_names_that_are_longer(fetch, tmp_path):
+    (tmp_path / "long").mkdir()
+    git(tmp_path / "long", "init", "--quiet", "--bare", "--object-format=sha256")
+    repo = GitRepo(tmp_path / "long")
+    git(repo.path, "update-ref", "refs/heads/main", git(repo.path, "commit-tree", "-m", "x", git(repo.path, "mktree")))
+    with pytest.raises(SourceError, match="is not given in a way that is taken"):
+        fetch(repo.url)
 
 
 # --- submodules ---------------------------------------------------------------------------------------------
@@ -398,9 +445,12 @@ def test_what_killed_runs_left_is_in_nobodys_way(repo, fetch, tmp_path):
     (root / "blobs/part").write_bytes(b"half")
     left = root / "repository.git/objects/pack/tmp_pack_x"
     left.write_bytes(b"half")
+    locks = [root / "repository.git" / name for name in ("shallow.lock", "packed-refs.lock", "refs/wheelsmith/x.lock")]
+    for lock in locks:
+        lock.touch()
     repo.commit(PURE | {"more": "x"}, parent=commit)
     assert fetch(repo.url).read_text("more") == "x"
-    assert not left.exists()
+    assert not [path for path in (left, *locks) if path.exists()]
 
 
 def test_two_runs_at_once(family, fetch, server):

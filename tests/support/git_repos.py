@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,26 +44,36 @@ class GitRepo:
 
     @classmethod
     def make(cls, path: Path) -> GitRepo:
-        path.mkdir(parents=True)
-        git(path, "init", "--quiet", "--bare", "--template=")
-        git(path, "symbolic-ref", "HEAD", "refs/heads/main")
-        git(path, "config", "http.receivepack", "false")
+        for name in ("objects", "refs/heads"):
+            (path / name).mkdir(parents=True)
+        (path / "HEAD").write_text("ref: refs/heads/main\n")
+        (path / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
         return cls(path)
 
     @property
     def url(self) -> str:
         return f"file://{self.path}"
 
+    def write(self, kind: str, data: bytes) -> str:
+        """Write an object as it is given, whatever git would say of it."""
+        whole = b"%s %d\0" % (kind.encode(), len(data)) + data
+        name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        path = self.path / "objects" / name[:2] / name[2:]
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(zlib.compress(whole))
+        return name
+
     def blob(self, text: str | bytes) -> str:
-        data = text if isinstance(text, bytes) else text.encode()
-        return git(self.path, "hash-object", "-w", "--stdin", given=data)
+        return self.write("blob", text if isinstance(text, bytes) else text.encode())
 
     def tree(self, *entries: tuple[str, str | bytes, str]) -> str:
-        """Write a folder as it is given, whatever git would say of it: mode, name, object."""
-        data = b"".join(
-            b"%s %s\0%s" % (mode.encode(), os.fsencode(name), bytes.fromhex(item)) for mode, name, item in entries
+        """Write a folder: mode, name and object of each thing in it."""
+        return self.write(
+            "tree",
+            b"".join(
+                b"%s %s\0%s" % (mode.encode(), os.fsencode(name), bytes.fromhex(item)) for mode, name, item in entries
+            ),
         )
-        return git(self.path, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=data)
 
     def tree_of(self, files: Files) -> str:
         """Write folders of files."""
@@ -84,12 +95,12 @@ class GitRepo:
         return self.commit_tree(self.tree_of(files), branch=branch, parent=parent)
 
     def commit_tree(self, tree: str, *, branch: str = "main", parent: str | None = None) -> str:
-        # Not commit-tree, which looks at the tree.
         head = f"tree {tree}\n" + (f"parent {parent}\n" if parent else "")
         people = "".join(f"{who} tester <tester> 1577836800 +0000\n" for who in ("author", "committer"))
-        text = f"{head}{people}\nmade by a test\n".encode()
-        commit = git(self.path, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", given=text)
-        git(self.path, "update-ref", f"refs/heads/{branch}", commit)
+        commit = self.write("commit", f"{head}{people}\nmade by a test\n".encode())
+        ref = self.path / "refs/heads" / branch
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        ref.write_text(f"{commit}\n")
         return commit
 
     def tag(self, name: str, commit: str) -> None:
@@ -105,11 +116,6 @@ def modules(**paths: str) -> str:
     return "".join(lines)
 
 
-def tree_name(*entries: tuple[str, bytes, str]) -> str:
-    data = b"".join(b"%s %s\0%s" % (mode.encode(), name, bytes.fromhex(item)) for mode, name, item in entries)
-    return hashlib.sha1(b"tree %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
 @dataclass
 class GitServer:
     """Repositories below a folder, through git's own http-backend.
@@ -117,12 +123,14 @@ class GitServer:
     :param requests: every path that was asked for.
     :param password: that is asked for, where there is one.
     :param silent: a path that begins so is never answered.
+    :param dumb: files are all that it gives.
     """
 
     root: Path
     url: str = ""
     password: str | None = None
     silent: str | None = None
+    dumb: bool = False
     requests: list[str] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -154,6 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         path, _, query = self.path.partition("?")
+        if server.dumb:
+            query = ""
         environment = _SETTINGS | {
             "GIT_PROJECT_ROOT": str(server.root),
             "GIT_HTTP_EXPORT_ALL": "1",

@@ -14,7 +14,7 @@ LONGEST_LINK = 1024  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkResolver:
-    """Finds the file at the end of a link.
+    """Finds what is at the end of a link.
 
     :param links: path of each link → what it says.
     :param files: all paths that have content.
@@ -25,17 +25,27 @@ class LinkResolver:
     files: frozenset[str]
     folders: frozenset[str]
 
+    def end_of(self, link: str) -> str:
+        """Return the path of the file or folder that a link leads to.
+
+        :raises SourceError: it leads to none in the tree, or to a folder that it is in.
+        """
+        end = self._walk(link)
+        if not end or link.startswith(f"{end}/"):
+            raise SourceError(f"{link} is a link to a folder that it is in")
+        return end
+
     def file_of(self, link: str) -> str:
         """Return the path of the file that a link leads to.
 
         :raises SourceError: it leads to none in the tree.
         """
-        found = self._end_of(link)
-        if found in self.folders or not found:
+        end = self.end_of(link)
+        if end in self.folders:
             raise SourceError(f"{link} is a link to a folder; wheelsmith follows none")
-        return found
+        return end
 
-    def _end_of(self, link: str) -> str:
+    def _walk(self, link: str) -> str:
         here: list[str] = []
         todo, hops = link.split("/")[::-1], 0
         while todo:

@@ -49,7 +49,9 @@ _SETTINGS = {
     "fetch.recurseSubmodules": "false",
     "fetch.writeCommitGraph": "false",
     "fetch.showForcedUpdates": "false",
+    # Nor from where else a server says that it is.
     "transfer.bundleURI": "false",
+    "fetch.uriProtocols": "",
     "credential.interactive": "false",
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "60",

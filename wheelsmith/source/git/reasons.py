@@ -52,6 +52,11 @@ def explain_fetch(address: GitAddress, revision: str, said: str, before: str | N
         return SourceError(f"there is no git repository {shown}", remedy="fix kernel.git in matrix.yaml")
     if has(TOO_LARGE):
         return SourceError(f"{shown} is no kernel's source: {said}")
+    if has("dumb http", "mismatched algorithms"):
+        return SourceError(
+            f"{shown} is not given in a way that is taken: {said}",
+            remedy="clone it, and name the clone as kernel.git; one whose commits have 64 digits is not read at all",
+        )
     remedy = "check the network: git ls-remote must reach it"
     if before is not None:
         remedy += f"; to go on without, write the commit that it was last time: revision: {before}"

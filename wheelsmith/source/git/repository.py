@@ -151,14 +151,11 @@ class Repository:
         try:
             self._ask(f"+{revision}:{ref}", options=("--depth=1",))
         except GitError as error:
-            if _COMMIT.fullmatch(revision) and "unadvertised object" in error.said:
-                # An old server gives what it has a name for: the commit is among what leads there.
-                self._ask(*_ALL, options=self._all_of_it())
-                git(self._bare, "update-ref", ref, revision)
-            elif "shallow" in error.said:
-                self._ask(f"+{revision}:{ref}")
-            else:
+            if not (_COMMIT.fullmatch(revision) and "unadvertised object" in error.said):
                 raise
+            # An old server gives what it has a name for: the commit is among what leads there.
+            self._ask(*_ALL, options=self._all_of_it())
+            git(self._bare, "update-ref", ref, revision)
 
     def _check(self) -> None:
         try:
@@ -181,10 +178,13 @@ class Repository:
             raise
 
     def _remove_unfinished(self) -> int:
-        """Remove packs that did not arrive whole, and return the size of the largest."""
-        left = list(self._bare.glob("objects/pack/tmp_*"))
-        sizes = [path.stat().st_size for path in left]
-        for path in left:
+        """Remove what git was ended at, and return the size of the largest pack among it.
+
+        Whoever calls this has the lock, so git's own locks are nobody's.
+        """
+        packs = list(self._bare.glob("objects/pack/tmp_*"))
+        sizes = [path.stat().st_size for path in packs]
+        for path in (*packs, *self._bare.glob("*.lock"), *self._bare.glob("refs/**/*.lock")):
             path.unlink()
         return max(sizes, default=0)
 

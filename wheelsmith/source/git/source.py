@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from wheelsmith.plan.recipe import PROJECT_FILES
 from wheelsmith.source.git.repository import DamagedError
 from wheelsmith.source.git.submodules import ContentsReader, Placed, parents, repository_of
 from wheelsmith.source.links import LONGEST_LINK, MOST_LINKS, LinkResolver
-from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, make_tree
+from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree
 
 # Where projects and kernels start; what is deeper is theirs.
 _STARTS = ("build.toml", *PROJECT_FILES)
@@ -93,17 +94,21 @@ def _files(found: dict[str, Placed], subdirectory: str | None) -> Iterator[Found
         for path, whole in chosen.items()
         if path != _MATRIX and not (published and path.startswith(published))
     }
-    ends = _ends(found, kept.values())
-    if len(kept) > MOST_FILES or sum(found[ends[whole]].entry.size for whole in kept.values()) > MOST_BYTES:
-        raise SourceError(
-            f"the repository is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB",
-            remedy="name the folder of the kernel as subdirectory, or fewer submodules, under kernel",
-        )
-    _lay_out(found[end] for end in {ends[whole] for whole in kept.values()})
-    for path, whole in kept.items():
-        placed = found[ends[whole]]
+    contents = _contents(kept, found)
+    if sum(found[whole].entry.size for whole in contents.values()) > MOST_BYTES:
+        raise _too_much()
+    _lay_out(found[whole] for whole in set(contents.values()))
+    for path, whole in contents.items():
+        placed = found[whole]
         real = placed.repository.blob(placed.entry.name)
         yield FoundFile(path=path, real=real, executable=placed.entry.is_executable)
+
+
+def _too_much() -> SourceError:
+    return SourceError(
+        f"the repository is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB",
+        remedy="name the folder of the kernel as subdirectory, or fewer submodules, under kernel",
+    )
 
 
 def _check_start(chosen: Iterable[str], found: Iterable[str], subdirectory: str | None) -> None:
@@ -119,22 +124,44 @@ def _check_start(chosen: Iterable[str], found: Iterable[str], subdirectory: str 
     )
 
 
-def _ends(found: dict[str, Placed], kept: Iterable[str]) -> dict[str, str]:
-    """Return where the content of each path is: a file's at its own, a link's at the end of it."""
-    kept = list(kept)
-    links = [path for path in kept if found[path].entry.is_link]
-    if not links:
-        return dict(zip(kept, kept, strict=True))
-    every = {path: placed for path, placed in found.items() if placed.entry.is_link}
-    if len(every) > MOST_LINKS or any(placed.entry.size > LONGEST_LINK for placed in every.values()):
+def _contents(kept: dict[str, str], found: dict[str, Placed]) -> dict[str, str]:
+    """Return where the content of each file is; a link becomes what it leads to, a folder with all that is in it.
+
+    :param kept: path in the source → path in the repository.
+    """
+    resolver = _resolver(found) if any(found[whole].entry.is_link for whole in kept.values()) else None
+    everything = sorted(found) if resolver else []
+    contents: dict[str, str] = {}
+    todo = list(kept.items())
+    while todo:
+        if len(todo) + len(contents) > MOST_FILES:
+            raise _too_much()
+        path, whole = todo.pop()
+        if resolver is None or not found[whole].entry.is_link:
+            contents[path] = whole
+            continue
+        end = resolver.end_of(whole)
+        if end not in resolver.folders:
+            contents[path] = end
+            continue
+        first, last = bisect_left(everything, f"{end}/"), bisect_left(everything, f"{end}0")  # 0 comes after /
+        for below in everything[first:last]:
+            # Links within one another come to an end where a path is too long.
+            check_path(path + below.removeprefix(end))
+            todo.append((path + below.removeprefix(end), below))
+    return contents
+
+
+def _resolver(found: dict[str, Placed]) -> LinkResolver:
+    links = {path: placed for path, placed in found.items() if placed.entry.is_link}
+    if len(links) > MOST_LINKS or any(placed.entry.size > LONGEST_LINK for placed in links.values()):
         raise SourceError(f"the repository has more than {MOST_LINKS} links, or longer ones than {LONGEST_LINK} bytes")
-    _lay_out(every.values())
-    resolver = LinkResolver(
-        links={path: _text(placed) for path, placed in every.items()},
+    _lay_out(links.values())
+    return LinkResolver(
+        links={path: _text(placed) for path, placed in links.items()},
         files=frozenset(found),
         folders=frozenset(parent for path in found for parent in parents(path)),
     )
-    return {path: resolver.file_of(path) if found[path].entry.is_link else path for path in kept}
 
 
 def _text(link: Placed) -> str:

@@ -18,7 +18,7 @@ _MOST_MODULES = 100
 _DEEPEST = 8
 _LARGEST_LIST = 1 << 20  # bytes of a .gitmodules
 _LIST = ".gitmodules"
-_CHOOSE = "name those that are needed, under kernel: submodules: [third_party/cutlass], or submodules: false"
+_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,8 @@ class ContentsReader:
                 submodules += [entry] if self.wanted(path) else []
             if len(self.found) > _MOST_ENTRIES or len(self.modules) > _MOST_MODULES:
                 raise SourceError(
-                    f"the repository has more than {_MOST_ENTRIES} files or {_MOST_MODULES} submodules", remedy=_CHOOSE
+                    f"the repository has more than {_MOST_ENTRIES} files or {_MOST_MODULES} submodules",
+                    remedy=self._choice(),
                 )
         return submodules
 
@@ -120,7 +121,8 @@ class ContentsReader:
             with repository.held():
                 commit = repository.commit_of(entry.name)
         except (SourceError, ValueError) as error:
-            raise SourceError(f"submodule {path}: {error}", remedy=_remedy(error)) from None
+            own = f"{error.remedy}; or " if isinstance(error, SourceError) and error.remedy else ""
+            raise SourceError(f"submodule {path}: {error}", remedy=own + self._choice()) from None
         return _Module(folder=f"{path}/", repository=repository, commit=commit, depth=parent.depth + 1)
 
     def _repository(self, path: str, parent: _Module, addresses: dict[str, str]) -> Repository:
@@ -130,10 +132,10 @@ class ContentsReader:
             raise SourceError(f"more than {_DEEPEST} submodules within one another")
         return repository_of(submodule_address(parent.repository.address, addresses[path]), self.cache)
 
-
-def _remedy(error: Exception) -> str:
-    own = error.remedy if isinstance(error, SourceError) else None
-    return f"{own}; or {_CHOOSE}" if own else _CHOOSE
+    def _choice(self) -> str:
+        """Return how to do with fewer submodules."""
+        some = ", ".join(sorted(self.modules)[:_MOST_TOLD])
+        return f"name those that are needed, under kernel: submodules: [{some}], or submodules: false"
 
 
 def parents(path: str) -> Iterator[str]:
