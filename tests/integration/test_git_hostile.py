@@ -35,7 +35,9 @@ def refused(tmp_path):
 
 def fetched(folder, url: str, revision: str = "main", **more) -> SourceTree:
     outputs = Outputs(out=folder / "dist", cache=folder / "cache")
-    return fetch_source(KernelRef(git=url, revision=revision, **more), base=folder, outputs=outputs)
+    return fetch_source(
+        KernelRef(git=url, revision=revision, **more), base=folder, outputs=outputs, listen=lambda event: None
+    )
 
 
 # --- names --------------------------------------------------------------------------------------------------

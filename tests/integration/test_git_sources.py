@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import threading
 from pathlib import Path
@@ -43,12 +44,19 @@ def server(tmp_path):
 
 
 @pytest.fixture
-def fetch(tmp_path):
+def heard():
+    return []
+
+
+@pytest.fixture
+def fetch(tmp_path, heard):
     """Fetch a source into the cache of the test."""
 
     def fetch(url: str, revision: str = "main", **more) -> SourceTree:
         outputs = Outputs(out=tmp_path / "dist", cache=tmp_path / "cache")
-        return fetch_source(KernelRef(git=url, revision=revision, **more), base=tmp_path, outputs=outputs)
+        return fetch_source(
+            KernelRef(git=url, revision=revision, **more), base=tmp_path, outputs=outputs, listen=heard.append
+        )
 
     return fetch
 
@@ -68,14 +76,14 @@ def test_a_kernel_in_a_git_repository(repo, fetch):
     assert (tree.id.origin, tree.id.revision, tree.id.commit) == ("git:local", "main", commit)
 
 
-def test_a_folder_and_its_repository_are_one_source(repo, fetch, tmp_path):
+def test_a_folder_and_its_repository_are_one_source(repo, fetch, tmp_path, heard):
     """Nothing is built again because it was pushed."""
     files = {**PURE, "run.sh": (EXECUTABLE, "#!/bin/sh\n"), "link.md": (LINK, "README.md"), "matrix.yaml": "x"}
     repo.commit(files | {"build/torch29/x.so": "binary"})
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(repo.path), str(clone)], check=True)
     outputs = Outputs(out=tmp_path / "dist", cache=tmp_path / "cache")
-    folder = fetch_source(KernelRef(path=str(clone)), base=tmp_path, outputs=outputs)
+    folder = fetch_source(KernelRef(path=str(clone)), base=tmp_path, outputs=outputs, listen=heard.append)
     assert fetch(repo.url).id.tree == folder.id.tree
 
 
@@ -347,6 +355,17 @@ def test_names_that_are_longer(fetch, tmp_path):
     git(repo.path, "update-ref", "refs/heads/main", git(repo.path, "commit-tree", "-m", "x", git(repo.path, "mktree")))
     with pytest.raises(SourceError, match="is not given in a way that is taken"):
         fetch(repo.url)
+
+
+def test_a_download_is_told_of(repo, fetch, server, heard):
+    repo.commit(PURE | {"noise": random.Random(0).randbytes(3 << 20)})
+    url = server.url_of(repo)
+    fetch(url)
+    assert {event.name for event in heard} == {url}
+    assert heard[-1].done == heard[-1].total >= 3 << 20
+    told = len(heard)
+    fetch(url)
+    assert len(heard) == told
 
 
 # --- submodules ---------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any
 FILE, EXECUTABLE, LINK, MODULE, FOLDER = "100644", "100755", "120000", "160000", "40000"
 
 # Path → text, or a mode and a text or an object's name.
-Files = Mapping[str, str | tuple[str, str]]
+Files = Mapping[str, str | bytes | tuple[str, str | bytes]]
 
 _SETTINGS = {
     "PATH": os.environ["PATH"],

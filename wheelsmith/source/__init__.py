@@ -39,7 +39,7 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Lis
     if kernel.git:
         from wheelsmith.source.git import read_git
 
-        return read_git(kernel, base=base, cache=outputs.cache)
+        return read_git(kernel, base=base, cache=outputs.cache, listen=listen)
     if kernel.sdist:
         from wheelsmith.source.sdist import read_sdist
 

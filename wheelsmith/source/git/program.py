@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
@@ -61,6 +61,13 @@ _SETTINGS = {
 }
 
 
+Hear = Callable[[bytes], None]
+
+
+def _ignore(words: bytes) -> None:
+    """Do nothing of what is said."""
+
+
 class GitError(Exception):
     """A command failed.
 
@@ -72,19 +79,21 @@ class GitError(Exception):
         self.said = said
 
 
-def git(folder: Path, *argv: str) -> str:
+def git(folder: Path, *argv: str, hear: Hear = _ignore) -> str:
     """Return what a short command prints.
 
+    :param hear: is told what it says beside that, as it says it.
     :raises GitError: it failed.
     """
-    return b"".join(git_output(folder, *argv)).decode("utf-8", "replace").strip()
+    return b"".join(git_output(folder, *argv, hear=hear)).decode("utf-8", "replace").strip()
 
 
-def git_output(folder: Path, *argv: str, given: bytes = b"") -> Generator[bytes, None, None]:
+def git_output(folder: Path, *argv: str, given: bytes = b"", hear: Hear = _ignore) -> Generator[bytes, None, None]:
     """Yield what a command prints, piece by piece; who takes no more of it ends it by closing this.
 
     :param folder: the repository, which need not be there yet.
     :param given: what it reads.
+    :param hear: is told what it says beside what it prints.
     :raises GitError: it failed, or did not come to an end.
     """
     with tempfile.TemporaryFile() as words:
@@ -104,7 +113,7 @@ def git_output(folder: Path, *argv: str, given: bytes = b"") -> Generator[bytes,
         try:
             for kind, most in ((resource.RLIMIT_FSIZE, MOST_WRITTEN), (resource.RLIMIT_DATA, _MOST_MEMORY)):
                 _bound(process.pid, kind, most)
-            said = yield from _spoken(process)
+            said = yield from _spoken(process, hear)
         finally:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -145,7 +154,7 @@ def _bound(pid: int, kind: int, most: int) -> None:
         resource.prlimit(pid, kind, (limit, limit))
 
 
-def _spoken(process: subprocess.Popen[bytes]) -> Generator[bytes, None, bytes]:
+def _spoken(process: subprocess.Popen[bytes], hear: Hear) -> Generator[bytes, None, bytes]:
     """Yield what a process prints until it has ended; return the last of what it says beside that."""
     end, said, ended = time.monotonic() + LONGEST, b"", os.pidfd_open(process.pid)
     with os.fdopen(ended, "rb", buffering=0) as ended_file, selectors.DefaultSelector() as streams:
@@ -165,6 +174,7 @@ def _spoken(process: subprocess.Popen[bytes]) -> Generator[bytes, None, bytes]:
                     yield chunk
                 else:
                     said = (said + chunk)[-_KEPT_WORDS:]
+                    hear(chunk)
     if not over:
         raise GitError(f"it hangs, or takes longer than {LONGEST / 60:g} minutes")
     return said

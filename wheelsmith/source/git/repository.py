@@ -20,8 +20,10 @@ from wheelsmith.base.beneath import open_file, remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.files import mark_used
 from wheelsmith.base.git_address import GitAddress
+from wheelsmith.model import Listener
 from wheelsmith.source.git.entries import TreeEntry, read_entries
 from wheelsmith.source.git.program import MOST_WRITTEN, TOO_LARGE, GitError, git, git_output
+from wheelsmith.source.git.progress import Progress
 from wheelsmith.source.git.reasons import explain_fetch
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -49,10 +51,12 @@ class Repository:
 
     :param address: where it is fetched from.
     :param root: its folder in the cache.
+    :param listen: hears of a download.
     """
 
     address: GitAddress
     root: Path
+    listen: Listener
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -168,14 +172,16 @@ class Repository:
         return ("--depth=2147483647",) if (self._bare / "shallow").exists() else ()
 
     def _ask(self, *refs: str, options: tuple[str, ...] = ()) -> None:
-        quiet = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        quiet = ("--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        progress = Progress(self.address.shown, self.listen)
         try:
-            git(self._bare, "fetch", "--progress", *quiet, *options, "--", self.address.text, *refs)
+            git(self._bare, "fetch", *quiet, *options, "--", self.address.text, *refs, hear=progress.hear)
         except GitError:
             # What a fetch was ended at says nothing.
             if self._remove_unfinished() >= MOST_WRITTEN:
                 raise GitError(f"{TOO_LARGE}: more than {MOST_WRITTEN >> 20} MiB") from None
             raise
+        progress.end()
 
     def _remove_unfinished(self) -> int:
         """Remove what git was ended at, and return the size of the largest pack among it.

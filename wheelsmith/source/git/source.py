@@ -10,8 +10,9 @@ from pathlib import Path
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.git_address import GitAddress, git_address
 from wheelsmith.matrix import KernelRef
+from wheelsmith.model import Listener
 from wheelsmith.plan.recipe import PROJECT_FILES
-from wheelsmith.source.git.repository import DamagedError
+from wheelsmith.source.git.repository import DamagedError, Repository
 from wheelsmith.source.git.submodules import ContentsReader, Placed, parents, repository_of
 from wheelsmith.source.links import LONGEST_LINK, MOST_LINKS, LinkResolver
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree
@@ -23,21 +24,22 @@ _MOST_TOLD = 5
 _MATRIX, _PUBLISHED, _LAYOUT = "matrix.yaml", "build/", "build.toml"
 
 
-def read_git(kernel: KernelRef, *, base: Path, cache: Path) -> SourceTree:
+def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) -> SourceTree:
     """Return a repository's files, or those of a folder in it, at the commit that the revision names now.
 
     :param base: the folder that a relative path starts from.
     :param cache: keeps what was fetched.
+    :param listen: hears of a download.
     :raises SourceError: it cannot be had, or holds what must not be used.
     """
     assert kernel.git is not None and kernel.revision is not None  # noqa: S101, PT018  # matrix.yaml is checked
-    address = _absolute(git_address(kernel.git), base)
+    repository = repository_of(_absolute(git_address(kernel.git), base), cache, listen)
     try:
-        return _read(kernel, kernel.revision, address, cache)
+        return _read(kernel, kernel.revision, repository, cache)
     except DamagedError as damaged:
         damaged.repository.forget()
     try:
-        return _read(kernel, kernel.revision, address, cache)
+        return _read(kernel, kernel.revision, repository, cache)
     except DamagedError as damaged:
         raise SourceError(
             f"{damaged.repository.address.shown} cannot be read: {damaged.said}",
@@ -54,14 +56,13 @@ def _absolute(address: GitAddress, base: Path) -> GitAddress:
     return replace(address, text=str(path))
 
 
-def _read(kernel: KernelRef, revision: str, address: GitAddress, cache: Path) -> SourceTree:
-    repository = repository_of(address, cache)
+def _read(kernel: KernelRef, revision: str, repository: Repository, cache: Path) -> SourceTree:
     with repository.held():
         commit = repository.commit_of(revision)
     contents = ContentsReader(cache=cache, wanted=lambda path: _is_wanted(path, kernel))
     contents.read(repository, commit)
     _check_submodules(kernel.submodules or (), contents.modules)
-    origin = f"git:{address.shown}" + (f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else "")
+    origin = f"git:{repository.address.shown}" + (f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else "")
     files = _files(contents.found, kernel.subdirectory)
     return make_tree(files, origin=origin, revision=revision, commit=commit)
 

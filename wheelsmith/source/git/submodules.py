@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.git_address import GitAddress, submodule_address
+from wheelsmith.model import Listener
 from wheelsmith.source.git.entries import TreeEntry
 from wheelsmith.source.git.repository import Repository
 from wheelsmith.source.tree import check_path
@@ -39,10 +40,10 @@ class _Module:
     depth: int = 0
 
 
-def repository_of(address: GitAddress, cache: Path) -> Repository:
+def repository_of(address: GitAddress, cache: Path, listen: Listener) -> Repository:
     """Return where the cache keeps what is fetched from an address, whoever asks for it."""
     digest = hashlib.sha256((address.text if address.is_local else address.shown).encode()).hexdigest()
-    return Repository(address=address, root=cache / "git" / digest[:32])
+    return Repository(address=address, root=cache / "git" / digest[:32], listen=listen)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,7 +131,8 @@ class ContentsReader:
             raise SourceError(f"{parent.folder}{_LIST} does not say where it is")
         if parent.depth == _DEEPEST:
             raise SourceError(f"more than {_DEEPEST} submodules within one another")
-        return repository_of(submodule_address(parent.repository.address, addresses[path]), self.cache)
+        address = submodule_address(parent.repository.address, addresses[path])
+        return repository_of(address, self.cache, parent.repository.listen)
 
     def _choice(self) -> str:
         """Return how to do with fewer submodules."""
