@@ -14,6 +14,7 @@ from wheelsmith.cli.verbs import Verbs
 
 # Command → the line that --help shows for it, so that help imports no command.
 _COMMANDS = {
+    "init": "Write a first matrix.yaml for a kernel or a project.",
     "plan": "Show what would be built, cell by cell, and why not the rest.",
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
     "repack": "Turn what a Hub repo has built into checked wheels on an index.",

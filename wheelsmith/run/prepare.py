@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,7 @@ from wheelsmith.plan.recipe import (
     KernelSpec,
     ProjectSpec,
 )
+from wheelsmith.plan.recipe.known_projects import known_project
 from wheelsmith.run.source_spec import describe, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached
 from wheelsmith.store import in_use
@@ -133,7 +136,11 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     :param listen: hears of what is worth knowing meanwhile.
     :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
     """
-    matrix = load_matrix(request.matrix)
+    return prepare_matrix(load_matrix(request.matrix), request, listen)
+
+
+def prepare_matrix(matrix: Matrix, request: Request, listen: Listener) -> Prepared:
+    """Fetch the source of a matrix that was read and plan every selected cell, as ``prepare`` does."""
     for rule in idle_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
     everything = expand(matrix)
@@ -145,6 +152,8 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
         outputs = Outputs(out=out, cache=request.cache)
         source = fetch_source(matrix.kernel, base=base, outputs=outputs, listen=listen)
     spec = read_spec(source, matrix, request.matrix.name)
+    for text in _untold(spec, matrix):
+        listen(Notice(level="info", text=text))
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
@@ -178,6 +187,15 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
         not_folded=planner.not_folded,
         out=out,
     )
+
+
+def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
+    """Say what a project that is known wants to be told, and the matrix does not tell any cell."""
+    known = known_project(matrix.kernel.distribution or spec.name) if isinstance(spec, ProjectSpec) else None
+    told = {name for given in (matrix.project, *(rule.project for rule in matrix.rules)) for name in given.env}
+    missing = {name: text for name, text in known.env.items() if name not in told} if known else {}
+    if known and missing:
+        yield f"{known.name} is known to want env: {json.dumps(missing)}; {known.why}"
 
 
 def _older(matrix: Matrix, answers: tuple[Cell | Excluded, ...]) -> dict[str, tuple[Cell, ...]]:

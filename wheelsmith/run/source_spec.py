@@ -28,15 +28,26 @@ def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
     return render_card(text, spec, source.paths, source.read_text)
 
 
+def own_words(source: SourceTree) -> KernelSpec | ProjectSpec:
+    """Return what the kernel says of itself: build.toml, or else what projects at large have.
+
+    :raises SourceError: a file is not as it should be.
+    """
+    if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
+        return parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    return read_project(source.paths, source.read_bytes)
+
+
 def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:
-    """Read what the kernel says of itself: build.toml, or else what projects at large have.
+    """Return what the kernel says of itself, with the names that the matrix gives it.
 
     :raises MatrixError: the matrix says of one kind what is for the other.
     :raises SourceError: a file is not as it should be.
     """
-    if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
+    spec = own_words(source)
+    if isinstance(spec, KernelSpec):
         _refuse_what_projects_have(matrix, file)
-        return _named(parse_build_toml(source.read_text("build.toml"), file="build.toml"), source, matrix, file)
+        return _named(spec, source, matrix, file)
     if matrix.kernel.module is not None:
         raise MatrixError(
             "module is for kernels in kernel-builder layout: what a project installs, its own build system decides",
@@ -50,7 +61,7 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
             where=Place(file=file),
             remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
         )
-    return read_project(source.paths, source.read_bytes)
+    return spec
 
 
 def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_VERSION = re.compile(r"v[0-9]{1,9}")
 # Kernels have a repo type of their own; older ones are model repos.
 REPO_TYPES = ("kernel", "model")
 # What the Hub's own builder published: binaries, gigabytes of them.
@@ -36,6 +37,28 @@ def read_hub(repo: str, revision: str) -> SourceTree:
     root = _cached(api, repo, revision) if _COMMIT.fullmatch(revision) else None
     root = root or explained(repo, revision, lambda: _download(api, repo, revision))
     return make_tree(_files(root), origin=f"hub:{repo}", revision=revision, commit=root.name)
+
+
+def newest_branch(repo: str) -> str:
+    """Return the branch that has a kernel's newest version, such as ``v2``; ``main`` of a repo that counts none.
+
+    :raises SourceError: the repo cannot be had.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    api = HfApi(library_name="wheelsmith")
+
+    def branches() -> list[str]:
+        for repo_type in REPO_TYPES[:-1]:
+            try:
+                return [ref.name for ref in api.list_repo_refs(repo, repo_type=repo_type).branches]
+            except RepositoryNotFoundError:
+                continue
+        return [ref.name for ref in api.list_repo_refs(repo, repo_type=REPO_TYPES[-1]).branches]
+
+    counted = [name for name in explained(repo, "main", branches) if _VERSION.fullmatch(name)]
+    return max(counted, key=lambda name: int(name[1:]), default="main")
 
 
 def _cached(api: HfApi, repo: str, revision: str) -> Path | None:

@@ -55,6 +55,18 @@ def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
     return found
 
 
+def newest_release(name: str) -> str:
+    """Return the version of the newest release that has an sdist on the user's indexes, a final one if there is one.
+
+    :raises SourceError: no index has one.
+    """
+    known = (item for place in _places(canonicalize_name(name), pip_settings()) for item in place)
+    usable = [version for version, offer in known if offer.yanked is None]
+    if not usable:
+        raise _nowhere(name)
+    return str(max(usable, key=lambda version: (not version.is_prerelease, version)))
+
+
 def _read_pin(kept: Path) -> PinnedFile | None:
     try:
         return PinnedFile.from_json(json.loads(kept.read_bytes()))
@@ -104,10 +116,7 @@ def _choose(name: str, version: Version, settings: PipSettings) -> Offer:
             reason = f": {right[0].yanked[:_LONGEST_REASON]}" if right[0].yanked else ""
             raise _refusal(f"{name} {version} was yanked{reason}", known)
     if not known:
-        raise SourceError(
-            f"no configured index has an sdist of {name}",
-            remedy="check the name, or add an index that has it: PIP_EXTRA_INDEX_URL=… wheelsmith …",
-        )
+        raise _nowhere(name)
     raise _refusal(f"no configured index has an sdist of {name} {version}", known)
 
 
@@ -137,6 +146,13 @@ def _sdists(name: str, found: Iterator[Offer] | tuple[Offer, ...]) -> Iterator[t
             continue
         if project == canonicalize_name(name):
             yield version, offer
+
+
+def _nowhere(name: str) -> SourceError:
+    return SourceError(
+        f"no configured index has an sdist of {name}",
+        remedy="check the name, or add an index that has it: PIP_EXTRA_INDEX_URL=… wheelsmith …",
+    )
 
 
 def _refusal(message: str, known: list[tuple[Version, Offer]]) -> SourceError:

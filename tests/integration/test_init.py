@@ -1,0 +1,60 @@
+"""wheelsmith init: a first matrix.yaml that can be planned as it is."""
+
+import re
+
+import pytest
+from factory import Factory
+from kernels import cuda_kernel, pure_kernel, tiny_kernel, tvm_kernel
+
+from wheelsmith.matrix import load_matrix
+
+
+@pytest.fixture
+def factory(tmp_path):
+    return Factory.at(tmp_path)
+
+
+@pytest.mark.parametrize("make", [tiny_kernel, cuda_kernel, pure_kernel, tvm_kernel])
+def test_what_it_writes_can_be_planned(make, factory):
+    make(factory.folder / "k")
+    written = factory.run_in_process("init", "k")
+    assert written.returncode == 0, written.stderr
+    planned = factory.run_in_process("plan")
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "excluded" not in planned.stdout
+
+
+def test_a_kernels_bounds_are_kept(factory):
+    toml = (cuda_kernel(factory.folder / "k") / "build.toml").read_text()
+    bounds = toml.replace("[torch]\n", '[torch]\nminver = "2.9"\nmaxver = "2.11"\n')
+    (factory.folder / "k/build.toml").write_text(bounds)
+    assert factory.run_in_process("init", "k").returncode == 0
+    matrix = load_matrix(factory.folder / "matrix.yaml")
+    assert matrix.releases == ("2.10", "2.11")
+    assert matrix.computes == ("cu130",)
+
+
+def test_in_the_kernels_own_folder(factory):
+    tiny_kernel(factory.folder)
+    answer = factory.run_in_process("init")
+    assert answer.returncode == 0, answer.stderr
+    assert "matrix.yaml: tiny @" in answer.stderr
+
+
+def test_one_that_is_there_stays(factory):
+    tiny_kernel(factory.folder / "k")
+    (factory.folder / "matrix.yaml").write_text("mine")
+    answer = factory.run_in_process("init", "k")
+    assert answer.returncode == 2
+    assert "--force" in answer.stderr
+    assert (factory.folder / "matrix.yaml").read_text() == "mine"
+    assert factory.run_in_process("init", "k", "--force").returncode == 0
+
+
+def test_a_kernel_of_which_nothing_can_be_built_is_told(factory):
+    toml = (tiny_kernel(factory.folder / "k") / "build.toml").read_text()
+    (factory.folder / "k/build.toml").write_text(re.sub(r"backends = .*", 'backends = ["rocm"]', toml))
+    answer = factory.run_in_process("init", "k")
+    assert answer.returncode == 2, answer.stderr
+    assert "nothing of it can be built here" in answer.stderr
+    assert not (factory.folder / "matrix.yaml").exists()

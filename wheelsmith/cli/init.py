@@ -1,0 +1,43 @@
+"""``wheelsmith init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wheelsmith.base.errors import MatrixError, Place
+
+
+@click.command("init")
+@click.argument("source", default=".", metavar="[SOURCE]")
+@click.option(
+    "--matrix",
+    type=click.Path(path_type=Path),
+    default=Path("matrix.yaml"),
+    show_default=True,
+    help="Where it is written.",
+)
+@click.option("--force", is_flag=True, help="Replace one that is there.")
+def command(*, source: str, matrix: Path, force: bool) -> None:
+    """Write a first matrix.yaml for a kernel or a project, one that can be planned as it is.
+
+    SOURCE is a folder, an archive, a release on a package index (torch-scatter==2.1.2, or the newest: torch-scatter), a
+    git repository (git+https://…@revision#subdirectory=…) or a Hub repo (hub:org/name@revision); the folder that it is
+    started in where none is named.
+    """
+    from wheelsmith.base.files import atomic_write
+    from wheelsmith.report import reporter
+    from wheelsmith.run.first_matrix import first_matrix
+    from wheelsmith.run.prepare import default_cache
+    from wheelsmith.run.source_word import kernel_of
+
+    if matrix.exists() and not force:
+        raise MatrixError(
+            "it is there already", where=Place(file=str(matrix)), remedy="name another with --matrix, or --force"
+        )
+    kernel = kernel_of(source, matrix.absolute().parent)
+    text, prepared = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
+    atomic_write(matrix, text.encode())
+    cells = len(prepared.plans)
+    click.echo(f"{matrix}: {prepared.kernel}, {cells} cell{'s' * (cells != 1)}; wheelsmith plan shows it", err=True)

@@ -1,0 +1,44 @@
+"""Projects whose own build wants to be told something that nothing in their metadata says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from packaging.utils import canonicalize_name
+
+from wheelsmith.base.facts import read_facts
+from wheelsmith.base.record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownProject(Record):
+    """What matrix.yaml says for one project.
+
+    :param env: variables, with placeholders.
+    :param backends: what it can be built for: ``cpu``, ``cuda``.
+    :param why: the variables.
+    :param before_build: what makes it obey the matrix in something else; not needed for a wheel.
+    """
+
+    name: str
+    env: dict[str, str]
+    build_requires: tuple[str, ...]
+    backends: tuple[str, ...]
+    why: str
+    before_build: str | None
+    before_build_why: str | None
+    source: str
+    date: str
+
+
+@cache
+def known_projects() -> dict[str, KnownProject]:
+    """Return them by their normalized names."""
+    found = (KnownProject.from_json(item) for item in read_facts(__package__, "known_projects.json")["projects"])
+    return {canonicalize_name(project.name): project for project in found}
+
+
+def known_project(name: str | None) -> KnownProject | None:
+    """Return what is known of a project; None of most."""
+    return known_projects().get(canonicalize_name(name)) if name else None

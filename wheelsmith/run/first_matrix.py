@@ -1,0 +1,200 @@
+"""The matrix.yaml to begin with: for what a source's users are most likely to run, planned before it is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wheelsmith.base.errors import MatrixError
+from wheelsmith.base.units import numbers
+from wheelsmith.frameworks import framework, torch_releases
+from wheelsmith.matrix import KernelRef, parse_matrix
+from wheelsmith.model import CUDA, TORCH, BuildPlan, Excluded, Listener
+from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
+from wheelsmith.plan.recipe.known_projects import KnownProject, known_project
+from wheelsmith.platforms import CPU, platforms
+from wheelsmith.run.prepare import Prepared, Request, prepare_matrix
+from wheelsmith.run.source_spec import own_words
+from wheelsmith.source import Outputs, SourceTree, fetch_source
+
+_RELEASES = 2  # of a framework, the newest
+_TRIED = 4  # releases of torch that a project is asked for, one after the other
+# Of what is sold today, each kind once; what is newer has the last one compiled by its driver.
+_CAPABILITIES = ("8.0", "9.0", "10.0", "12.0+PTX")
+_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./@+=~-]*(:[A-Za-z0-9_./@+=~-]+)*")
+_NO_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
+_GUESSED_VERSION = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a first matrix.yaml says.
+
+    :param kernel: where the source is.
+    :param distribution: of a project that does not say it plainly.
+    :param version: likewise.
+    :param computes: ``cpu`` and CUDA toolkits, as the axis has them.
+    :param python: of a project; None for a kernel, which serves every one.
+    :param known: what its build is told.
+    """
+
+    kernel: KernelRef
+    framework: str
+    releases: tuple[str, ...]
+    computes: tuple[str, ...]
+    distribution: str | None = None
+    version: str | None = None
+    python: str | None = None
+    known: KnownProject | None = None
+
+
+def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> tuple[str, Prepared]:
+    """Return the text of a matrix.yaml, and what comes of it.
+
+    :param kernel: where the source is.
+    :param file: where it will lie: paths start from there.
+    :raises WheelsmithError: the source cannot be had, or nothing of it can be built here.
+    """
+    source = fetch_source(
+        kernel,
+        base=file.resolve().parent,
+        outputs=Outputs(out=file.resolve().parent / "dist", cache=cache),
+        listen=listen,
+    )
+    spec = own_words(source)
+    drafts = _of_kernel(kernel, spec) if isinstance(spec, KernelSpec) else _of_project(kernel, spec, source)
+    request, excluded = Request(matrix=file, cache=cache), tuple[Excluded, ...]()
+    for draft in drafts:
+        tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, listen)
+        if tried.plans:
+            text = render(_narrowed(draft, tried.plans))
+            return text, prepare_matrix(parse_matrix(text, file=file.name), request, listen)
+        excluded = tried.excluded or excluded
+    raise _nothing(excluded)
+
+
+def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
+    computes = [CPU, *(toolkit for platform in platforms().values() for toolkit in platform.toolkits())]
+    releases = tuple(framework(spec.framework).releases())
+    version = None if spec.version is not None else _GUESSED_VERSION
+    yield Draft(kernel=kernel, framework=spec.framework, releases=releases, computes=tuple(computes), version=version)
+
+
+def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree) -> Iterator[Draft]:
+    """Yield a draft for each release of torch, the newest first: an environment is looked up for each."""
+    name = spec.name or _likely_name(kernel)
+    known = known_project(name)
+    backends = known.backends if known else _backends(source)
+    for release in [*reversed(torch_releases().values())][:_TRIED]:
+        toolkits = [cuda for cuda in release.cuda if cuda in platforms()[CUDA].toolkits()]
+        yield Draft(
+            kernel=kernel,
+            framework=TORCH,
+            releases=(release.minor,),
+            computes=(*((CPU,) if CPU in backends else ()), *(toolkits if CUDA in backends else ())),
+            distribution=None if spec.name else name,
+            version=None if spec.version else _GUESSED_VERSION,
+            python=f"{sys.version_info[0]}.{sys.version_info[1]}",
+            known=known,
+        )
+
+
+def _likely_name(kernel: KernelRef) -> str:
+    """Return what a project is most likely called that does not say it: as the place where it lies."""
+    if kernel.sdist:
+        return kernel.sdist.partition("==")[0]
+    place = kernel.subdirectory or (kernel.git or "").removesuffix(".git") or Path(kernel.path or "").absolute()
+    return re.sub(r"[^A-Za-z0-9]+", "-", Path(place).name).strip("-")[:100] or "project"
+
+
+def _backends(source: SourceTree) -> tuple[str, ...]:
+    """Return what a project is for, by the classes of torch's cpp_extension that its setup.py names."""
+    text = source.read_bytes("setup.py") if "setup.py" in source.paths else b""
+    device = any(path.endswith(".cu") for path in source.paths) or b"CUDAExtension" in text
+    only_device = b"CUDAExtension" in text and b"CppExtension" not in text
+    return (*(() if only_device else (CPU,)), *((CUDA,) if device else ()))
+
+
+def _narrowed(draft: Draft, plans: tuple[BuildPlan, ...]) -> Draft:
+    """Keep the newest releases that are planned, and of them the CPU and the newest toolkit."""
+    cells = [plan.cell for plan in plans]
+    releases = sorted({cell.release for cell in cells}, key=numbers)[-_RELEASES:]
+    newest = {cell.toolkit for cell in cells if cell.release == releases[-1]}
+    toolkits = sorted((toolkit for toolkit in newest if toolkit), key=numbers)[-1:]
+    computes = (*((CPU,) if None in newest else ()), *toolkits)
+    kept = [
+        release
+        for release in releases
+        if any(cell.release == release and _of(cell.toolkit) in computes for cell in cells)
+    ]
+    return replace(draft, releases=tuple(kept), computes=computes)
+
+
+def _of(toolkit: str | None) -> str:
+    return toolkit or CPU
+
+
+def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:
+    reasons = list(dict.fromkeys(item.reason for item in excluded))
+    return MatrixError(
+        f"nothing of it can be built here: {'; '.join(reasons[-3:]) or 'there is no cell'}",
+        remedy="wheelsmith doctor says what this machine can build; docs/how-to says how a matrix.yaml is written",
+    )
+
+
+def render(draft: Draft) -> str:
+    """Return the text, with comments that say what else may stand there."""
+    return "".join(f"{line}\n" for line in _lines(draft))
+
+
+def _lines(draft: Draft) -> Iterator[str]:
+    yield "# What is built, and for whom: wheelsmith plan shows it, wheelsmith build-matrix makes it."
+    yield "kernel:"
+    for key, text in _place(draft.kernel):
+        moves = key == "revision" and not re.fullmatch(r"[0-9a-f]{40}", text)
+        yield f"  {key}: {_scalar(text)}" + ("    # a tag or a commit stays what it is" if moves else "")
+    if draft.distribution:
+        yield f"  distribution: {_scalar(draft.distribution)}    # a guess; the build compares it"
+    yield '  # test: python3 -c "import …"    # run with every wheel by build-matrix --test'
+    if draft.version:
+        yield f"version: {_scalar(draft.version)}    # a guess: no file of the project says it plainly"
+    yield "axes:"
+    yield f"  {draft.framework}: [{', '.join(map(_quoted, draft.releases))}]"
+    yield f"  cuda: [{', '.join(draft.computes)}]"
+    if draft.python:
+        yield f"  python: [{draft.python}]    # its wheels serve one Python each"
+    if draft.computes != (CPU,):
+        archs = f"gpu-archs: [{', '.join(_CAPABILITIES)}]"
+        yield f"{archs}    # each takes its time" if draft.python else f"# {archs}    # default: all of the toolkit's"
+    yield from _told(draft.known)
+
+
+def _place(kernel: KernelRef) -> Iterator[tuple[str, str]]:
+    for key in ("hub", "git", "path", "sdist", "revision", "subdirectory"):
+        if text := getattr(kernel, key):
+            yield key, text
+
+
+def _told(known: KnownProject | None) -> Iterator[str]:
+    if known is None:
+        return
+    yield f"env:    # {known.why}"
+    for name, text in known.env.items():
+        yield f"  {name}: {json.dumps(text)}"
+    if known.build_requires:
+        yield f"build-requires: [{', '.join(known.build_requires)}]"
+    if known.before_build:
+        yield f"# before-build: {json.dumps(known.before_build)}    # {known.before_build_why}"
+
+
+def _quoted(release: str) -> str:
+    return f'"{release}"' if release.endswith("0") else release
+
+
+def _scalar(text: str) -> str:
+    """Return a text as YAML has it, in quotes only where it must be."""
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT else json.dumps(text)
