@@ -133,3 +133,11 @@ def test_a_cached_cell_says_how_long_it_took_when_it_was_built():
     assert "cached, built in 1m18s before" in text
     assert "<dt>Built before</dt><dd>compile 1m15s, check 2.5s</dd>" in text
     assert "cached <span" in page((plan,), (done(plan, Status.CACHED),))
+
+
+def test_the_hash_of_an_archive_is_not_called_a_commit():
+    plan = cell_plan(BUILT, "1")
+    hub = replace(plan, source=SourceId(origin="hub:a/b", revision="v1", commit="c0", tree="7e"))
+    sdist = replace(plan, source=SourceId(origin="sdist:k==1", revision=None, commit="5a", tree="7e"))
+    assert "hub:a/b<br>commit <code>c0</code>" in page((hub,), (done(hub, Status.BUILT),))
+    assert "sdist:k==1<br>SHA-256 <code>5a</code>" in page((sdist,), (done(sdist, Status.BUILT),))

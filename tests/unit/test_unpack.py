@@ -12,6 +12,7 @@ from zips import Entry, write_zip
 
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import SourceError
+from wheelsmith.source import archive as archives
 from wheelsmith.source import unpack as unpacking
 from wheelsmith.source.archive import changed_sources, find_unpacked, read_archive
 
@@ -71,6 +72,7 @@ TREE = {"PKG-INFO": INFO, "setup.py": SETUP}
         ([member(f"./{info.name}", data) for info, data in HONEST], TREE),
         ([member("./", kind=tarfile.DIRTYPE), member("thing-1.0/", kind=tarfile.DIRTYPE), *HONEST], TREE),
         ([member("setup.py", SETUP), member("src/a.c", b"int a;")], {"setup.py": SETUP, "src/a.c": b"int a;"}),
+        ([member("setup.py", SETUP)], {"setup.py": SETUP}),
         (
             [*HONEST, member("pax_global_header", b"")],
             {**{f"thing-1.0/{k}": v for k, v in TREE.items()}, "pax_global_header": b""},
@@ -82,7 +84,17 @@ TREE = {"PKG-INFO": INFO, "setup.py": SETUP}
         ),
         ([*HONEST, member("thing-1.0/" + "n" * 150 + "/" + "m" * 80, b"1")], TREE | {"n" * 150 + "/" + "m" * 80: b"1"}),
     ],
-    ids=["an sdist", "dots", "folders", "no top folder", "more at the top", "egg-info", "case", "a long name"],
+    ids=[
+        "an sdist",
+        "dots",
+        "folders",
+        "no top folder",
+        "one file",
+        "more at the top",
+        "egg-info",
+        "case",
+        "a long name",
+    ],
 )
 def test_what_an_archive_holds_is_the_source(unpacked, members, files):
     assert unpacked(*members) == files
@@ -186,6 +198,11 @@ def test_links_to_one_another_end(unpacked):
         unpacked(*HONEST, *chain, link("thing-1.0/l60", "setup.py"))
     with pytest.raises(SourceError, match="leads to itself"):
         unpacked(*HONEST, link("thing-1.0/a", "b"), link("thing-1.0/b", "a"))
+
+
+def test_two_links_of_one_name_are_refused(unpacked):
+    with pytest.raises(SourceError, match=r"thing-1\.0/b' twice"):
+        unpacked(*HONEST, link("thing-1.0/b", "setup.py"), link("thing-1.0/b", "PKG-INFO"))
 
 
 @pytest.mark.parametrize("links", [link, hard])
@@ -332,6 +349,26 @@ def test_a_hostile_zip_is_refused(name, tmp_path, cache, monkeypatch):
     entries, words = ZIPS[name]
     with pytest.raises(SourceError, match=words):
         read_archive(write_zip(tmp_path / "thing.zip", entries), cache)
+
+
+def test_a_zip_of_many_files_is_refused(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(unpacking, "MOST_FILES", 10)
+    with pytest.raises(SourceError, match="more than 10 files"):
+        read_archive(write_zip(tmp_path / "thing.zip", [Entry(name=f"{n}/", mode=0o040755) for n in range(11)]), cache)
+
+
+def test_a_large_archive_is_not_opened(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(archives, "MOST_PACKED", 1 << 20)
+    (tmp_path / "thing.zip").write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(SourceError, match=r"thing\.zip is larger than 1 MiB"):
+        read_archive(tmp_path / "thing.zip", cache)
+
+
+def test_an_archive_that_is_written_meanwhile_is_not_used(tmp_path, cache, monkeypatch):
+    path, real = tar(tmp_path / "thing.tar.gz", HONEST), unpacking._read_tar
+    monkeypatch.setattr(unpacking, "_read_tar", lambda *args: (real(*args), path.write_bytes(b"another")))
+    with pytest.raises(SourceError, match="was changed while it was read"):
+        read_archive(path, cache)
 
 
 @pytest.mark.parametrize("name", ["thing.tar.bz2", "thing.tar.xz", "thing.tar", "thing-1-py3-none-any.whl", "thing"])
