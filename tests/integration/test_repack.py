@@ -102,15 +102,15 @@ def test_another_name_and_version(factory):
     assert answer.returncode == 2
     assert "its builds name no version" in answer.stderr
     assert "--version 1" in answer.stderr
-    answer = repack(factory, "--version", "4")
+    answer = repack(factory, "--version", "04-beta")
     assert answer.returncode == 2
     assert "give it names of its own: --distribution einops-kernel --module einops_kernel" in answer.stderr
-    named = ("--version", "4", "--distribution", "einops-kernel", "--module", "einops_kernel")
+    named = ("--version", "4.0-beta", "--distribution", "einops-kernel", "--module", "einops_kernel")
     answer = repack(factory, *named)
     assert answer.returncode == 0, answer.stderr
     assert "1 variant without metadata.json" in answer.stderr
     name, files = members(factory)
-    assert name == "einops_kernel-4-py3-none-any.whl"
+    assert name == "einops_kernel-4.0b0-py3-none-any.whl"
     assert "einops_kernel/__init__.py" in files
 
 

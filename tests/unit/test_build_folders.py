@@ -23,6 +23,7 @@ from wheelsmith.plan.repack import (
     read_build_facts,
     read_variant_name,
 )
+from wheelsmith.wheel.gpu import GpuCode
 
 NAMES = WheelNames(distribution="relu", version="1", module="relu", repo="org/relu")
 
@@ -339,3 +340,8 @@ def test_digests_may_be_in_hex():
     hexed = base64.b64decode(digest).hex()
     text = json.dumps({"digest": {"algorithm": "sha256", "files": {"a": hexed, "b": digest}}})
     assert read_build_facts(text.encode()).digests == {"a": hexed, "b": hexed}
+
+
+def test_what_a_binary_has_code_for_is_told_ascending():
+    code = GpuCode(machine_code=frozenset({"10.0", "9.0a", "8.0"}), ptx=frozenset({"10.0", "12.0"}))
+    assert code.runs == ("8.0", "9.0a", "10.0+PTX")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _MOST_LISTED = 200_000
+_MOST_FETCHED = 32 << 30  # bytes
 _PLAIN = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 
 
@@ -52,6 +53,11 @@ class _Repo:
                 found[name] = why
             else:
                 wanted.append(name)
+        if sum(file.size for name in wanted for file in self.builds[name]) > _MOST_FETCHED:
+            raise SourceError(
+                f"the builds of {self.name} are larger than {_MOST_FETCHED >> 30} GiB together",
+                remedy="choose some: --only GLOB",
+            )
         if wanted:
             root = explained(self.name, self.revision, lambda: self._download(wanted))
             found |= {name: tree_or_error(partial(self._tree, root, name)) for name in wanted}

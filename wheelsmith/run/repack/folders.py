@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from packaging.version import Version
+
 from wheelsmith.base.errors import MatrixError, SourceError
 from wheelsmith.base.units import counted, listed
 from wheelsmith.model import Listener, Notice
@@ -65,7 +67,7 @@ def names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Lis
         raise MatrixError(
             f"its builds are of {listed(modules)}: one kernel at a time", remedy="choose some: --only GLOB"
         )
-    version = request.version or _version(folders)
+    version = str(Version(request.version)) if request.version else _version(folders)
     name, hub = modules[0].replace("_", "-"), request.kernel.hub
     if why := why_not_own(name, distribution=request.distribution, module=request.module or modules[0]):
         own = own_name(hub or f"{name}-kernel")
