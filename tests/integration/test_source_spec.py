@@ -44,6 +44,6 @@ def test_pkg_info_that_nobody_needs_is_not_read(project):
 def test_a_kernels_build_toml_says_how_it_is_compiled(tmp_path, more):
     pure_kernel(tmp_path / "k")
     path = matrix(tmp_path, "k", more=more + "\n")
-    with pytest.raises(MatrixError, match="env and build-requires are for projects") as raised:
+    with pytest.raises(MatrixError, match="env, build-requires and the like are for projects") as raised:
         ask(tmp_path, path.read_text())
     assert "build.toml" in raised.value.remedy

@@ -304,8 +304,9 @@ def test_a_relabelled_wheel_keeps_which_patches_of_torch_it_takes(asked, pinned)
     assert made.metadata.get_all("Requires-Dist") == [pinned]
 
 
-def test_a_projects_own_local_version_gives_way_to_the_cells():
-    assert relabel(contents(version="1.0+cu118torch2"), plan()[0].wheel).metadata["Version"] == "1.0+cu130.torch2.11"
+@pytest.mark.parametrize("own", ["cu130", "cu13torch2.11cxx11abiTRUE", "torch2110cu130", "g1234abc", "cu130.torch2.11"])
+def test_a_projects_own_local_version_gives_way_to_the_cells(own):
+    assert relabel(contents(version=f"1.0+{own}"), plan()[0].wheel).metadata["Version"] == "1.0+cu130.torch2.11"
 
 
 def test_a_wheel_for_more_pythons_than_planned_is_welcome():
@@ -319,6 +320,10 @@ def test_a_wheel_for_more_pythons_than_planned_is_welcome():
     [
         ({"name": "torch"}, "calls the project 'torch'"),
         ({"version": "1.1"}, "says version '1.1', the matrix '1.0'"),
+        ({"version": "1.0+cu118"}, "says version"),
+        ({"version": "1.0+cpu.torch2.11"}, "says version"),
+        ({"version": "1.0+cu130.torch2.12"}, "says version"),
+        ({"version": "1.0+cu13torch2.9"}, "says version"),
         ({"tag": "cp311-cp311-linux_x86_64"}, "is for|a wheel for cp311"),
         ({"tag": "cp313-abi3-linux_x86_64"}, "a wheel for cp313"),
         ({"tag": "cp312-cp312-manylinux_2_17_x86_64"}, "platform manylinux_2_17_x86_64"),

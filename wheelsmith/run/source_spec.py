@@ -73,8 +73,8 @@ def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
         )
     if any(each != ProjectSettings() for each in (matrix.project, *(rule.project for rule in matrix.rules))):
         raise MatrixError(
-            "env, build-requires, config-settings and before-build are for projects with a build system of their own: "
-            "how a kernel in kernel-builder layout is compiled, its build.toml says",
+            "env, build-requires and the like are for projects with a build system of their own: how a kernel in "
+            "kernel-builder layout is compiled, its build.toml says",
             where=Place(file=file),
             remedy="remove them; flags for the compilers are cxx-flags and cuda-flags in build.toml",
         )

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.frameworks import patches_of
+from wheelsmith.frameworks import patches_of, read_local_version
 from wheelsmith.model import WheelSpec, read_wheel_name, same_version, wheel_stem
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.headers import read_headers
@@ -75,13 +75,24 @@ def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
             f"the build calls the project {name!r}, the matrix {spec.distribution!r}",
             remedy="make kernel.distribution in matrix.yaml the project's own name",
         )
-    planned = spec.version.partition("+")[0]
-    # What a project itself adds for a torch or a CUDA is replaced by what the cell says.
-    if not same_version(version.partition("+")[0], Version(planned)):
+    planned, _, cell = spec.version.partition("+")
+    public, _, own = version.partition("+")
+    if not same_version(public, Version(planned)) or not _agrees(own, cell):
         raise WheelError(
             f"the build says version {version[:100]!r}, the matrix {planned!r}",
             remedy="make version in matrix.yaml the project's own, or fix the project's",
         )
+
+
+def _agrees(own: str, cell: str) -> bool:
+    """Say whether what a project itself adds to its version says nothing else of torch and CUDA than the cell's does."""
+    try:
+        said = read_local_version(Version(f"0+{own}").local if own else None)
+    except ValueError:  # also of InvalidVersion
+        return False
+    planned = read_local_version(cell)
+    same_compute = said.compute is None or (planned.compute or "").startswith(said.compute)
+    return same_compute and said.release in {None, planned.release}
 
 
 def _requirements(contents: WheelContents) -> dict[str, Requirement]:

@@ -63,7 +63,10 @@ def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> Projec
     """
     spec = parse_project(_text_of(read("pyproject.toml"), "pyproject.toml") if "pyproject.toml" in paths else None)
     if _PKG_INFO in paths:
-        spec = with_pkg_info(spec, _text_of(read(_PKG_INFO), _PKG_INFO))
+        # Where it is asked for nothing but torch, it may be written as it likes.
+        said = spec.name is not None and spec.version is not None
+        content = read(_PKG_INFO)
+        spec = with_pkg_info(spec, content.decode(errors="replace") if said else _text_of(content, _PKG_INFO))
     for file, read_words in _SETUP.items():
         if file in paths:
             spec = with_setup_words(spec, read_words(read(file)))
