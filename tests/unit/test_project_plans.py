@@ -167,6 +167,12 @@ def test_a_cpu_cell_has_a_torch_without_cuda():
     assert whole.build_digest != pypis.build_digest
 
 
+def test_an_older_python_has_what_runs_the_build_there():
+    place = replace(build_host(), pythons={"3.10": "/usr/bin/python3.10"})
+    _, (asked,) = plan(python="3.10", place=place)
+    assert asked[0] == ("torch==2.11.0", "setuptools", "tomli", "importlib-metadata")
+
+
 def test_what_a_test_needs_changes_no_wheel():
     (plain, _), (made, _) = plan(), plan(settings=ProjectSettings(test_requires=("pytest",)))
     assert BuildPlan.from_json(made.to_json()).project.test_requires == ("pytest",)
@@ -231,8 +237,15 @@ def test_a_project_may_use_all_of_an_image():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"python": "3.9"}, "this machine has no Python 3.9: it has 3.11, 3.12; install it: uv python install 3.9, or"),
-        ({"python": "3.9", "place": build_host("sha256:1")}, "image debian has no Python 3.9: it has 3.11, 3.12; add"),
+        (
+            {"python": "3.13"},
+            "this machine has no Python 3.13: it has 3.11, 3.12; install it: uv python install 3.13, or",
+        ),
+        (
+            {"python": "3.13", "place": build_host("sha256:1")},
+            "image debian has no Python 3.13: it has 3.11, 3.12; add",
+        ),
+        ({"python": "3.9"}, "Python 3.9 is older than 3.10, the oldest that runs what builds projects"),
         ({"spec": ProjectSpec(name="p", version="1", requires=(), torch=">=2.12")}, "requires torch>=2.12, which"),
         ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
         ({"resolved": "No matching distribution found"}, "for Python 3.12: No matching distribution found"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.base.errors import MatrixError
+from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
@@ -34,6 +35,8 @@ from wheelsmith.platforms import platforms
 Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWheel, ...] | str]
 
 _PRETEND = "SETUPTOOLS_SCM_PRETEND_VERSION"
+# What the package build imports before Python 3.11; that wheelsmith runs on has its own.
+_FOR_OLDER_PYTHONS = ("tomli", "importlib-metadata")
 _NO_RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 
 
@@ -140,7 +143,8 @@ def _environment(
     cell: Cell, python: str, spec: ProjectSpec, settings: ProjectSettings, resolve: Resolve
 ) -> tuple[LockedWheel, ...]:
     wanted = _torch(cell, spec)
-    requirements = (f"torch{wanted}", *spec.requires, *settings.build_requires)
+    ours = _FOR_OLDER_PYTHONS if numbers(python) < (3, 11) else ()
+    requirements = (f"torch{wanted}", *spec.requires, *settings.build_requires, *ours)
     found = resolve(requirements, python, cell.arch, _rather(cell, wanted))
     if isinstance(found, str):
         asked = wanted.removeprefix("==")

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable
 
 from packaging.version import Version
 
+from wheelsmith.base.units import numbers
 from wheelsmith.model import BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.dependencies import dependencies
 from wheelsmith.platforms import platforms
+
+_OLDEST_PYTHON = (3, 10)  # of the package build, in the sandbox
 
 
 class NotBuildableError(Exception):  # it carries a reason, and never leaves this room
@@ -115,10 +118,14 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
 
 
 def check_python(python: str, build_host: BuildHost) -> None:
-    """Refuse a Python that is not where cells are built, and say how it comes there.
+    """Refuse a Python that builds no project, or that is not where cells are built, and say how it comes there.
 
     :raises NotBuildableError: it is not there.
     """
+    if numbers(python) < _OLDEST_PYTHON:
+        raise NotBuildableError(
+            f"Python {python} is older than 3.{_OLDEST_PYTHON[1]}, the oldest that runs what builds projects"
+        )
     if python in build_host.pythons:
         return
     there = ", ".join(build_host.pythons)
