@@ -85,7 +85,7 @@ def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
 
 
 def _agrees(own: str, cell: str) -> bool:
-    """Say whether what a project itself adds to its version says nothing else of torch and CUDA than the cell's does."""
+    """Say whether what a project itself adds to its version says of torch and CUDA what the cell says."""
     try:
         said = read_local_version(Version(f"0+{own}").local if own else None)
     except ValueError:  # also of InvalidVersion
