@@ -80,9 +80,12 @@ def releasing(request, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def whole_torch(tmp_path_factory):
-    """The packages of an environment with torch 2.13; nothing is added to them."""
-    return next(made_once(run_folder(tmp_path_factory) / "torch", _install_torch).glob("lib/python*/site-packages"))
+def whole_torch(request, tmp_path_factory):
+    """The packages of an environment with torch 2.13, to which nothing is added; it may be that of an earlier run."""
+    every = request.config.getoption("all")
+    base = run_folder(tmp_path_factory) if every else request.config.cache.mkdir("environments")
+    folder = base / f"torch-2.13-{sys.version_info[0]}.{sys.version_info[1]}.{sys.version_info[2]}"
+    return next(made_once(folder, _install_torch).glob("lib/python*/site-packages"))
 
 
 def _install_torch(folder):

@@ -13,7 +13,8 @@ from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.gpu import UnpackBudget, read_gpu_code
 
-pytestmark = [pytest.mark.e2e, pytest.mark.network]
+# In one group, for cuobjdump is fetched and installed once for all of them.
+pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.xdist_group("gpu code")]
 SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"
 # Read by every ptxas of CUDA 12.4 and later.
 PTX = ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"

@@ -371,9 +371,8 @@ def test_a_client_that_is_too_old(monkeypatch):
 # --- many at once -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("number_of_writers", "turns"), [(5, 3), pytest.param(12, 8, marks=pytest.mark.release("the same, longer"))]
-)
+@pytest.mark.release("another storage: the folder's storm is quick")
+@pytest.mark.parametrize(("number_of_writers", "turns"), [(5, 3), (12, 8)])
 def test_many_writers_of_whom_some_are_killed_lose_nothing(number_of_writers, turns, hub, tmp_path):
     """Conflicting parents, refusals, errors, lost answers, old answers, and kill -9 at any moment."""
     hub.weather = Weather(
