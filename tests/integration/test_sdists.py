@@ -4,11 +4,14 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from command_line import run_command
+from kernels import matrix, pure_kernel
 
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixMistakesError, SourceError
@@ -256,3 +259,16 @@ def test_an_archive_of_the_users_own_is_planned(plan, tmp_path):
     assert (found.distribution, found.version) == ("thing", "1.0")
     assert found.source.id.origin == "archive:thing-1.0.tar.gz"
     assert found.kernel == f"thing @{hashlib.sha256(sdist()).hexdigest()[:7]}"
+
+
+def test_a_kernel_in_an_archive_is_the_build_that_it_is_in_its_folder(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+    shutil.make_archive("k", "gztar", pure_kernel(tmp_path / "k"))
+    for source, status in (("k.tar.gz", "built"), ("k", "cached")):
+        matrix(tmp_path, source)
+        answer = run_command(monkeypatch, capsys, "build-matrix", "--engine", "local", "--progress", "plain")
+        assert answer.code == 0, answer.err
+        (cell,) = json.loads((tmp_path / "dist/results.json").read_text())["cells"].values()
+        assert cell["status"] == status
+    remove_tree(tmp_path / "cache")
