@@ -17,6 +17,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixMistakesError, SourceError
 from wheelsmith.run import prepare as preparing
 from wheelsmith.run.prepare import Request, prepare
+from wheelsmith.toolchain import locate as locating
 
 MATRIX = "kernel: {sdist: %s}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
 
@@ -211,6 +212,25 @@ def test_a_folder_of_the_users_comes_first(shelf, plan, monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "own"))
     assert plan().source.id.commit == hashlib.sha256(own).hexdigest()
     assert shelf.asked == []
+
+
+def test_an_index_in_a_folder_may_lack_the_file(plan, monkeypatch, tmp_path):
+    (tmp_path / "simple/thing").mkdir(parents=True)
+    page = tmp_path / "simple/thing/index.html"
+    page.write_text('<a href="thing-1.0.tar.gz">thing-1.0.tar.gz</a>')
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    with pytest.raises(SourceError, match=r"thing-1\.0\.tar\.gz is not where its index says"):
+        plan()
+    page.with_name("thing-1.0.tar.gz").write_bytes(sdist())
+    assert plan().version == "1.0"
+
+
+def test_a_page_without_end_is_left(shelf, plan, monkeypatch):
+    monkeypatch.setattr(locating, "_LARGEST", 1 << 20)
+    shelf.page = (200, JSON, b"[" * (1 << 21))
+    with pytest.raises(SourceError, match="its page is larger than 1 MiB"):
+        plan()
 
 
 JSON = "application/vnd.pypi.simple.v1+json"

@@ -87,6 +87,8 @@ def _fetch(
     if offer.location.url:
         with settings.client() as client:
             download(offer.filename, offer.location.url, path, client, listen, most=MOST_PACKED + _SPARE)
+    if not path.is_file():
+        raise SourceError(f"{offer.filename} is not where its index says: {path}")
     check_packed_size(path, offer.filename)
     sha256 = sha256_file(path)
     if offer.sha256 not in {sha256, None}:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _LONGEST = 120.0  # seconds for all of a page
+_LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,16 +96,25 @@ def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
             return
         details = _parse(page.read_text(encoding="utf-8"), "text/html", project)
     else:
-        with ended_after(client, _LONGEST):
-            response = client.get(base, headers={"Accept": _ACCEPT})
-        if response.status_code == httpx.codes.NOT_FOUND:
-            return
-        response.raise_for_status()
-        details = _parse(response.text, response.headers["content-type"], project)
+        with ended_after(client, _LONGEST), client.stream("GET", base, headers={"Accept": _ACCEPT}) as response:
+            if response.status_code == httpx.codes.NOT_FOUND:
+                return
+            response.raise_for_status()
+            text = _text(response)
+        details = _parse(text, response.headers["content-type"], project)
         base = str(response.url)
     for file in details["files"]:
         with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
             yield _offer(file, base)
+
+
+def _text(response: httpx.Response) -> str:
+    data = bytearray()
+    for chunk in response.iter_bytes():
+        data += chunk
+        if len(data) > _LARGEST:
+            raise ValueError(f"its page is larger than {_LARGEST >> 20} MiB")
+    return data.decode(response.charset_encoding or "utf-8", "replace")
 
 
 def _offer(file: ProjectFileDetails, base: str) -> Offer:
