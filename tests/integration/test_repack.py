@@ -9,10 +9,13 @@ import containers
 import pytest
 from build_folders import lay_out, lay_out_old, pure, write
 from factory import Factory
+from hub_kernels import NOARCH_OPS
 from loopback_hub import Hub, serve
 
+from wheelsmith.index.publish import build_layout, release_of
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.repack import RepackRequest, prepare_repack
+from wheelsmith.wheel.archive import open_wheel
 
 CUDA, CPU = "torch-cuda", "torch-cpu"
 
@@ -94,6 +97,18 @@ def test_variants_that_are_chosen_one_after_another_stay_in_the_index(factory):
     state = json.loads((factory.folder / "dist/index/_state/pure-thing.json").read_text())
     (entry,) = state["entries"]
     assert {cell["cuda"] for cell in entry["cells"]} > {None, "13.0"}
+
+
+def test_what_wheelsmith_publishes_to_the_hub_gives_the_same_wheel_again(factory):
+    files = {**pure(), "_ops.py": NOARCH_OPS.format(module="pure_thing").encode()}
+    for variant in (CUDA, CPU):
+        lay_out(factory.folder / "repo", variant, "pure_thing", files)
+    assert repack(factory).returncode == 0
+    (offer,) = release_of(factory.folder / "dist").offers
+    (factory.folder / "repo").rename(factory.folder / "before")
+    write(factory.folder / "repo", build_layout(open_wheel(offer.wheel).files, offer.entry))
+    assert repack(factory, "--out", "again").returncode == 0
+    assert members(factory) == members(factory, "again")
 
 
 def test_another_name_and_version(factory):
@@ -254,6 +269,7 @@ def from_hub(factory, hub, *argv, **env):
 def test_only_what_is_wanted_is_fetched(factory, hub):
     answer = from_hub(factory, hub, "hub:org/pure-thing@main")
     assert answer.returncode == 0, answer.stderr
+    assert "info: 1 variant of org/pure-thing to fetch: " in answer.stderr
     fetched = [line for line in hub.requests if "/resolve/" in line]
     assert fetched
     assert not [line for line in fetched if "metal" in line or "kernel.cu" in line]

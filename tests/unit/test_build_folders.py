@@ -290,6 +290,7 @@ def test_what_kernel_builder_writes_is_read():
 
 def test_what_is_left_out_stays_open():
     assert read_build_facts(b"{}") == BuildFacts()
+    assert read_build_facts(b'{"license": "unknown", "name": null}') == BuildFacts()
 
 
 @pytest.mark.parametrize(

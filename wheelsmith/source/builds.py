@@ -28,6 +28,7 @@ class BuildTrees:
     :param revision: what was asked for; None for a folder.
     :param commit: what that named; None for a folder.
     :param names: every build folder, sorted.
+    :param sizes: bytes that each would take to fetch; nothing of a folder.
     :param fetch: gives the files of some of them, or why they cannot be used.
     """
 
@@ -35,6 +36,7 @@ class BuildTrees:
     revision: str | None
     commit: str | None
     names: tuple[str, ...]
+    sizes: Mapping[str, int]
     fetch: Callable[[Iterable[str]], Mapping[str, SourceTree | SourceError]]
 
 
@@ -61,7 +63,7 @@ def read_build_folder(root: Path) -> BuildTrees:
     def fetch(chosen: Iterable[str]) -> dict[str, SourceTree | SourceError]:
         return {name: tree_or_error(partial(_local, real, name, along)) for name in chosen}
 
-    return BuildTrees(origin="path", revision=None, commit=None, names=tuple(names), fetch=fetch)
+    return BuildTrees(origin="path", revision=None, commit=None, names=tuple(names), sizes={}, fetch=fetch)
 
 
 def comes_along(path: str) -> bool:

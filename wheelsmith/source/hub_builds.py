@@ -114,6 +114,7 @@ def read_hub_builds(repo: str, revision: str) -> BuildTrees:
         revision=revision,
         commit=found.commit,
         names=tuple(sorted(found.builds)),
+        sizes={name: sum(file.size for file in files) for name, files in found.builds.items()},
         fetch=found.fetch,
     )
 

@@ -18,6 +18,7 @@ METADATA = "metadata.json"
 _NAME = re.compile(r"[A-Za-z][-_A-Za-z0-9]{0,99}")
 _HEX = re.compile(r"[0-9a-f]{64}")
 _SHA256 = 32  # bytes
+_NO_LICENCE = "unknown"  # what stands there where nobody named one
 _LONGEST, _MOST = 500, 100
 _MOST_VERSION = 10**9
 
@@ -36,7 +37,7 @@ def read_build_facts(data: bytes) -> BuildFacts:
     return BuildFacts(
         name=_optional(said, "name", _name),
         version=_optional(said, "version", _version),
-        license=_optional(said, "license", _text),
+        license=_optional(said, "license", _licence),
         upstream=_optional(said, "upstream", _text),
         source=_optional(said, "source", _text),
         python_depends=tuple(_text(item, "python-depends") for item in _list(said, "python-depends")),
@@ -86,6 +87,11 @@ def _text(value: Any, what: str) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST or not value.isprintable():
         raise _wrong(f"{what} is not a text of at most {_LONGEST} characters")
     return value
+
+
+def _licence(value: Any, what: str) -> str | None:
+    text = _text(value, what)
+    return None if text.lower() == _NO_LICENCE else text
 
 
 def _name(value: Any, what: str) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.units import counted, show_size
 from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix import Matrix
-from wheelsmith.model import Listener, SourceId, log_notices
+from wheelsmith.model import Listener, Notice, SourceId, log_notices
 from wheelsmith.model.engines import AUTO
 from wheelsmith.plan.fold import fold, folded
 from wheelsmith.plan.repack import (
@@ -50,6 +51,9 @@ def prepare_repack(request: RepackRequest, listen: Listener = log_notices) -> Pr
     known, answers = _by_name(request.select(builds.names))
     run, trusted = request.run, kernel.hub is None
     engine = choose(run.engine or AUTO, images=frozenset({None}), trusted=trusted, cache=run.cache).engine
+    if size := sum(builds.sizes.get(name, 0) for name in known):
+        said = f"{counted(len(known), 'variant')} of {kernel.hub} to fetch: {show_size(size)}"
+        listen(Notice(level="info", text=said))
     # A folder is hashed as a whole: wheels that an earlier run made of it stay as long as it holds what they do.
     trees = builds.fetch(known if kernel.hub else _by_name(builds.names)[0])
     folders: list[BuildFolder] = []
