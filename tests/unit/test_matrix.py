@@ -178,6 +178,7 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
         (f"{ONE}env: {{A: '{{nope}}'}}", "3:10: {nope} is none of {torch}"),
         (f"{ONE}env: {{A: '{{torch.x}}'}}", "{torch.x} is none of"),
         (f"{ONE}env: {{A: '{{torch:9}}'}}", "is none of {torch}"),
+        (f"{ONE}env: {{A: '{{{{ {{torch}} {{torch:}}'}}", "one of {torch}"),
         (f"{ONE}env: {{A: '{{'}}", "has a brace alone"),
         (f"{ONE}env: {{A: {'x' * 5000}}}", "at most 4096 characters"),
         (f"{ONE}env: {{A: '1', key: '{{nope}}'}}", "3:20: {nope} is none of {torch}"),

@@ -49,7 +49,16 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
         if name is not None and (name not in words or spec or conversion):
             raise ValueError(f"{{{name}}} is none of {known}; a brace itself is written twice")
         found.append(literal + (words[name] if name is not None else ""))
+    # A format that is empty, {torch:}, is told by nothing else than that it was written.
+    if len(text) != sum(
+        len(literal) + literal.count("{") + literal.count("}") + _braced(name) for literal, name, *_ in parts
+    ):
+        raise ValueError(f"what stands in braces is one of {known} and nothing beside; a brace itself is written twice")
     return "".join(found)
+
+
+def _braced(name: str | None) -> int:
+    return 0 if name is None else len(name) + 2
 
 
 def _number(cell: Cell, capability: str) -> str:
