@@ -39,10 +39,12 @@ from wheelsmith.toolchain import Toolchains
 PLATFORMS = Path(__file__).parent.parent / "wheelsmith" / "platforms"
 TARGET = PLATFORMS / "cuda.json"
 DRIVERS = PLATFORMS / "drivers.json"
-# What a toolkit is assembled from, in this order; and whose headers torch's own include.
+# What a toolkit is assembled from, in this order; whose headers torch's own include; and whose headers projects do, of
+# what no torch brings.
 RUNTIME = "nvidia-cuda-runtime"
 PACKAGES = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-cccl", RUNTIME)
 HEADERS = ("nvidia-cublas", "nvidia-cusparse", "nvidia-cusolver", "nvidia-curand", "nvidia-cufft", "nvidia-nvtx")
+DEVELOPMENT = ("nvidia-nvml-dev", "nvidia-cuda-profiler-api")
 STANDARDS = (17, 20)
 SOURCE = (
     "the packages on PyPI, as cuda-toolkit names them; capabilities and PTX from ptxas; C++ standard by compiling the "
@@ -107,6 +109,7 @@ def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dic
         if before
         else [pinned_in_part(wheels_of(each, named)[ARCHES[0]]) for each in HEADERS],
         "target_runtime": {arch: pinned(packages[RUNTIME][arch]) for arch in ARCHES},
+        "development": [pinned_in_part(wheels_of(each, named)[ARCHES[0]]) for each in DEVELOPMENT],
         "capabilities": capabilities,
         "default_capabilities": defaults,
         "source": options.source or SOURCE,

@@ -22,10 +22,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from wheelsmith.platforms import DRIVER_LIBRARIES
+
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
 ARCHES = ("x86_64", "aarch64")
-# What the driver brings, and the header that declares it.
-DRIVER = {"libcuda.so.1": ("cuda.h", r"\b(cu[A-Z]\w+)"), "libnvidia-ml.so.1": ("nvml.h", r"\b(nvml[A-Z]\w+)")}
 
 
 def exports(library: Path) -> dict[str, list[str]]:
@@ -60,7 +60,7 @@ def libraries(folders: list[Path]) -> dict[str, dict[str, list[str]]]:
 def driver(folder: Path) -> dict[str, dict[str, list[str]]]:
     """Return soname → exports, of the driver's libraries, by their headers."""
     found = {}
-    for name, (header, pattern) in DRIVER.items():
+    for name, (header, pattern) in DRIVER_LIBRARIES.items():
         texts = [path.read_text(errors="replace") for path in folder.rglob(header)]
         if texts:
             found[name] = {"": sorted({word for text in texts for word in re.findall(pattern, text)})}

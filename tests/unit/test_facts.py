@@ -166,6 +166,18 @@ def test_the_shipped_tables_know_who_exports_what(arch):
     assert "libmvec.so.1" in exports.symbols
 
 
+def test_the_package_of_each_library_of_cudas_is_known():
+    """But of the driver's and OpenCL's, and what only its own package loads."""
+    known = {stem for stems in cuda_packages().libraries.values() for stem in stems}
+    numbered = {
+        re.match(r"lib(.+?)(\.alt)?\.so", name)[1]
+        for major in (12, 13)
+        for name in cuda_exports(major).symbols
+        if name.startswith("lib")
+    }
+    assert numbered - known == {"cuda", "nvidia-ml"}
+
+
 def test_the_shipped_tables_know_cuda_and_python():
     assert cuda_exports(13).versions("libcublas.so.13", "cublasCreate_v2") == ("libcublas.so.13",)
     assert "libcublas.so.12" in cuda_exports(12).symbols

@@ -176,6 +176,39 @@ def test_torchs_own_libraries(library, tmp_path):
     assert "torch's, which the wheel does not require" in wrong["libraries"]
 
 
+@pytest.mark.parametrize(
+    ("library", "package"),
+    [
+        ("libnppc.so.13", "nvidia-npp"),
+        ("libcusolverMg.so.12", "nvidia-cusolver"),
+        ("libcufftw.so.12", "nvidia-cufft"),
+        ("libnvjpeg.so.13", "nvidia-nvjpeg"),
+    ],
+)
+def test_a_library_of_cudas_that_torch_does_not_load(library, package, tmp_path):
+    elf = torch_extension("x86_64", needed=("libc10.so", library))
+
+    def told(*more, torch="torch==2.11.*", **changes):
+        return complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=(torch, *more), **changes).get("libraries", "")
+
+    assert f"{library}: CUDA's, which torch 2.11 does not load; require {package}, whose it is" in told()
+    assert "which torch 2.10, 2.11, 2.12" in told(torch="torch>=2.10", version="1.0+cu130")
+    for brought in (f"{package}>=1", f"{package}-cu13", "cuda-toolkit[all]==13.*"):
+        assert told(brought) == ""
+    assert "does not load" in told("nvidia-nvfatbin", f"{package}x")
+    assert "does not load" not in complaints(
+        tmp_path, ("kernel/_k.abi3.so", elf), requires=(), version="1.0+cu130"
+    ).get("libraries", "")
+
+
+@pytest.mark.parametrize(
+    "library", ["libcupti.so.13", "libnvJitLink.so.13", "libcufile.so.0", "libcuda.so.1", "libnvidia-ml.so.1"]
+)
+def test_a_library_that_torch_or_the_driver_brings(library, tmp_path):
+    elf = torch_extension("x86_64", needed=("libc10.so", library))
+    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
+
+
 def test_what_a_torch_has_that_is_not_known_cannot_be_proven(tmp_path):
     elf = torch_extension("x86_64", *w.undefined("_ZN3c1012of_old_timesEv", "_ZN2at4_ops3old4callERKNS_6TensorE"))
     wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch==2.4.0",), version="1.0")

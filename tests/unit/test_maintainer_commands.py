@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import add_cuda
@@ -80,13 +81,16 @@ def test_the_abi_and_cuda_are_read_from_a_wheels_libraries(arch):
 def test_cuda(tmp_path, monkeypatch):
     version = next(reversed([v for v, toolkit in cuda_toolkits().items() if toolkit.assembled]))
     copy, item = without(CUDA, "toolkits", "version", version, tmp_path)
-    wheels = {}
-    for pins in cuda_toolkits()[version].packages.values():
+    wheels, known = {}, cuda_toolkits()[version]
+    # Headers are the same for both architectures: those of one are pinned.
+    others = [replace(pin, filename=pin.filename.replace("x86_64", "aarch64")) for pin in known.development]
+    for pins in (*known.packages.values(), known.development, others):
         for each in pins:
             wheels.setdefault(each.project, {}).setdefault(Version(each.version), []).append(each)
     named = {project: SpecifierSet(f"=={next(iter(found))}.*") for project, found in wheels.items()}
     monkeypatch.setattr(add_cuda, "TARGET", copy)
     monkeypatch.setattr(add_cuda, "published", lambda project: {Version("1"): [], **wheels[project]})
+    monkeypatch.setattr(add_cuda, "pinned_in_part", add_cuda.pinned)
     monkeypatch.setattr(add_cuda, "of_release", lambda version: named)
     monkeypatch.setattr(add_cuda, "ask_ptxas", lambda pin: (item["capabilities"], item["ptx"]))
     monkeypatch.setattr(add_cuda, "standard_of", lambda version: item["cxx_std"])

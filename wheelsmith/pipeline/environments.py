@@ -14,6 +14,11 @@ from wheelsmith.toolchain import Toolchains
 _OF_TORCH = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
 
 
+def torch_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:
+    """Return the torch of an environment, and all of CUDA's, for itself."""
+    return tuple(wheel for wheel in wheels if _OF_TORCH.fullmatch(wheel.name))
+
+
 def environment_mounts(
     project: Project, wheels: tuple[LockedWheel, ...], arch: str, toolchains: Toolchains
 ) -> tuple[Mount, ...]:
@@ -21,7 +26,7 @@ def environment_mounts(
 
     :param wheels: all of it, torch among them.
     """
-    torch = tuple(wheel for wheel in wheels if _OF_TORCH.fullmatch(wheel.name))
+    torch = torch_wheels(wheels)
     others = tuple(wheel for wheel in wheels if wheel not in torch)
     make = toolchains.environment_without_cuda if project.without_cuda else toolchains.environment
     found = [Mount(source=make(torch, project.python, arch), target=layout.ENVIRONMENT)]

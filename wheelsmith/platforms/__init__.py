@@ -1,6 +1,8 @@
 """What kernels are compiled for: compute platforms, their toolkits, capabilities, packages and drivers."""
 
 from wheelsmith.platforms.cuda import (
+    DEVELOPMENT,
+    DRIVER_LIBRARIES,
     CudaPackages,
     CudaToolkit,
     cuda_of,
@@ -17,6 +19,8 @@ from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
 __all__ = [
     "CPU",
+    "DEVELOPMENT",
+    "DRIVER_LIBRARIES",
     "CudaPackages",
     "CudaToolkit",
     "DeviceCompile",

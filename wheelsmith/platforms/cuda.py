@@ -12,10 +12,23 @@ from wheelsmith.base.record import Record
 from wheelsmith.base.units import numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
-from wheelsmith.platforms.cuda_capabilities import gencode, parse_capability, plain, resolve, without_gencode
+from wheelsmith.platforms.cuda_capabilities import (
+    cmake_architectures,
+    gencode,
+    parse_capability,
+    plain,
+    resolve,
+    without_gencode,
+)
 from wheelsmith.platforms.cuda_devices import CudaDevices
 from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
+DEVELOPMENT = "cuda-development"
+# What the driver brings → the header that declares it, and the names in there.
+DRIVER_LIBRARIES = {
+    "libcuda.so.1": ("cuda.h", r"\b(cu[A-Z]\w+)"),
+    "libnvidia-ml.so.1": ("nvml.h", r"\b(nvml[A-Z]\w+)"),
+}
 _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 
 
@@ -31,12 +44,14 @@ class CudaToolkit(Toolkit):
     :param packages: CPU architecture of the machine that compiles → its pinned wheels.
     :param headers: libraries of which torch's own headers include the headers; nothing else of them is fetched.
     :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
+    :param development: packages of which a project has the headers, and which no torch brings: NVML's, the profiler's.
     """
 
     ptx: str
     packages: dict[str, tuple[PinnedFile, ...]]
     headers: tuple[PinnedFile, ...]
     target_runtime: dict[str, PinnedFile]
+    development: tuple[PinnedFile, ...] = ()
 
     @property
     def assembled(self) -> bool:
@@ -46,14 +61,16 @@ class CudaToolkit(Toolkit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaPackages(Record):
-    """Which release of CUDA a version of NVIDIA's packages without a ``-cu12`` in their names is of.
+    """What is known of NVIDIA's packages: of which CUDA a version without ``-cu12`` in its name is, and what it holds.
 
     :param by_major: projects whose major version is CUDA's.
     :param first_of_13: project that counts its own releases → its first version of CUDA 13.
+    :param libraries: project → the libraries in it, without ``lib`` and numbers; CUDA 12's add ``-cu12`` to its name.
     """
 
     by_major: tuple[str, ...]
     first_of_13: dict[str, str]
+    libraries: dict[str, tuple[str, ...]]
     source: str
     date: str
 
@@ -75,6 +92,11 @@ def cuda_prefix(toolkit: CudaToolkit, arch: str, target: str) -> PrefixId:
     """Name the CUDA_HOME that compiles on ``arch`` for ``target``, by what it is made from."""
     pins = [*toolkit.packages[arch], *toolkit.headers, toolkit.target_runtime[target]]
     return pinned_prefix("cuda", toolkit.version, f"{arch}-{target}" if arch != target else arch, pins)
+
+
+def cuda_development(toolkit: CudaToolkit) -> PrefixId:
+    """Name the headers that a project has beside those of a toolkit's compilers, by what they come from."""
+    return pinned_prefix(DEVELOPMENT, toolkit.version, "any", toolkit.development)
 
 
 def cuda_of(compute: str) -> str | None:
@@ -105,6 +127,11 @@ class Cuda(Platform):
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
         """Name the CUDA_HOME."""
         return cuda_prefix(cuda_toolkits()[toolkit], machine, arch)
+
+    def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
+        """Name the headers of NVML and the profiler."""
+        found = cuda_toolkits()[toolkit]
+        return (cuda_development(found),) if found.development else ()
 
     def made_on(self, toolkit: str, machine: str) -> bool:
         """Say whether NVIDIA's wheels for a machine are known."""
@@ -143,11 +170,15 @@ class Cuda(Platform):
         return folder, f"-l:libcudart.so.{numbers(toolkit)[0]}"
 
     def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
-        """Return what torch's cpp_extension and setup.py files know."""
+        """Return what torch's cpp_extension, setup.py files, CMake and Meson know."""
         return {
-            "CUDA_HOME": home,
+            **dict.fromkeys(("CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"), home),
+            "CUDACXX": f"{home}/bin/nvcc",
+            # As in NVIDIA's images for building: of the driver there is nothing but what is linked with.
+            "LIBRARY_PATH": f"{home}/lib64/stubs",
             "FORCE_CUDA": "1",
             "TORCH_CUDA_ARCH_LIST": ";".join(capabilities),
+            "CUDAARCHS": ";".join(word for text in capabilities for word in cmake_architectures(text)),
             # As for one source.
             "NVCC_APPEND_FLAGS": "-objtemp",
         }

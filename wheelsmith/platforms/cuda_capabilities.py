@@ -93,6 +93,13 @@ def gencode(text: str) -> tuple[str, ...]:
     return tuple(flags)
 
 
+def cmake_architectures(text: str) -> tuple[str, ...]:
+    """Return what CMAKE_CUDA_ARCHITECTURES calls one capability: ``90-real``, and ``90-virtual`` for its PTX."""
+    capability = read(text)
+    name = f"{capability.major}{capability.minor}{capability.suffix}"
+    return (f"{name}-real", *((f"{name}-virtual",) if capability.ptx else ()))
+
+
 def without_gencode(argv: tuple[str, ...]) -> tuple[str, ...]:
     """Return a command without the flags that say for which capabilities it makes code."""
     return tuple(word for word in argv if not word.startswith(_GENCODE))

@@ -94,6 +94,10 @@ class Platform(ABC):
         """Name the toolkit that compiles on ``machine`` for ``arch``, by what it is made from."""
 
     @abstractmethod
+    def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
+        """Name the headers that a project is given beside those of a toolkit's own prefix."""
+
+    @abstractmethod
     def made_on(self, toolkit: str, machine: str) -> bool:
         """Say whether a toolkit for a machine can be assembled."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterable
@@ -20,6 +21,11 @@ from wheelsmith.toolchain.pip import run_pip
 _PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
 # What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
 _GROWTH, _SPARE = 8, 256 << 20  # times, and bytes more
+# Part of an environment's name: raised when the way it is laid out changes.
+LAYOUT = 2
+# How pip begins a script in Python, where the interpreter's path is short and where it is not.
+_SHEBANG = re.compile(rb"#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
+_LONGEST_SHEBANG = 1 << 13  # bytes
 _BLOCK = 4096  # bytes that a file or folder takes at least, though it has none
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
@@ -65,7 +71,8 @@ def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[Loc
         found = json.loads(answer.stdout)["install"]
         if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
             return f"something requires {named[0]} at an address, not from an index"
-        return tuple(_locked(item) for item in found)
+        # In order, so that whatever asks for the same wheels shares one environment.
+        return tuple(sorted(map(_locked, found), key=lambda wheel: wheel.name))
     except (ValueError, KeyError, TypeError):
         raise ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip") from None
 
@@ -86,6 +93,19 @@ def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str,
         _check_sizes(fetched.iterdir())
         from_there = ("--no-index", "--find-links", str(fetched))
         _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly)
+    _name_python((folder / "bin").glob("*"), python)
+
+
+def _name_python(scripts: Iterable[Path], python: str) -> None:
+    """Have scripts run by a Python on PATH: pip names the one that runs itself, which no sandbox has."""
+    for script in scripts:
+        if not script.is_file():
+            continue
+        with script.open("rb") as file:
+            found = _SHEBANG.match(file.read(_LONGEST_SHEBANG))
+        if found:
+            content = script.read_bytes()[found.end() :]
+            script.write_bytes(f"#!/usr/bin/env python{python}\n".encode() + content)
 
 
 def _run(*argv: str) -> None:

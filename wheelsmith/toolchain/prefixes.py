@@ -16,9 +16,11 @@ from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import framework
 from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedTree, PrefixId
-from wheelsmith.platforms import CudaToolkit, cuda_toolkits, header_libraries
+from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_toolkits, header_libraries
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
+from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
+from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import install_environment, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
@@ -55,7 +57,8 @@ class Toolchains:
 
         :raises ToolchainError: it cannot be made, and what fixes that.
         """
-        make = {"cuda": self._cuda, LIBRARY: self._library}.get(prefix.kind, self._framework)
+        makers = {"cuda": self._cuda, DEVELOPMENT: self._development, LIBRARY: self._library}
+        make = makers.get(prefix.kind, self._framework)
         return self._once(self._path(prefix), lambda folder: make(prefix, folder))
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
@@ -96,8 +99,31 @@ class Toolchains:
         )
 
     def _environment_path(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
-        digest = canonical_digest([wheel.to_json() for wheel in wheels])[:16]
-        return self._root / f"environment-{python}-{arch}-{digest}"
+        return self._root / f"environment-{python}-{arch}-{_digest(wheels)[:16]}"
+
+    def complete_toolkit(
+        self, toolkit: PrefixId, headers: tuple[PrefixId, ...], wheels: tuple[LockedWheel, ...], python: str
+    ) -> Path:
+        """Return a toolkit with the libraries that an environment has, making it if it is not here.
+
+        :param headers: that it has beside its own.
+        """
+        arch = toolkit.arch
+        digests = [LAYOUT, *(each.digest for each in (toolkit, *headers)), python, _digest(wheels)]
+
+        def make(folder: Path) -> None:
+            own = {pin.project for pin in cuda_toolkits()[toolkit.version].packages[arch]}
+            lay_out_toolkit(
+                folder,
+                self.prepare(toolkit),
+                [self.prepare(each) for each in headers],
+                self.environment(wheels, python, arch),
+                [wheel for wheel in wheels if wheel.name in own],
+                arch,
+            )
+
+        name = f"toolkit-{toolkit.version}-{arch}-{canonical_digest(digests)[:16]}"
+        return self._once(self._root / name, make) / HOME
 
     def _path(self, prefix: PrefixId) -> Path:
         return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
@@ -185,6 +211,10 @@ class Toolchains:
         for library in (folder / "lib").glob("libcudart.so.*"):
             (folder / "lib" / "libcudart.so").symlink_to(library.name)
 
+    def _development(self, prefix: PrefixId, folder: Path) -> None:
+        for pin in cuda_toolkits()[prefix.version].development:
+            self._fetch_headers(pin, folder, _CUDA_ROOT)
+
     def _use_runtime_of(self, toolkit: CudaToolkit, target: str, folder: Path) -> None:
         remove_tree(folder / "lib")
         self._fetch_all(toolkit.target_runtime[target], folder, _CUDA_ROOT)
@@ -220,6 +250,10 @@ class Toolchains:
             location = locate(pin, settings)
             wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
             unpack(pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None)
+
+
+def _digest(wheels: tuple[LockedWheel, ...]) -> str:
+    return canonical_digest([ENVIRONMENT_LAYOUT, *(wheel.to_json() for wheel in wheels)])
 
 
 def _why(ask: Callable[[Path], str | None], folder: Path) -> str | None:

@@ -11,28 +11,11 @@ from pathlib import Path
 from wheelsmith.base import layout
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import frameworks
+from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 
-# What torch and the CUDA wheels that it requires bring along. Grafting a second copy into the wheel would give a
-# process two of each.
-PROVIDED = (
-    *("libtorch*.so*", "libc10*.so*", "libshm*.so*", "libgomp*.so*"),
-    *(
-        "libcuda.so*",
-        "libcudart.so*",
-        "libcublas*.so*",
-        "libcudnn*.so*",
-        "libcusparse*.so*",
-        "libcusolver*.so*",
-    ),
-    *(
-        "libcufft*.so*",
-        "libcurand*.so*",
-        "libnvrtc*.so*",
-        "libnvJitLink*.so*",
-        "libnccl*.so*",
-        "libnvToolsExt*.so*",
-    ),
-)
+# What torch brings along, beside CUDA's libraries. Grafting a second copy into the wheel would give a process two of
+# each.
+_TORCHS = ("libtorch*.so*", "libc10*.so*", "libshm*.so*", "libgomp*.so*")
 
 # It reads tables that the kernel's author wrote, after we have read them ourselves.
 _LONGEST = 900  # seconds
@@ -44,8 +27,7 @@ def repair(raw: Path, target: Path) -> Path:
 
     :raises WheelError: no manylinux platform allows them.
     """
-    brought = [exports.library for each in frameworks().values() for exports in each.exports()]
-    excludes = [option for pattern in (*PROVIDED, *brought) for option in ("--exclude", pattern)]
+    excludes = [option for pattern in _provided() for option in ("--exclude", pattern)]
     answer = _run("repair", "--plat", "auto", "--only-plat", *excludes, "-w", str(target), str(raw))
     found = list(target.glob("*.whl"))
     if answer.returncode or len(found) != 1:
@@ -54,6 +36,14 @@ def repair(raw: Path, target: Path) -> Path:
             remedy="see what it links with: auditwheel show",
         )
     return found[0]
+
+
+def _provided() -> tuple[str, ...]:
+    """Return what is never put into a wheel; whether anything brings it there, the check says."""
+    cuda = (f"lib{stem}.so*" for stems in cuda_packages().libraries.values() for stem in stems)
+    driver = (f"{library.partition('.so')[0]}.so*" for library in DRIVER_LIBRARIES)
+    brought = (exports.library for each in frameworks().values() for exports in each.exports())
+    return (*_TORCHS, *cuda, *driver, *brought)
 
 
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
+from wheelsmith.wheel.brought_by_torch import CUDA_LIBRARY
 from wheelsmith.wheel.providers import CUDA_MAJORS, TORCH_CUDA
 from wheelsmith.wheel.symbols import cuda_exports
 
-_NAME = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
 _FIRST = 12  # of CUDA 11 too much has names of its own
 
 
 def is_cudas(library: str) -> bool:
     """Say whether a library is CUDA's, or one of torch's that needs CUDA."""
-    match = _NAME.fullmatch(library)
+    match = CUDA_LIBRARY.fullmatch(library)
     return match is not None and (match["stem"] in _majors() or f"lib{match['stem']}.so" in TORCH_CUDA)
 
 
@@ -23,7 +22,7 @@ def is_of_another_cuda(library: str, cuda: int) -> bool:
 
     :param cuda: the major release; of one that is not known, nothing is.
     """
-    match = _NAME.fullmatch(library)
+    match = CUDA_LIBRARY.fullmatch(library)
     majors = _majors().get(match["stem"], {}) if match else {}
     if match is None or cuda not in majors or len(set(majors.values())) == 1:
         return False
@@ -38,6 +37,6 @@ def _majors() -> dict[str, dict[int, str]]:
         exports = cuda_exports(cuda) if cuda >= _FIRST else None
         for library in exports.symbols if exports else ():
             # What has no number, libcheckpoint.so, may be anybody's.
-            if (match := _NAME.fullmatch(library)) and match["major"]:
+            if (match := CUDA_LIBRARY.fullmatch(library)) and match["major"]:
                 found.setdefault(match["stem"], {})[cuda] = match["major"]
     return found

@@ -178,7 +178,9 @@ class Inspection:
         """Who brings the libraries and symbols that the ELF files need."""
         platforms = frozenset(tag.platform for tag in self.name.tags)
         torch = self.torch_requirement
-        return Providers(self.extensions, platforms, self.compute, torch.releases if torch else None, self._brought)
+        required = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
+        releases = torch.releases if torch else None
+        return Providers(self.extensions, platforms, self.compute, releases, self._brought, required)
 
     @cached_property
     def _brought(self) -> dict[str, SpecifierSet]:

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, names_cuda
+from wheelsmith.wheel.brought_by_torch import why_not_brought
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import OwnLibraries
@@ -68,7 +69,8 @@ class Providers:
     :param compute: ``cpu``, ``cu130``, or None where the version does not say.
     :param torch: the known torch releases, as ``2.11``, beside which the wheel may be installed; None where it does not
         require torch.
-    :param projects: every project that it requires, by its normalized name → the versions that are allowed.
+    :param projects: the frameworks that it requires, by their normalized names → the versions that are allowed.
+    :param required: normalized names of all that it requires.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class Providers:
         compute: str | None,
         torch: tuple[str, ...] | None,
         projects: Mapping[str, SpecifierSet] | None = None,
+        required: frozenset[str] = frozenset(),
     ) -> None:
         self.extensions = extensions
         self.compute = compute
         self.torch = torch
         self._projects = projects or {}
+        self._required = required
         self._platforms = platforms
 
     @cached_property
@@ -126,14 +130,14 @@ class Providers:
         remedy = f" ({lacking[-1]} has it as {renamed}: link without it, that one is found)" if renamed else ""
         return f"not in torch {', '.join(lacking)}{kind}{remedy}"
 
-    def without_cuda(self, library: str) -> str | None:
-        """Return why CUDA does not bring one of its libraries; None where it does."""
+    def without_cuda(self, arch: str, library: str) -> str | None:
+        """Return why CUDA does not bring one of its libraries; None where it does, or nobody can know."""
         majors = cuda_releases(library)
         if self.compute == "cpu":
             return "CUDA's, and the version says cpu"
         if self.compute and names_cuda(self.compute) and cuda_major(self.compute) not in majors:
             return f"of CUDA {', '.join(map(str, majors))}, and the version says {self.compute}"
-        return None
+        return None if self.torch is None else why_not_brought(arch, library, self.torch, self._required)
 
     def scope(self, path: str) -> LookupScope:
         """Return where the loader looks for the symbols of one file.

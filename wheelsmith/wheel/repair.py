@@ -15,6 +15,7 @@ from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
 from wheelsmith.wheel.relabel import relabel
+from wheelsmith.wheel.search_paths import without_host_folders
 
 
 def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | None = None) -> Path:
@@ -28,7 +29,7 @@ def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | 
     contents = open_wheel(raw)
     work.mkdir(parents=True, exist_ok=True)
     if spec.metadata is None:
-        contents = relabel(contents, spec)
+        contents = without_host_folders(relabel(contents, spec), work)
         raw = pack(contents, work / "relabelled")
     else:
         _check_promised(contents, spec)

@@ -129,19 +129,21 @@ def _without(providers: Providers, name: str, arch: str, library: str) -> str | 
     if library in torch_names(arch):
         return providers.without_torch(arch, library)
     if cuda_releases(library):
-        return providers.without_cuda(library)
+        return providers.without_cuda(arch, library)
     return "neither the wheel's, the platform's, torch's nor CUDA's"
 
 
 RULE = Rule(
     name="libraries",
     proves="every library in DT_NEEDED is the wheel's own, one that the tag's platform must have, one that the "
-    "required torch releases have, or one of CUDA's of the version's major release, each by its exact name, and not "
-    "shut out by another one of the wheel's whose DT_SONAME that is; and "
+    "required torch releases have, or one of CUDA's of the version's major release that those torch releases load, "
+    "whose package is required, or that the driver has, each by its exact name, and not shut out by another one of the "
+    "wheel's whose DT_SONAME that is; and "
     "no file needs the wheel's own copy of a library of CUDA's or torch's that another file needs from there",
     leaves_open="where Python code of the wheel loads libraries (ctypes, torch.ops.load_library) by names that it puts "
     "together while it runs, whether it loads what is on no search path; whether what it loads by a plain name is "
-    "there; whether a CUDA library that torch does not load itself is loaded before; whether a DT_SONAME shuts out "
+    "there; whether a library of CUDA's is loaded before: one whose package is required, one that torch loads when it "
+    "is first of use, and any where no torch is required; whether a DT_SONAME shuts out "
     "what a library needs that the file itself does not name",
     in_the_wild="torchvision 0.29.2: `image_stable.so` needs `libcudart.3eda8113.so.13`, a copy of its own, and "
     "`_C_stable.so` needs `libcudart.so.13`, which torch brings: two runtimes in one process",

@@ -1,0 +1,5 @@
+"""An extension whose libraries torch brings."""
+
+import torch  # noqa: F401  # it loads them
+
+from found_by_meson import _C  # noqa: F401
