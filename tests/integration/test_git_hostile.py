@@ -86,6 +86,13 @@ def test_a_name_twice(repo, refused):
     assert "a/b stands twice" in str(refused(repo.url))
 
 
+@pytest.mark.parametrize("kind", [FILE, MODULE])
+def test_a_submodule_that_something_else_is_too(kind, repo, refused):
+    entries = ((MODULE, "a", "1" * 40), (kind, "a", repo.blob("x")), (FILE, "setup.py", repo.blob("x")))
+    repo.commit_tree(repo.tree(*entries))
+    assert "a stands twice" in str(refused(repo.url, submodules=()))
+
+
 def test_a_file_that_is_a_folder_too(repo, refused):
     one = repo.blob("1")
     repo.commit_tree(repo.tree((FILE, "a", one), (FOLDER, "a", repo.tree((FILE, "b", one))), (FILE, "setup.py", one)))
@@ -132,6 +139,11 @@ def test_links_that_lead_nowhere_good(to, why, repo, refused):
 def test_two_links_to_each_other(repo, refused):
     repo.commit({**START, "a": (LINK, "b"), "b": (LINK, "a/../b")})
     assert "leads to itself" in str(refused(repo.url))
+
+
+def test_a_folder_that_is_in_itself(repo, refused):
+    repo.commit({**START, "a/b/c": (LINK, "../../a/b")})
+    assert "a/b/c is a link to a folder that it is in" in str(refused(repo.url))
 
 
 def test_two_folders_that_are_in_each_other(repo, refused):
@@ -203,6 +215,15 @@ def test_a_pack_is_not_taken_without_end(repo, refused, tmp_path, monkeypatch):
     repo.commit_tree(repo.tree((FILE, "big", item), (FILE, "setup.py", repo.blob(""))))
     assert "it is too large: more than 1 MiB" in str(refused(repo.url))
     assert sum(path.stat().st_size for path in (tmp_path / "cache").rglob("*") if path.is_file()) < 3 << 20
+
+
+def test_a_few_bytes_that_become_very_many(repo, refused, monkeypatch, tmp_path):
+    """A delta copies the same piece again and again; git holds all of it in memory."""
+    monkeypatch.setattr(program, "_MOST_MEMORY", 64 << 20)
+    big = repo.pack_of_copies(piece=b"\0" * (1 << 20), times=160)
+    repo.commit_tree(repo.tree((FILE, "big", big), (FILE, "setup.py", repo.blob("x"))))
+    with serve_git(tmp_path / "served") as server:
+        assert "Out of memory" in str(refused(server.url_of(repo)))
 
 
 def test_a_server_that_says_nothing(repo, refused, tmp_path, monkeypatch):

@@ -269,6 +269,21 @@ def test_credentials_are_the_users_and_told_to_nobody(repo, fetch, server, user,
     assert fetch(url).id.origin == f"git:{url}"
 
 
+def test_what_git_says_is_shown_as_words_alone(fetch, monkeypatch, tmp_path):
+    """Older releases tell the whole address, and a server chooses some of the words."""
+    (tmp_path / "git").write_text(
+        "#!/bin/sh\nprintf \"fatal: unable to access 'https://ada:s3cret@host/x' \\033[2J%01000d\\n\" 1 >&2; exit 128\n"
+    )
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(SourceError, match="unable to access 'https://host/x'") as raised:
+        fetch("https://ada:s3cret@host/x")
+    words = f"{raised.value} {raised.value.remedy}"
+    assert words.isprintable()
+    assert len(words) < 600
+    assert "s3cret" not in words
+
+
 def test_what_a_helper_leaves_running_is_not_waited_for(repo, fetch, server, user, tmp_path):
     """As ssh's shared connections, and git's own cache of passwords."""
     repo.commit(PURE)
@@ -486,6 +501,26 @@ def test_two_runs_at_once(family, fetch, server):
         thread.join()
     assert len(results) == 4
     assert len(set(results)) == 1
+
+
+def test_a_wheel_tells_where_its_source_is_from(repo, fetch, server, run, tmp_path, monkeypatch):
+    commit = repo.commit(PURE)
+    (tmp_path / "matrix.yaml").write_text(
+        f"kernel: {{git: '{server.url_of(repo)}', revision: main}}\naxes: {{torch: [2.13], cuda: [cpu]}}\n"
+    )
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    answer = run("build-matrix", "--engine", "local")
+    assert answer.code == 0, answer.err
+    results = json.loads((tmp_path / "dist/results.json").read_text())
+    (cell,) = results["cells"].values()
+    assert results["kernel"] == f"{server.url_of(repo)} @{commit[:7]}"
+    assert {name: cell["source"][name] for name in ("origin", "revision", "commit")} == {
+        "origin": f"git:{server.url_of(repo)}",
+        "revision": "main",
+        "commit": commit,
+    }
+    assert f"git:{server.url_of(repo)}" in (tmp_path / "dist/report.html").read_text()
 
 
 def test_a_prune_takes_sources(repo, fetch, run, tmp_path, monkeypatch):

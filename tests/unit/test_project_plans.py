@@ -47,6 +47,7 @@ def plan(
     calls=("torch", "2.11"),
     archs=None,
     version=None,
+    source=SOURCE,
     **more,
 ):
     asked = []
@@ -60,7 +61,7 @@ def plan(
     made = plan_project(
         cell,
         spec=spec,
-        source=SOURCE,
+        source=source,
         distribution=None,
         version=version,
         build_host=place or build_host(),
@@ -77,7 +78,16 @@ def test_who_asks_git_for_the_version_is_told_it(requirement):
     spec = parse_project(f'[project]\nname = "p"\n[build-system]\nrequires = ["{requirement}"]')
     with pytest.raises(MatrixError, match="would ask git's tags") as raised:
         plan(spec=spec)
-    assert "version: 1.2.0" in raised.value.remedy
+    assert "version: 1.2.0;" in raised.value.remedy
+    for revision, version in {
+        "v2.8.3": "2.8.3",
+        "release/1.0rc1": "1.0rc1",
+        "main": "1.2.0",
+        "1" * 5000: "1.2.0",
+    }.items():
+        with pytest.raises(MatrixError, match="would ask git's tags") as raised:
+            plan(spec=spec, source=replace(SOURCE, id=replace(SOURCE.id, revision=revision)))
+        assert f"version: {version};" in raised.value.remedy
     name = "SETUPTOOLS_SCM_PRETEND_VERSION"
     made, _ = plan(spec=spec, version="1.2")
     assert made.project.variables[name] == "1.2"

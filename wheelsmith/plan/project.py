@@ -8,6 +8,7 @@ from dataclasses import replace
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from wheelsmith.base import layout
 from wheelsmith.base.errors import MatrixError
@@ -70,7 +71,7 @@ def plan_project(
     """
     name, public = distribution or spec.name, version or spec.version
     if name is None or public is None:
-        raise _unsaid(spec, "name" if name is None else "version")
+        raise _unsaid(spec, "name" if name is None else "version", source.id.revision)
     if cell.python is None:
         raise MatrixError(
             "the project has a build system of its own, whose wheels serve one Python each",
@@ -85,16 +86,24 @@ def plan_project(
     return replace(made, wheel=replace(made.wheel, declared=declared))
 
 
-def _unsaid(spec: ProjectSpec, what: str) -> MatrixError:
+def _unsaid(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:
     who = "what setup.py would say is not known before it runs"
     remedy = f"write it as {'kernel.distribution' if what == 'name' else what} into matrix.yaml"
     if what == "version" and spec.asks_git:
         who = f"{spec.asks_git} would ask git's tags, of which a build has none"
-        remedy += f", such as version: 1.2.0; the build is told it by {_PRETEND}"
+        remedy += f", such as version: {_version_in(revision) or '1.2.0'}; the build is told it by {_PRETEND}"
     return MatrixError(
         f"no file of the project says its {what} plainly; {who}",
         remedy=f"{remedy}; it is compared with what the build says",
     )
+
+
+def _version_in(revision: str | None) -> str | None:
+    """Return the version that a tag such as v1.2.0 is called after."""
+    try:
+        return Version((revision or "").rpartition("/")[2].removeprefix("v")).public
+    except ValueError:
+        return None
 
 
 def _plan(

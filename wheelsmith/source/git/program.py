@@ -14,9 +14,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import IO
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.printable import visible
@@ -156,18 +158,18 @@ def _bound(pid: int, kind: int, most: int) -> None:
 
 def _spoken(process: subprocess.Popen[bytes], hear: Hear) -> Generator[bytes, None, bytes]:
     """Yield what a process prints until it has ended; return the last of what it says beside that."""
-    end, said, ended = time.monotonic() + LONGEST, b"", os.pidfd_open(process.pid)
-    with os.fdopen(ended, "rb", buffering=0) as ended_file, selectors.DefaultSelector() as streams:
-        for stream in (ended_file, process.stdout, process.stderr):
+    end, said = time.monotonic() + LONGEST, b""
+    with _end_of(process) as ended, selectors.DefaultSelector() as streams:
+        for stream in (ended, process.stdout, process.stderr):
             assert stream is not None  # noqa: S101  # PIPE above
             streams.register(stream, selectors.EVENT_READ)
         over = False
         # What it leaves running, as ssh does to keep a connection, has its streams for longer than it.
         while ready := streams.select(0 if over else min(_PATIENCE, max(end - time.monotonic(), 0.0))):
             for key, _ in ready:
-                if key.fileobj is ended_file:
+                if key.fileobj is ended:
                     over = True
-                    streams.unregister(ended_file)
+                    streams.unregister(ended)
                 elif not (chunk := os.read(key.fd, _CHUNK)):
                     streams.unregister(key.fileobj)
                 elif key.fileobj is process.stdout:
@@ -178,6 +180,20 @@ def _spoken(process: subprocess.Popen[bytes], hear: Hear) -> Generator[bytes, No
     if not over:
         raise GitError(f"it hangs, or takes longer than {LONGEST / 60:g} minutes")
     return said
+
+
+@contextlib.contextmanager
+def _end_of(process: subprocess.Popen[bytes]) -> Iterator[IO[bytes]]:
+    """Yield a file that ends once a process has; kernels before Linux 5.3 have no other that can be waited for."""
+    ours, theirs = os.pipe()
+
+    def wait() -> None:
+        process.wait()
+        os.close(theirs)
+
+    threading.Thread(target=wait, daemon=True).start()
+    with os.fdopen(ours, "rb", buffering=0) as ended:
+        yield ended
 
 
 def _reason(said: bytes, code: int) -> str:

@@ -147,7 +147,7 @@ class Repository:
         if not self._bare.is_dir():
             return None
         try:
-            return git(self._bare, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{ref}^{{commit}}")
+            return git(self._bare, "rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}")
         except GitError:
             return None
 
