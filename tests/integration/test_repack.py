@@ -13,6 +13,7 @@ from hub_kernels import NOARCH_OPS
 from loopback_hub import Hub, serve
 
 from wheelsmith.index.publish import build_layout, release_of
+from wheelsmith.pipeline import command
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.repack import RepackRequest, prepare_repack
 from wheelsmith.wheel.archive import open_wheel
@@ -99,6 +100,7 @@ def test_variants_that_are_chosen_one_after_another_stay_in_the_index(factory):
     assert {cell["cuda"] for cell in entry["cells"]} > {None, "13.0"}
 
 
+@pytest.mark.release("both ways are proven by themselves")
 def test_what_wheelsmith_publishes_to_the_hub_gives_the_same_wheel_again(factory):
     files = {**pure(), "_ops.py": NOARCH_OPS.format(module="pure_thing").encode()}
     for variant in (CUDA, CPU):
@@ -281,6 +283,7 @@ def test_only_what_is_wanted_is_fetched(factory, hub):
     assert "pure_thing-1.dist-info/licenses/LICENSE" in members(factory)[1]
 
 
+@pytest.mark.release("digests of metadata.json say the same of most files")
 def test_a_large_file_that_is_not_the_listed_one_is_refused(factory, hub):
     """The Hub says the sha256 of large files; what a cache or a proxy gives instead is not taken."""
     repo = hub.repos["org/pure-thing"]
@@ -295,6 +298,7 @@ def test_a_large_file_that_is_not_the_listed_one_is_refused(factory, hub):
     assert "build/torch-cuda/x.bin is not the file that the Hub lists" in answer.stderr
 
 
+@pytest.mark.release("the words for a Hub that fails are those of every kernel")
 @pytest.mark.parametrize(
     ("repo", "env", "code", "said"),
     [
@@ -322,3 +326,16 @@ def test_a_hub_with_hostile_names_is_refused_before_anything_is_fetched(factory,
     assert answer.returncode == 1, answer.stderr
     assert "the kernel has a file with an unsafe name" in answer.stderr
     assert not [line for line in hub.requests if "/resolve/" in line]
+
+
+def test_a_wheel_is_laid_out_of_its_own_variant_alone(factory):
+    """Of a repo with many variants each would else be copied once for every other."""
+    repo, names = factory.folder / "repo", [f"torch2{minor}-cxx11-cpu-x86_64-linux" for minor in (11, 13)]
+    for name in names:
+        lay_out(repo, name, "pure_thing", {**pure(), "_pure_thing_cpu_0a1b2c3.abi3.so": b"\x7fELF"})
+    run = Request(matrix=Path(), cache=factory.cache, engine="bwrap")
+    prepared = prepare_repack(RepackRequest(repo=str(repo), run=run)).prepared
+    for plan, name in zip(prepared.plans, names, strict=True):
+        command.lay_out(plan, prepared.source, factory.folder / name)
+        assert [path.name for path in (factory.folder / name / "src/build").iterdir()] == [name]
+        assert (factory.folder / name / "src/build" / name / "_pure_thing_cpu_0a1b2c3.abi3.so").is_file()
