@@ -34,6 +34,16 @@ def test_a_kernels_bounds_are_kept(factory):
     assert matrix.computes == ("cu130",)
 
 
+def test_a_kernel_of_another_projects_name_gets_one_of_its_own(factory):
+    toml = (tiny_kernel(factory.folder / "k") / "build.toml").read_text()
+    (factory.folder / "k/build.toml").write_text(toml.replace('name = "tiny"', 'name = "einops"'))
+    (factory.folder / "k/torch-ext/tiny").rename(factory.folder / "k/torch-ext/einops")
+    assert factory.run_in_process("init", "k").returncode == 0
+    kernel = load_matrix(factory.folder / "matrix.yaml").kernel
+    assert (kernel.distribution, kernel.module) == ("einops-kernel", "einops_kernel")
+    assert factory.run_in_process("plan").returncode == 0
+
+
 def test_in_the_kernels_own_folder(factory):
     tiny_kernel(factory.folder)
     answer = factory.run_in_process("init")

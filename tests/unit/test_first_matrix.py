@@ -5,7 +5,7 @@ import pytest
 from wheelsmith.base.errors import SourceError
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix import KernelRef, parse_matrix
-from wheelsmith.plan.recipe.known_projects import known_project, known_projects
+from wheelsmith.plan.recipe.project_hints import hint_for, project_hints
 from wheelsmith.platforms import CPU
 from wheelsmith.run.first_matrix import Draft, render
 from wheelsmith.run.source_word import kernel_of
@@ -55,17 +55,17 @@ def test_any_text_is_read_as_it_was_written(text):
     assert parse_matrix(render(draft)).kernel.path == text
 
 
-@pytest.mark.parametrize("name", list(known_projects()))
-def test_what_a_known_project_is_told_can_be_read(name):
-    known = known_project(name.upper().replace("-", "_"))
-    draft = Draft(kernel=KernelRef(path="."), framework="torch", releases=("2.13",), computes=("13.0",), known=known)
+@pytest.mark.parametrize("name", list(project_hints()))
+def test_what_a_project_is_told_can_be_read(name):
+    hint = hint_for(name.upper().replace("-", "_"))
+    draft = Draft(kernel=KernelRef(path="."), framework="torch", releases=("2.13",), computes=("13.0",), hint=hint)
     text = render(draft)
     made = parse_matrix(text)
-    assert made.project.env == known.env
-    assert made.project.build_requires == known.build_requires
-    if known.before_build:
+    assert made.project.env == hint.env
+    assert made.project.build_requires == hint.build_requires
+    if hint.before_build:
         told = parse_matrix(text.replace("# before-build:", "before-build:"))
-        assert told.project.before_build == known.before_build
+        assert told.project.before_build == hint.before_build
 
 
 def test_every_framework_has_a_first_matrix():

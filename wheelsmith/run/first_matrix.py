@@ -14,8 +14,9 @@ from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.matrix import KernelRef, parse_matrix
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Excluded, Listener
+from wheelsmith.plan.names import own_name, why_not_own
 from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
-from wheelsmith.plan.recipe.known_projects import KnownProject, known_project
+from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.platforms import CPU, platforms
 from wheelsmith.run.prepare import Prepared, Request, prepare_matrix
 from wheelsmith.run.source_spec import own_words
@@ -35,11 +36,12 @@ class Draft:
     """What a first matrix.yaml says.
 
     :param kernel: where the source is.
-    :param distribution: of a project that does not say it plainly.
-    :param version: likewise.
+    :param distribution: of a project that does not say it plainly, or of a kernel whose name is another project's.
+    :param module: the import name of such a kernel.
+    :param version: of what does not say it plainly.
     :param computes: ``cpu`` and CUDA toolkits, as the axis has them.
     :param python: of a project; None for a kernel, which serves every one.
-    :param known: what its build is told.
+    :param hint: what its build wants to be told.
     """
 
     kernel: KernelRef
@@ -47,9 +49,10 @@ class Draft:
     releases: tuple[str, ...]
     computes: tuple[str, ...]
     distribution: str | None = None
+    module: str | None = None
     version: str | None = None
     python: str | None = None
-    known: KnownProject | None = None
+    hint: ProjectHint | None = None
 
 
 def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> tuple[str, Prepared]:
@@ -80,15 +83,25 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
 def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
     computes = [CPU, *(toolkit for platform in platforms().values() for toolkit in platform.toolkits())]
     releases = tuple(framework(spec.framework).releases())
-    version = None if spec.version is not None else _GUESSED_VERSION
-    yield Draft(kernel=kernel, framework=spec.framework, releases=releases, computes=tuple(computes), version=version)
+    own = None
+    if why_not_own(spec.name, distribution=None, module=spec.module):
+        own = own_name(kernel.hub or spec.repo_id or f"{spec.name}-kernel")
+    yield Draft(
+        kernel=kernel,
+        framework=spec.framework,
+        releases=releases,
+        computes=tuple(computes),
+        distribution=own,
+        module=own and own.replace("-", "_"),
+        version=None if spec.version is not None else _GUESSED_VERSION,
+    )
 
 
 def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree) -> Iterator[Draft]:
     """Yield a draft for each release of torch, the newest first: an environment is looked up for each."""
     name = spec.name or _likely_name(kernel)
-    known = known_project(name)
-    backends = known.backends if known else _backends(source)
+    hint = hint_for(name)
+    backends = hint.backends if hint else _backends(source)
     for release in [*reversed(torch_releases().values())][:_TRIED]:
         toolkits = [cuda for cuda in release.cuda if cuda in platforms()[CUDA].toolkits()]
         yield Draft(
@@ -99,7 +112,7 @@ def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree) -> Ite
             distribution=None if spec.name else name,
             version=None if spec.version else _GUESSED_VERSION,
             python=f"{sys.version_info[0]}.{sys.version_info[1]}",
-            known=known,
+            hint=hint,
         )
 
 
@@ -157,8 +170,11 @@ def _lines(draft: Draft) -> Iterator[str]:
     for key, text in _place(draft.kernel):
         moves = key == "revision" and not re.fullmatch(r"[0-9a-f]{40}", text)
         yield f"  {key}: {_scalar(text)}" + ("    # a tag or a commit stays what it is" if moves else "")
+    why = "its own name is another project's on PyPI" if draft.module else "a guess; the build compares it"
     if draft.distribution:
-        yield f"  distribution: {_scalar(draft.distribution)}    # a guess; the build compares it"
+        yield f"  distribution: {_scalar(draft.distribution)}    # {why}"
+    if draft.module:
+        yield f"  module: {_scalar(draft.module)}"
     yield '  # test: python3 -c "import …"    # run with every wheel by build-matrix --test'
     if draft.version:
         yield f"version: {_scalar(draft.version)}    # a guess: no file of the project says it plainly"
@@ -170,7 +186,7 @@ def _lines(draft: Draft) -> Iterator[str]:
     if draft.computes != (CPU,):
         archs = f"gpu-archs: [{', '.join(_CAPABILITIES)}]"
         yield f"{archs}    # each takes its time" if draft.python else f"# {archs}    # default: all of the toolkit's"
-    yield from _told(draft.known)
+    yield from _told(draft.hint)
 
 
 def _place(kernel: KernelRef) -> Iterator[tuple[str, str]]:
@@ -179,16 +195,16 @@ def _place(kernel: KernelRef) -> Iterator[tuple[str, str]]:
             yield key, text
 
 
-def _told(known: KnownProject | None) -> Iterator[str]:
-    if known is None:
+def _told(hint: ProjectHint | None) -> Iterator[str]:
+    if hint is None:
         return
-    yield f"env:    # {known.why}"
-    for name, text in known.env.items():
+    yield f"env:    # {hint.why}"
+    for name, text in hint.env.items():
         yield f"  {name}: {json.dumps(text)}"
-    if known.build_requires:
-        yield f"build-requires: [{', '.join(known.build_requires)}]"
-    if known.before_build:
-        yield f"# before-build: {json.dumps(known.before_build)}    # {known.before_build_why}"
+    if hint.build_requires:
+        yield f"build-requires: [{', '.join(hint.build_requires)}]"
+    if hint.before_build:
+        yield f"# before-build: {json.dumps(hint.before_build)}    # {hint.before_build_why}"
 
 
 def _quoted(release: str) -> str:

@@ -31,7 +31,7 @@ from wheelsmith.plan.recipe import (
     KernelSpec,
     ProjectSpec,
 )
-from wheelsmith.plan.recipe.known_projects import known_project
+from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.run.source_spec import describe, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached
 from wheelsmith.store import in_use
@@ -191,11 +191,11 @@ def prepare_matrix(matrix: Matrix, request: Request, listen: Listener) -> Prepar
 
 def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
     """Say what a project that is known wants to be told, and the matrix does not tell any cell."""
-    known = known_project(matrix.kernel.distribution or spec.name) if isinstance(spec, ProjectSpec) else None
+    hint = hint_for(matrix.kernel.distribution or spec.name) if isinstance(spec, ProjectSpec) else None
     told = {name for given in (matrix.project, *(rule.project for rule in matrix.rules)) for name in given.env}
-    missing = {name: text for name, text in known.env.items() if name not in told} if known else {}
-    if known and missing:
-        yield f"{known.name} is known to want env: {json.dumps(missing)}; {known.why}"
+    missing = {name: text for name, text in hint.env.items() if name not in told} if hint else {}
+    if hint and missing:
+        yield f"{hint.name} is known to want env: {json.dumps(missing)}; {hint.why}"
 
 
 def _older(matrix: Matrix, answers: tuple[Cell | Excluded, ...]) -> dict[str, tuple[Cell, ...]]:

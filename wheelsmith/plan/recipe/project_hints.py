@@ -12,7 +12,7 @@ from wheelsmith.base.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownProject(Record):
+class ProjectHint(Record):
     """What matrix.yaml says for one project.
 
     :param env: variables, with placeholders.
@@ -33,12 +33,12 @@ class KnownProject(Record):
 
 
 @cache
-def known_projects() -> dict[str, KnownProject]:
+def project_hints() -> dict[str, ProjectHint]:
     """Return them by their normalized names."""
-    found = (KnownProject.from_json(item) for item in read_facts(__package__, "known_projects.json")["projects"])
+    found = (ProjectHint.from_json(item) for item in read_facts(__package__, "project_hints.json")["projects"])
     return {canonicalize_name(project.name): project for project in found}
 
 
-def known_project(name: str | None) -> KnownProject | None:
+def hint_for(name: str | None) -> ProjectHint | None:
     """Return what is known of a project; None of most."""
-    return known_projects().get(canonicalize_name(name)) if name else None
+    return project_hints().get(canonicalize_name(name)) if name else None
