@@ -128,7 +128,7 @@ KERNELS = [
     ("link to nothing", {"leak": Path("nowhere")}, 4, "a link to nothing"),
     ("folder link", {"leak": Path("/usr")}, 4, "a link to a folder"),
     ("unsafe name", {"a\nb.py": "x"}, 4, "unsafe name"),
-    ("long name", {"d/" * 100 + "x" * 100: "x"}, 4, "longer than 240 bytes"),
+    ("long path", {f"{'d' * 100}/" * 5 + "x" * 100: "x"}, 4, "longer than 512 bytes"),
 ]
 
 

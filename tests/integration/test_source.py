@@ -235,7 +235,7 @@ def test_trees_that_no_kernel_has_are_refused_at_once(kernel):
         os.close(at)
         at = below
     os.close(at)
-    with pytest.raises(SourceError, match="longer than 240 bytes"):
+    with pytest.raises(SourceError, match="in more than 100 folders"):
         tree_of(kernel)
 
 

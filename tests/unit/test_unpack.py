@@ -82,7 +82,10 @@ TREE = {"PKG-INFO": INFO, "setup.py": SETUP}
             [*HONEST, member("thing-1.0/Read", b"1"), member("thing-1.0/read", b"2")],
             TREE | {"Read": b"1", "read": b"2"},
         ),
-        ([*HONEST, member("thing-1.0/" + "n" * 150 + "/" + "m" * 80, b"1")], TREE | {"n" * 150 + "/" + "m" * 80: b"1"}),
+        (
+            [*HONEST, member("thing-1.0/" + "n" * 255 + "/" + "m" * 255, b"1")],
+            TREE | {"n" * 255 + "/" + "m" * 255: b"1"},
+        ),
     ],
     ids=[
         "an sdist",
@@ -158,7 +161,10 @@ BAD = {
     "a line break": (member("thing-1.0/a\nb"), "unsafe name"),
     "no text": (member("thing-1.0/\udcff"), "unsafe name"),
     "no name": (member("."), "unsafe name"),
-    "a name that is too long": (member("thing-1.0/" + "d/" * 119 + "abc"), "longer than 240 bytes"),
+    "a path that is too long": (member("thing-1.0/" + f"{'d' * 99}/" * 5 + "d" * 13), "longer than 512 bytes"),
+    "a name that is too long": (member("thing-1.0/" + "d" * 256), "whose name is longer than 255 bytes"),
+    "a top that is too long": (member("d" * 256 + "/x"), "whose name is longer than 255 bytes"),
+    "a file in many folders": (member("thing-1.0/" + "d/" * 100 + "x"), "in more than 100 folders"),
     "a device": (member("thing-1.0/b", kind=tarfile.CHRTYPE), "neither a file, a folder nor a link"),
     "a disk": (member("thing-1.0/b", kind=tarfile.BLKTYPE), "neither a file, a folder nor a link"),
     "a pipe": (member("thing-1.0/b", kind=tarfile.FIFOTYPE), "neither a file, a folder nor a link"),

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 _LONGEST = 1000  # characters of an address
 _LONGEST_REVISION = 200
-_LONGEST_PATH = 240  # bytes, as of every path of a source
+_LONGEST_PATH = 240  # bytes
 _REMOTE = ("https", "http", "ssh", "git")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # Of such an address git runs a program that is called after it.

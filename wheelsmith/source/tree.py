@@ -18,7 +18,9 @@ from wheelsmith.model import SourceId
 
 MOST_FILES = 20_000
 MOST_BYTES = 512 * 2**20
-_LONGEST_PATH = 240
+_LONGEST_PATH = 512  # bytes: composable_kernel, which xformers and flash-attention hold, has 257
+_LONGEST_NAME = 255  # bytes, of every file system of Linux
+_DEEPEST = 100  # folders in one another; whoever weighs and clears folders goes into 128
 _READMES = ("README.md", "CARD.md")
 _CHUNK = 1 << 20  # bytes
 _LONGEST_TEXT = 2 << 20  # bytes of a file that is read whole: a description, or code that is looked through
@@ -143,8 +145,12 @@ def check_path(path: str) -> None:
     parts = PurePosixPath(path).parts
     if not parts or ".." in parts or "/".join(parts) != path or "\\" in path or not path.isprintable():
         raise SourceError(f"the kernel has a file with an unsafe name: {path!r}")
+    if len(parts) > _DEEPEST:
+        raise SourceError(f"the kernel has a file in more than {_DEEPEST} folders: {path[:60]!r}…")
     if len(path.encode()) > _LONGEST_PATH:
         raise SourceError(f"the kernel has a file whose path is longer than {_LONGEST_PATH} bytes: {path[:60]!r}…")
+    if any(len(part.encode()) > _LONGEST_NAME for part in parts):
+        raise SourceError(f"the kernel has a file whose name is longer than {_LONGEST_NAME} bytes: {path[:60]!r}…")
 
 
 def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
