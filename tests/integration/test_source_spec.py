@@ -37,6 +37,22 @@ def test_pkg_info_that_nobody_needs_is_not_read(project):
         ask(project.parent, PROJECT)
 
 
+def test_what_a_known_project_wants_to_be_told_is_said_where_it_is_not(project):
+    (project / "setup.py").write_text("from setuptools import setup\nsetup(name='NATTEN', version='1')")
+    path, told = project.parent / "matrix.yaml", []
+
+    def said(text):
+        path.write_text(text)
+        told.clear()
+        prepare(Request(matrix=path, cache=project.parent / "cache", engine="local"), told.append)
+        return [notice.text for notice in told if "known to want" in notice.text]
+
+    (line,) = said(PROJECT)
+    assert line.startswith('natten is known to want env: {"NATTEN_CUDA_ARCH": "{capabilities}"}; ')
+    assert said(PROJECT + "env: {NATTEN_CUDA_ARCH: '90'}\n") == []
+    assert said(PROJECT + "rules: [{where: {cuda: cpu}, set: {env: {NATTEN_CUDA_ARCH: '90'}}}]\n") == []
+
+
 @pytest.mark.parametrize(
     "more",
     ["env: {A: '1'}", "build-requires: [ninja]", "rules: [{where: {cuda: cpu}, set: {env: {A: '1'}}}]"],

@@ -7,6 +7,7 @@ import pytest
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases, why_incompatible
 from wheelsmith.plan.recipe.dependencies import dependencies
+from wheelsmith.plan.recipe.project_hints import project_hints
 from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors, parse_capability
 from wheelsmith.wheel.symbols import (
     TorchLibrary,
@@ -37,6 +38,7 @@ def test_every_fact_has_a_source_and_a_date():
         *torch_releases().values(),
         *cuda_toolkits().values(),
         *dependencies(),
+        *project_hints().values(),
         *driver_floors().values(),
         cuda_packages(),
     )
