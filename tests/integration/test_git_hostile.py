@@ -165,6 +165,35 @@ def test_links_without_end(repo, refused, monkeypatch):
     assert "more than 3 links" in str(refused(repo.url))
 
 
+# --- what is asked for -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("git+ext::sh -c 'touch ran'", "git+--upload-pack=x://host/x", "git+https://host/x@+a:refs/heads/b"),
+        *("git+https://host/x@a:refs/heads/b", "git+https://host/x@-u", "git+https://host/x#subdirectory=../.."),
+        *(
+            "git+https://host/\x1b[2J",
+            "git+ssh://-oProxyCommand=x/y",
+            "git+https://[/x",
+            "git+",
+            "git+https://host/x?y",
+        ),
+    ],
+)
+def test_what_a_command_line_names_is_as_little_believed(word, run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "none")
+    answer = run("init", word)
+    assert answer.code != 0
+    assert answer.err.startswith("error: ")
+    assert "Traceback" not in answer.err
+    assert "transport" not in answer.err  # git itself was not asked
+    assert not (tmp_path / "matrix.yaml").exists()
+
+
 # --- sizes --------------------------------------------------------------------------------------------------
 
 

@@ -125,7 +125,20 @@ def test_revisions(text):
 @pytest.mark.parametrize(
     "text",
     [
-        *("-x", "--upload-pack=x", "+main", "a:b", "main:refs/heads/x", "^main", "main~1", "main^", "*", "a?", "a[b"),
+        *(
+            "",
+            "-x",
+            "--upload-pack=x",
+            "+main",
+            "a:b",
+            "main:refs/heads/x",
+            "^main",
+            "main~1",
+            "main^",
+            "*",
+            "a?",
+            "a[b",
+        ),
         *("a..b", "a b", "a\nb", "a\\b", "main@{1}", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.", "x" * 201),
     ],
 )

@@ -134,7 +134,7 @@ def check_revision(text: str) -> str:
 
     :raises ValueError: git has no such names, or takes it for more than one.
     """
-    if len(text) > _LONGEST_REVISION or not text.isprintable() or _NO_REVISION.search(text):
+    if not text or len(text) > _LONGEST_REVISION or not text.isprintable() or _NO_REVISION.search(text):
         raise ValueError(f"{_cut(text)} is not a branch, a tag or a commit such as main, v1.2 or 40 hex digits")
     return text
 

@@ -134,6 +134,7 @@ def _command(folder: Path, argv: tuple[str, ...]) -> list[str]:
 
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
+    kept.pop("SSH_ASKPASS", None)
     only = os.environ.get("GIT_ALLOW_PROTOCOL")
     allowed = [name for name in _PROTOCOLS if only is None or name in only.split(":")]
     return kept | {

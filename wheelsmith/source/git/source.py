@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.git_address import GitAddress, git_address
+from wheelsmith.base.git_address import GitAddress, check_revision, check_subfolder, git_address
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import Listener
 from wheelsmith.plan.recipe import PROJECT_FILES
@@ -32,19 +32,30 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
     :param listen: hears of a download.
     :raises SourceError: it cannot be had, or holds what must not be used.
     """
-    assert kernel.git is not None and kernel.revision is not None  # noqa: S101, PT018  # matrix.yaml is checked
-    repository = repository_of(_absolute(git_address(kernel.git), base), cache, listen)
+    address, kernel = _checked(kernel)
+    repository = repository_of(_absolute(address, base), cache, listen)
     try:
-        return _read(kernel, kernel.revision, repository, cache)
+        return _read(kernel, repository, cache)
     except DamagedError as damaged:
-        damaged.repository.forget()
+        with damaged.repository.held():
+            damaged.repository.forget()
     try:
-        return _read(kernel, kernel.revision, repository, cache)
+        return _read(kernel, repository, cache)
     except DamagedError as damaged:
         raise SourceError(
             f"{damaged.repository.address.shown} cannot be read: {damaged.said}",
             remedy="git fsck in a clone of it tells more",
         ) from None
+
+
+def _checked(kernel: KernelRef) -> tuple[GitAddress, KernelRef]:
+    """Return where the repository is, and the kernel as it may be asked for, whoever named it."""
+    try:
+        revision = check_revision(kernel.revision or "")
+        folder = check_subfolder(kernel.subdirectory) if kernel.subdirectory else None
+        return git_address(kernel.git or ""), replace(kernel, revision=revision, subdirectory=folder)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
 
 
 def _absolute(address: GitAddress, base: Path) -> GitAddress:
@@ -56,7 +67,8 @@ def _absolute(address: GitAddress, base: Path) -> GitAddress:
     return replace(address, text=str(path))
 
 
-def _read(kernel: KernelRef, revision: str, repository: Repository, cache: Path) -> SourceTree:
+def _read(kernel: KernelRef, repository: Repository, cache: Path) -> SourceTree:
+    revision = str(kernel.revision)
     with repository.held():
         commit = repository.commit_of(revision)
     contents = ContentsReader(cache=cache, wanted=lambda path: _is_wanted(path, kernel))
