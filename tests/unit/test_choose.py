@@ -176,6 +176,13 @@ def test_two_changes_where_one_is_not_enough():
     assert [near.change for near in refused.nearest] == ["torch 2.11 and x86_64"]
 
 
+def test_nothing_is_searched_where_no_wheel_stands(monkeypatch):
+    monkeypatch.setattr("wheelsmith.index.resolve.choose.nearest", None)
+    answer = unserved(cell("2.12", "13.0"), NoWheel.FAILED, "check: the wheel would lie")
+    refused = choose(project(answers=(answer,)), torch="2.12")
+    assert (refused.code, refused.nearest) == ("failed", ())
+
+
 def test_an_older_minor_of_the_same_cuda_runs_too():
     refused = choose(TWO, compute="cu132")
     assert [(near.change, near.fits) for near in refused.nearest] == [("CUDA 13.0", True)]

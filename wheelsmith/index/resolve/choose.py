@@ -151,7 +151,9 @@ class Chooser:
 
     def _refusal(self, target: Target) -> Refusal:
         code, reason, tail = self._reason(target)
-        near = nearest(target, self.axes, lambda other: self._decide(other) is not None)
+        # Where no wheel stands nothing is near, and a project of many cells would be searched for each of them.
+        stands = any(known.wheel.yanked is None for known in self._wheels)
+        near = nearest(target, self.axes, lambda other: self._decide(other) is not None) if stands else ()
         return Refusal(code=code, reason=reason, tail=tail, nearest=near)
 
     def _reason(self, target: Target) -> tuple[str, str, tuple[str, ...]]:
