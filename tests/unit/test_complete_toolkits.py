@@ -147,3 +147,18 @@ def test_scripts_of_an_environment_are_run_by_the_sandboxs_python(begins, tmp_pa
     assert (tmp_path / "bin" / "cmake").read_text() == "#!/usr/bin/env python3.12\nimport cmake\n"
     assert (tmp_path / "bin" / "shell").read_text() == "#!/bin/sh\n"
     assert (tmp_path / "bin" / "binary").read_bytes() == b"\x7fELF\xff"
+
+
+def test_an_environment_is_of_exactly_the_wheels_that_were_resolved(tmp_path, monkeypatch):
+    """pip takes 2.13.0+cpu for ==2.13.0 where an index has both, and a version as its file name has it."""
+    asked = []
+
+    def pip(*argv, seconds):
+        del seconds
+        asked.append(Path(argv[-1]).read_text())
+        return type("Answer", (), {"returncode": 0, "stderr": ""})
+
+    monkeypatch.setattr("wheelsmith.toolchain.environment.run_pip", pip)
+    wheels = tuple(LockedWheel(name="torch", version=text, sha256="x") for text in ("2.13.0", "2023.08.01+CU130"))
+    install_environment(wheels, "3.12", "x86_64", tmp_path)
+    assert set(asked) == {"torch===2.13.0 --hash=sha256:x\ntorch===2023.8.1+cu130 --hash=sha256:x\n"}

@@ -11,6 +11,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.record import canonical_digest
@@ -85,8 +87,7 @@ def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str,
     # Beside the folder, for they may be gigabytes, and /tmp may be memory.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
         lock, fetched = Path(scratch) / "requirements.txt", Path(scratch) / "wheels"
-        lines = (f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in wheels)
-        lock.write_text("".join(lines), encoding="utf-8")
+        lock.write_text("".join(map(_line, wheels)), encoding="utf-8")
         exactly = ("--quiet", "--no-deps", "--require-hashes", *_platform(python, arch), "--requirement", str(lock))
         fetched.mkdir()
         _run("download", "--dest", str(fetched), *exactly)
@@ -94,6 +95,14 @@ def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str,
         from_there = ("--no-index", "--find-links", str(fetched))
         _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly)
     _name_python((folder / "bin").glob("*"), python)
+
+
+def _line(wheel: LockedWheel) -> str:
+    # ===, for == also admits the same release with a local version, 2.13.0+cpu, which sorts higher.
+    try:
+        return f"{wheel.name}==={Version(wheel.version)} --hash=sha256:{wheel.sha256}\n"
+    except InvalidVersion as error:
+        raise ToolchainError(f"the build environment cannot be made: {wheel.name}: {error}") from None
 
 
 def _name_python(scripts: Iterable[Path], python: str) -> None:
