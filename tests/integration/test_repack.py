@@ -172,14 +172,11 @@ def test_a_file_of_gigabytes_is_not_read(factory):
     assert "larger than 512 MiB" in refusal(factory)
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb.py", "a\nb.py", "x" * 250 + ".py", "a\\b.py"])
+@pytest.mark.parametrize("name", ["a\x1b[31mb.py", "a\nb.py", f"{'x' * 200}/{'y' * 200}/{'z' * 200}", "a\\b.py"])
 def test_a_name_that_deceives(factory, name):
     folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
-    try:
-        (folder / name).touch()
-    except OSError:
-        (folder / name[:120]).mkdir()
-        (folder / name[:120] / name[:200]).touch()
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).touch()
     assert "the kernel has a file" in refusal(factory)
 
 
