@@ -1,8 +1,10 @@
 """What stands in a first matrix.yaml, and the sources that it may be of."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from wheelsmith.base.errors import SourceError
+from wheelsmith.base.errors import MatrixError
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix import KernelRef, parse_matrix
 from wheelsmith.plan.recipe.project_hints import hint_for, project_hints
@@ -18,6 +20,7 @@ from wheelsmith.run.source_word import kernel_of
         ("thing-1.0.tar.gz", {"path": "thing-1.0.tar.gz"}),
         ("torch-scatter==2.1.2", {"sdist": "torch-scatter==2.1.2"}),
         ("sdist:torch-scatter==2.1.2", {"sdist": "torch-scatter==2.1.2"}),
+        ("Torch_Scatter == 2.1.2.post1", {"sdist": "torch-scatter==2.1.2.post1"}),
         (
             "git+https://h/o/p@v1/x#subdirectory=a/b",
             {"git": "https://h/o/p", "revision": "v1/x", "subdirectory": "a/b"},
@@ -41,12 +44,75 @@ def test_a_source_as_it_is_written(word, kernel, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "word", ["no such folder", "a b", "https://[x/y", "git+https://h/p#a=x", "-x", "\0", "n" * 300]
+    ("word", "said"),
+    [
+        ("no such folder", "is no source"),
+        ("a b", "is no source"),
+        ("-x", "is no source"),
+        ("\0", "is no source"),
+        ("n" * 300, "is no source"),
+        ("", "path is empty"),
+        ("https://[x/y", "no host"),
+        ("git+https://h/p#a=x", "#a=x is not #subdirectory=…"),
+        ("git+https://h/p#subdirectory=../x", "'../x' is not a folder inside"),
+        ("git+https://h/p@a..b", "'a..b' is not a branch"),
+        ("git+ext::sh -c x", "git would run a program"),
+        ("ftp://h/p", "ftp:// is not one of"),
+        ("torch-scatter>=2", "is not one release"),
+        ("torch-scatter==2.*", "is not one release"),
+        ("torch-scatter==2,==2.1", "is not one release"),
+        ("torch-scatter==2+cu130", "is not one release"),
+        ("torch-scatter[x]==2.1.2", "is not one release"),
+        ("torch-scatter[x]", "is not one release"),
+        ("sdist:torch-scatter; python_version>'3'", "is not one release"),
+        ("hub:x", "'x' is not a Hub repo"),
+        ("hub:a/../b", "is not a Hub repo"),
+        ("hub:a/b@c d", "'c d' is not a branch"),
+    ],
 )
-def test_what_is_no_source_is_refused(word, tmp_path):
-    with pytest.raises(SourceError) as raised:
+def test_what_is_no_source_is_refused(word, said, tmp_path, newest):
+    newest.clear()
+    with pytest.raises(MatrixError) as raised:
         kernel_of(word, tmp_path)
+    assert said in raised.value.message
     assert raised.value.remedy
+    assert newest == []
+
+
+PIECES = ("hub:", "git+", "sdist:", "https://", "ssh://", "git@h:", "a", "Ab-c", "/", "@", "#subdirectory=", "==")
+ODD = (">=", "[x]", ";", "*", "1.0", "v2", "..", ".", "~", " ", ":", "?", "\0", "\n", "\x1b", "\udcff", "[", "n" * 90)
+
+
+@given(word=st.lists(st.sampled_from(PIECES + ODD) | st.text(max_size=3), max_size=8).map("".join))
+def test_any_word_is_a_source_that_a_matrix_takes_or_a_mistake_that_is_told(word, newest, tmp_path_factory):
+    newest.clear()
+    try:
+        kernel = kernel_of(word, tmp_path_factory.getbasetemp())
+    except MatrixError as error:
+        kernel, remedy = None, error.remedy
+    if kernel:
+        draft = Draft(kernel=kernel, framework="torch", releases=("2.13",), computes=(CPU,))
+        assert parse_matrix(render(draft)).kernel == kernel
+    else:
+        assert remedy
+        assert newest == []
+
+
+@pytest.fixture(scope="session")
+def newest():
+    """Answer for the network, and tell what it is asked."""
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wheelsmith.source.hub.newest_branch", lambda repo: asked.append(repo) or "v7")
+        patch.setattr("wheelsmith.source.sdist.newest_release", lambda name: asked.append(name) or "1.5")
+        yield asked
+
+
+def test_where_none_is_named_the_newest_is_taken(newest, tmp_path):
+    newest.clear()
+    assert kernel_of("hub:a/b", tmp_path) == KernelRef(hub="a/b", revision="v7")
+    assert kernel_of("Torch_Scatter", tmp_path) == KernelRef(sdist="torch-scatter==1.5")
+    assert newest == ["a/b", "Torch_Scatter"]
 
 
 @pytest.mark.parametrize("text", ["true", "No", "a: b", "a #b", "1.0", "*x", "ä", 'a"b', "a\nb", "- x", "~"])

@@ -203,6 +203,7 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
         (GIT.format("git: x"), "a git repository needs a revision"),
         (GIT.format("git: 'ext::sh -c x', revision: v1"), "1:15: git would run a program"),
         (GIT.format("git: x, revision: a..b"), "'a..b' is not a branch"),
+        (GIT.format("hub: a/b, revision: a b"), "'a b' is not a branch"),
         (GIT.format("git: x, revision: v1, subdirectory: ../y"), "1:46: '../y' is not a folder inside"),
         (GIT.format("git: x, revision: v1, submodules: yes"), "1:44: submodules must be a list"),
         (GIT.format("git: x, revision: v1, submodules: [a, ./a/]"), "a stands twice"),

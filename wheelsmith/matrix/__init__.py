@@ -1,7 +1,7 @@
 """matrix.yaml: what a kernel's users run, read with every mistake at its place."""
 
 from wheelsmith.matrix.expand import expand, idle_rules, project_settings
-from wheelsmith.matrix.load import load_matrix, parse_matrix
+from wheelsmith.matrix.load import check_kernel, load_matrix, parse_matrix
 from wheelsmith.matrix.select import cell_of, matches, select
 from wheelsmith.matrix.types import (
     CudaCompatibility,
@@ -24,6 +24,7 @@ __all__ = [
     "ProjectSettings",
     "Selector",
     "cell_of",
+    "check_kernel",
     "expand",
     "idle_rules",
     "load_matrix",

@@ -6,7 +6,7 @@ BaseLoader leaves every scalar the text that it is, so an unquoted 2.10 stays 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from wheelsmith.model import CellSettings
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from wheelsmith.matrix.schema import MatrixModel, SelectorModel, SettingsModel
+    from wheelsmith.matrix.schema import KernelModel, MatrixModel, SelectorModel, SettingsModel
 
 _LARGEST = 1 << 18  # bytes; a matrix is written by a person, and as much is read in two seconds
 _DEEPEST = 50  # collections within one another; a matrix has five
@@ -75,6 +75,24 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
         raise MatrixMistakesError(tuple(mistakes))
     return _matrix(model, file, places)
+
+
+def check_kernel(given: Mapping[str, str | None]) -> KernelRef:
+    """Return what may stand under ``kernel`` in a matrix, named elsewhere: on a command line.
+
+    :param given: by key.
+    :raises MatrixMistakesError: everything that is wrong with it, each with its key as the place.
+    """
+    from pydantic import ValidationError
+
+    from wheelsmith.matrix.schema import KernelModel
+
+    try:
+        return _kernel(KernelModel.model_validate(given))
+    except ValidationError as error:
+        places: dict[_Path, Place] = {(): Place(file="kernel")} | {(key,): Place(file=key) for key in given}
+        mistakes = (_explain(detail, places) for detail in error.errors(include_url=False))
+        raise MatrixMistakesError(tuple(mistakes)) from None
 
 
 def _refuse_what_grows(text: str, file: str) -> None:
@@ -210,7 +228,7 @@ def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[Matr
 def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
     ((framework, releases),) = model.axes.releases.items()
     return Matrix(
-        kernel=KernelRef(**{name: _tuple(value) for name, value in model.kernel.model_dump().items()}),
+        kernel=_kernel(model.kernel),
         version=model.version,
         framework=framework,
         releases=tuple(releases),
@@ -224,6 +242,10 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         engine=EngineChoice(**model.engine.model_dump()),
         output=OutputSettings(**model.output.model_dump()),
     )
+
+
+def _kernel(model: KernelModel) -> KernelRef:
+    return KernelRef(**{name: _tuple(value) for name, value in model.model_dump().items()})
 
 
 def _rule(model: MatrixModel, number: int, place: str) -> MatrixRule:

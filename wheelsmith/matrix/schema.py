@@ -92,10 +92,10 @@ class KernelModel(_Model):
             raise ValueError(f"a {which} needs a revision, such as v1: what a repo holds changes")
         if self.git is None and (self.subdirectory is not None or self.submodules is not None):
             raise ValueError("subdirectory and submodules are for git")
-        if self.git is not None and self.revision is not None:
-            check_revision(self.revision)
         if not (self.hub or self.git) and self.revision is not None:
             raise ValueError("only a Hub repo and a git repository have a revision")
+        if self.revision is not None:
+            check_revision(self.revision)
         return self
 
 

@@ -115,13 +115,9 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def hub_repo(text: str) -> str:
-    """Return the name of a Hub repo.
-
-    :raises ValueError: it is none.
-    """
+def _hub_repo(text: str) -> str:
     if not _HUB.fullmatch(text) or ".." in text:
-        raise ValueError(f"{text!r} is not a Hub repo such as kernels-community/activation")
+        raise ValueError(f"{text[:80]!r} is not a Hub repo such as kernels-community/activation")
     return text
 
 
@@ -135,23 +131,15 @@ def _submodules(value: Any) -> Any:
     return [] if value == "false" else None if value == "true" else value
 
 
-def project_name(text: str) -> str:
-    """Return the name of a project.
-
-    :raises ValueError: it is none.
-    """
+def _project_name(text: str) -> str:
     if not _PROJECT.fullmatch(text):
-        raise ValueError(f"{text!r} is not a project name: letters, digits, '.', '_' and '-'")
+        raise ValueError(f"{text[:80]!r} is not a project name: letters, digits, '.', '_' and '-'")
     return text
 
 
-def module_name(text: str) -> str:
-    """Return an import name.
-
-    :raises ValueError: it is none, or one that kernels do not have.
-    """
+def _module_name(text: str) -> str:
     if not _MODULE.fullmatch(text) or keyword.iskeyword(text):
-        raise ValueError(f"{text!r} is not an import name such as my_kernel: small letters, digits and '_'")
+        raise ValueError(f"{text[:80]!r} is not an import name such as my_kernel: small letters, digits and '_'")
     return text
 
 
@@ -277,7 +265,7 @@ BuildRequires = Annotated[
     list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(distinct), Field(max_length=50)
 ]
 Declared = Annotated[str, AfterValidator(_declared)]
-HubRepo = Annotated[str, AfterValidator(hub_repo)]
+HubRepo = Annotated[str, AfterValidator(_hub_repo)]
 GitUrl = Annotated[str, AfterValidator(_git)]
 Subfolder = Annotated[str, AfterValidator(check_subfolder)]
 Submodules = Annotated[
@@ -286,8 +274,8 @@ Submodules = Annotated[
     Field(json_schema_extra=true_or_listed),
 ]
 Sdist = Annotated[str, AfterValidator(_sdist)]
-ProjectName = Annotated[str, AfterValidator(project_name)]
-ModuleName = Annotated[str, AfterValidator(module_name)]
+ProjectName = Annotated[str, AfterValidator(_project_name)]
+ModuleName = Annotated[str, AfterValidator(_module_name)]
 PublicVersion = Annotated[str, AfterValidator(public_version)]
 Image = Annotated[str, AfterValidator(_image)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]

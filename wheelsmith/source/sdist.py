@@ -61,7 +61,8 @@ def newest_release(name: str) -> str:
     :raises SourceError: no index has one.
     """
     known = (item for place in _places(canonicalize_name(name), pip_settings()) for item in place)
-    usable = [version for version, offer in known if offer.yanked is None]
+    # With a local part it is somebody's own build, which no requirement of one release names.
+    usable = [version for version, offer in known if offer.yanked is None and version.local is None]
     if not usable:
         raise _nowhere(name)
     return str(max(usable, key=lambda version: (not version.is_prerelease, version)))

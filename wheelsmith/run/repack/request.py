@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wheelsmith.base.errors import MatrixError, SelectionError
-from wheelsmith.matrix import KernelRef, matches
-from wheelsmith.matrix.values import hub_repo, module_name, project_name, public_version
+from wheelsmith.base.errors import MatrixError, Place, SelectionError
+from wheelsmith.matrix import KernelRef, check_kernel, matches
+from wheelsmith.matrix.values import public_version
 from wheelsmith.run.prepare import Request
 
 _HUB = "hub:"
@@ -36,35 +36,24 @@ class RepackRequest:
     def kernel(self) -> KernelRef:
         """Return the repo that is named.
 
-        :raises MatrixError: a name is none.
+        :raises MatrixMistakesError: a name is none.
+        :raises MatrixError: nor is the version.
         """
-        named: dict[str, tuple[str | None, Callable[[str], str]]] = {
-            "--distribution": (self.distribution, project_name),
-            "--module": (self.module, module_name),
-            "--version": (self.version, public_version),
-        }
-        hub, revision, path = None, None, self.repo
+        place: dict[str, str | None] = {"path": self.repo}
         if self.repo.startswith(_HUB):
             hub, _, revision = self.repo.removeprefix(_HUB).partition("@")
-            named[_HUB] = (hub, hub_repo)
-        for what, (text, check) in named.items():
-            try:
-                if text is not None:
-                    check(text)
-            except ValueError as error:
-                raise MatrixError(f"{what} {error}") from None
-        return KernelRef(
-            hub=hub,
-            path=None if hub else path,
-            revision=(revision or _DEFAULT_REVISION) if hub else None,
-            distribution=self.distribution,
-            module=self.module,
-        )
+            place = {"hub": hub, "revision": revision or _DEFAULT_REVISION}
+        try:
+            if self.version is not None:
+                public_version(self.version)
+        except ValueError as error:
+            raise MatrixError(str(error), where=Place(file="version")) from None
+        return check_kernel(place | {"distribution": self.distribution, "module": self.module})
 
     @property
     def short_name(self) -> str:
         """Return the last part of the repo's name."""
-        return self.repo.partition("@")[0].rstrip("/").rpartition("/")[2]
+        return str(self.kernel.hub or self.kernel.path).rstrip("/").rpartition("/")[2]
 
     def select(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the variants that are asked for.
