@@ -1,10 +1,12 @@
 """wheelsmith init: a first matrix.yaml that can be planned as it is."""
 
+import json
 import re
 
 import pytest
 from factory import Factory
 from kernels import cuda_kernel, pure_kernel, tiny_kernel, tvm_kernel
+from loopback_hub import Hub, serve
 
 from wheelsmith.matrix import load_matrix
 
@@ -19,9 +21,23 @@ def test_what_it_writes_can_be_planned(make, factory):
     make(factory.folder / "k")
     written = factory.run_in_process("init", "k")
     assert written.returncode == 0, written.stderr
-    planned = factory.run_in_process("plan")
+    planned = factory.run_in_process("plan", "--json")
     assert planned.returncode == 0, planned.stdout + planned.stderr
-    assert "excluded" not in planned.stdout
+    plan = json.loads(planned.stdout)
+    assert plan["excluded"] == []
+    assert f", {len(plan['plans'])} cells; " in written.stderr
+
+
+def test_the_source_is_fetched_once(factory):
+    """It asks for what a plan asks for, and no more."""
+    asked = []
+    with serve(Hub()) as hub:
+        hub.add_folder("org/tiny", tiny_kernel(factory.folder / "k"))
+        for argv in (("init", "hub:org/tiny@main"), ("plan",)):
+            answer = factory.run(*argv, **hub.environment(factory.folder / argv[0]))
+            assert answer.returncode == 0, answer.stderr
+            asked.append(sorted(hub.requests[sum(map(len, asked)) :]))
+    assert asked[0] == asked[1]
 
 
 def test_a_kernels_bounds_are_kept(factory):

@@ -93,7 +93,7 @@ NEAR = {
         "_remove_if_dead": "of the lock beside the work folders",
     },
     "run/first_matrix.py": {"first_matrix": USER, "_backends": TREE},
-    "run/prepare.py": {"prepare_matrix": USER},
+    "run/prepare.py": {"fetch_kernel": USER, "prepare_matrix": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "_named": TREE},
     "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_word.py": {"kernel_of": USER},

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from wheelsmith.base.errors import MatrixError, Place
+from wheelsmith.base.units import counted
 
 
 @click.command("init")
@@ -37,7 +38,6 @@ def command(*, source: str, matrix: Path, force: bool) -> None:
             "it is there already", where=Place(file=str(matrix)), remedy="name another with --matrix, or --force"
         )
     kernel = kernel_of(source, matrix.absolute().parent)
-    text, prepared = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
-    atomic_write(matrix, text.encode())
-    cells = len(prepared.plans)
-    click.echo(f"{matrix}: {prepared.kernel}, {cells} cell{'s' * (cells != 1)}; wheelsmith plan shows it", err=True)
+    made = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
+    atomic_write(matrix, made.text.encode())
+    click.echo(f"{matrix}: {made.kernel}, {counted(made.cells, 'cell')}; wheelsmith plan shows it", err=True)

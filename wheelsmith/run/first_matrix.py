@@ -12,15 +12,15 @@ from pathlib import Path
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases
-from wheelsmith.matrix import KernelRef, parse_matrix
-from wheelsmith.model import CUDA, TORCH, BuildPlan, Excluded, Listener
+from wheelsmith.matrix import KernelRef, OutputSettings, parse_matrix
+from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, Excluded, Listener
 from wheelsmith.plan.names import own_name, why_not_own
 from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.platforms import CPU, platforms
-from wheelsmith.run.prepare import Prepared, Request, prepare_matrix
+from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
 from wheelsmith.run.source_spec import own_words
-from wheelsmith.source import Outputs, SourceTree, fetch_source
+from wheelsmith.source import SourceTree
 
 _RELEASES = 2  # of a framework, the newest
 _TRIED = 4  # releases of torch that a project is asked for, one after the other
@@ -55,27 +55,38 @@ class Draft:
     hint: ProjectHint | None = None
 
 
-def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> tuple[str, Prepared]:
-    """Return the text of a matrix.yaml, and what comes of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstMatrix:
+    """The text of a matrix.yaml, and what comes of it.
+
+    :param kernel: what people call it, with the commit.
+    :param cells: how many have a plan.
+    """
+
+    text: str
+    kernel: str
+    cells: int
+
+
+def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> FirstMatrix:
+    """Return the matrix.yaml to begin with.
 
     :param kernel: where the source is.
     :param file: where it will lie: paths start from there.
     :raises WheelsmithError: the source cannot be had, or nothing of it can be built here.
     """
-    source = fetch_source(
-        kernel,
-        base=file.resolve().parent,
-        outputs=Outputs(out=file.resolve().parent / "dist", cache=cache),
-        listen=listen,
-    )
+    request = Request(matrix=file, cache=cache)
+    source = fetch_kernel(kernel, request, file.resolve().parent / OutputSettings().path, listen)
     spec = own_words(source)
     drafts = _of_kernel(kernel, spec) if isinstance(spec, KernelSpec) else _of_project(kernel, spec, source)
-    request, excluded = Request(matrix=file, cache=cache), tuple[Excluded, ...]()
+    excluded: tuple[Excluded, ...] = ()
     for draft in drafts:
-        tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, listen)
+        tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, listen, source)
         if tried.plans:
-            text = render(_narrowed(draft, tried.plans))
-            return text, prepare_matrix(parse_matrix(text, file=file.name), request, listen)
+            kept = _narrowed(draft, tried.plans)
+            # A cell has the same plan whatever others stand beside it.
+            cells = sum(_has(kept, plan.cell) for plan in tried.plans)
+            return FirstMatrix(text=render(kept), kernel=tried.kernel, cells=cells)
         excluded = tried.excluded or excluded
     raise _nothing(excluded)
 
@@ -139,16 +150,13 @@ def _narrowed(draft: Draft, plans: tuple[BuildPlan, ...]) -> Draft:
     newest = {cell.toolkit for cell in cells if cell.release == releases[-1]}
     toolkits = sorted((toolkit for toolkit in newest if toolkit), key=numbers)[-1:]
     computes = (*((CPU,) if None in newest else ()), *toolkits)
-    kept = [
-        release
-        for release in releases
-        if any(cell.release == release and _of(cell.toolkit) in computes for cell in cells)
-    ]
-    return replace(draft, releases=tuple(kept), computes=computes)
+    narrow = replace(draft, releases=tuple(releases), computes=computes)
+    kept = {cell.release for cell in cells if _has(narrow, cell)}
+    return replace(narrow, releases=tuple(release for release in releases if release in kept))
 
 
-def _of(toolkit: str | None) -> str:
-    return toolkit or CPU
+def _has(draft: Draft, cell: Cell) -> bool:
+    return cell.release in draft.releases and (cell.toolkit or CPU) in draft.computes
 
 
 def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:

@@ -14,6 +14,7 @@ from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import (
     CudaCompatibility,
+    KernelRef,
     Matrix,
     cell_of,
     expand,
@@ -139,18 +140,29 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     return prepare_matrix(load_matrix(request.matrix), request, listen)
 
 
-def prepare_matrix(matrix: Matrix, request: Request, listen: Listener) -> Prepared:
-    """Fetch the source of a matrix that was read and plan every selected cell, as ``prepare`` does."""
+def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
+    """Return a kernel's source as it is now.
+
+    :param out: the output folder, which is no source.
+    :raises SourceError: it cannot be had, or must not be used.
+    """
+    base = request.matrix.resolve().parent
+    # What is fetched or unpacked into the cache is not pruned meanwhile.
+    with in_use(request.cache) if is_cached(kernel, base) else nullcontext():
+        return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
+
+
+def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: SourceTree | None = None) -> Prepared:
+    """Plan every selected cell of a matrix that was read, as ``prepare`` does.
+
+    :param source: what was fetched of it before; None fetches it.
+    """
     for rule in idle_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
     everything = expand(matrix)
     answers = select(everything, only=request.only, skip=request.skip)
-    base = request.matrix.resolve().parent
-    out = (request.out or base / matrix.output.path).absolute()
-    # What is fetched or unpacked into the cache is not pruned meanwhile.
-    with in_use(request.cache) if is_cached(matrix.kernel, base) else nullcontext():
-        outputs = Outputs(out=out, cache=request.cache)
-        source = fetch_source(matrix.kernel, base=base, outputs=outputs, listen=listen)
+    out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
+    source = source or fetch_kernel(matrix.kernel, request, out, listen)
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _untold(spec, matrix):
         listen(Notice(level="info", text=text))
