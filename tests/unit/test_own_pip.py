@@ -11,9 +11,11 @@ from packaging.requirements import Requirement
 from wheels import make_wheel
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.printable import visible
 from wheelsmith.toolchain import environment
 from wheelsmith.toolchain.environment import _check_sizes, _folders, install_environment, lock_environment
 from wheelsmith.toolchain.pip import run_pip
+from wheelsmith.toolchain.programs import check_programs
 
 
 @pytest.fixture
@@ -95,6 +97,33 @@ def test_a_wheel_that_would_fill_the_disk_with_nothing_is_not_unpacked(tmp_path,
 def test_folders_are_counted_once():
     assert _folders([]) == 0
     assert _folders(sorted(["a", "b-/c", "b/c", "b/d", "b/d/e", "bb/c", "b/d/f", "z/z/z"])) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[console_scripts]\n{place} = os:getcwd\n", "names a program by a path: {place}"),
+        ("[gui_scripts]\n../../evil.py = os:getcwd\n", "names a program by a path: ../../evil.py"),
+        ("[console_scripts]\nevil\n", "cannot be read"),
+        ("#" * (2 << 20), "is larger than any"),
+    ],
+    ids=["console", "gui", "no name", "large"],
+)
+def test_a_program_with_a_path_for_a_name_is_not_written(text, why, tmp_path, offered):
+    """pip 25 writes it there, outside of all that confines a build."""
+    place = tmp_path / "evil"
+    make_wheel(offered, "evil", "1", files={"evil-1.dist-info/entry_points.txt": text.format(place=place).encode()})
+    locked = lock_environment(("evil",), "3.11", "x86_64", tmp_path / "locks")
+    with pytest.raises(ToolchainError, match="entry_points") as caught:
+        install_environment(locked, "3.11", "x86_64", tmp_path / "made")
+    assert caught.value.message.endswith(why.format(place=visible(str(place)[:80])))
+    assert not place.exists()
+
+
+def test_programs_of_other_kinds_are_named_as_they_like(tmp_path):
+    """Only of scripts does pip make files."""
+    text = b"[console_scripts]\nrun = os:getcwd\n[some.plugins]\na/b = os:getcwd\n"
+    check_programs(make_wheel(tmp_path, "honest", "1", files={"honest-1.dist-info/entry_points.txt": text}))
 
 
 @pytest.mark.release("runs pip three times, and is about pip alone")

@@ -189,6 +189,7 @@ FAR = {
     "toolchain/locate.py": USER,
     "toolchain/prefixes.py": CACHE,
     "toolchain/proof.py": CACHE,
+    "toolchain/programs.py": CACHE,
     "toolchain/remote.py": CACHE,
     "toolchain/unpack.py": CACHE,
     "toolchain/without_cuda.py": CACHE,

@@ -19,6 +19,7 @@ from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.units import show_size
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
+from wheelsmith.toolchain.programs import check_programs
 
 _PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
 # What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
@@ -91,7 +92,7 @@ def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str,
         exactly = ("--quiet", "--no-deps", "--require-hashes", *_platform(python, arch), "--requirement", str(lock))
         fetched.mkdir()
         _run("download", "--dest", str(fetched), *exactly)
-        _check_sizes(fetched.iterdir())
+        _check_fetched(tuple(fetched.iterdir()))
         from_there = ("--no-index", "--find-links", str(fetched))
         _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly)
     _name_python((folder / "bin").glob("*"), python)
@@ -122,6 +123,12 @@ def _run(*argv: str) -> None:
     if answer.returncode:
         errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         raise ToolchainError(f"the build environment cannot be made: {errors[0] if errors else 'pip failed'}")
+
+
+def _check_fetched(wheels: tuple[Path, ...]) -> None:
+    _check_sizes(wheels)
+    for wheel in wheels:
+        check_programs(wheel)
 
 
 def _check_sizes(wheels: Iterable[Path]) -> None:
