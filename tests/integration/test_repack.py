@@ -158,6 +158,18 @@ def test_a_link_that_leads_elsewhere(factory, target):
     assert "x.py is a link" in refusal(factory)
 
 
+@pytest.mark.parametrize("name", ["build/torch-cuda/x.py", "LICENSE"])
+def test_a_link_into_what_git_keeps(factory, name):
+    """A clone's settings may hold the password that it was fetched with."""
+    lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
+    write(factory.folder / "repo", {".git/config": b"url = https://user:secret@host/repo\n"})
+    (factory.folder / "repo" / name).symlink_to(os.path.relpath(".git/config", Path(name).parent))
+    answer = repack(factory)
+    assert answer.returncode != 0
+    assert f"{name} leads into .git, of which nothing is source" in answer.stderr
+    assert not (factory.folder / "dist/wheels").exists()
+
+
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc"), os.mkfifo], ids=["folder", "pipe"])
 def test_what_is_no_file(factory, make):
     folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
@@ -178,6 +190,16 @@ def test_a_name_that_deceives(factory, name):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).touch()
     assert "the kernel has a file" in refusal(factory)
+
+
+def test_a_module_whose_name_no_project_can_have(factory):
+    lay_out(factory.folder / "repo", CUDA, "thing_", pure())
+    answer = repack(factory)
+    assert answer.returncode == 2
+    assert "'thing-' is no project's name" in answer.stderr
+    assert "--distribution NAME" in answer.stderr
+    assert repack(factory, "--distribution", "thing").returncode == 0
+    assert "thing_/__init__.py" in members(factory)[1]
 
 
 def test_a_good_variant_beside_a_bad_one_has_its_wheel(factory):

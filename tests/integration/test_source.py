@@ -207,6 +207,9 @@ def test_what_git_keeps_is_not_source(kernel):
     (kernel / ".git").mkdir()
     (kernel / ".git" / "config").write_text("x")
     assert paths_of(kernel) == HONEST
+    (kernel / "settings").symlink_to(".git/config")
+    with pytest.raises(SourceError, match=r"settings leads into \.git, of which nothing is source"):
+        paths_of(kernel)
 
 
 def test_what_only_looks_like_an_output_is_source(kernel):

@@ -60,6 +60,8 @@ def real_file(path: Path, root: Path) -> Path:
         raise SourceError(f"{path.relative_to(root)} is a link to nothing") from None
     if not real.is_relative_to(root):
         raise SourceError(f"{path.relative_to(root)} is a link that leads out of the kernel's folder")
+    if _GIT in real.relative_to(root).parts:  # of a clone, whose settings may hold a password
+        raise SourceError(f"{path.relative_to(root)} leads into {_GIT}, of which nothing is source")
     if not stat.S_ISREG(real.stat().st_mode):
         raise SourceError(f"{path.relative_to(root)} is not a regular file")
     return real

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError, SourceError
@@ -74,13 +75,16 @@ def names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Lis
         options = [] if request.distribution else [f"--distribution {own}"]
         options.append(f"--module {own.replace('-', '_')}")
         raise MatrixError(why, remedy=f"give it names of its own: {' '.join(options)}")
+    distribution = request.distribution or name
+    try:
+        canonicalize_name(distribution, validate=True)
+    except InvalidName:
+        raise MatrixError(f"{name!r} is no project's name", remedy="name its project: --distribution NAME") from None
     if silent := [folder.variant.name for folder in folders if folder.facts == BuildFacts()]:
         said = f"{counted(len(silent), 'variant')} without {METADATA}, such as {silent[0]}"
         text = f"{said}: nobody says its licence, nor what it needs beside its framework"
         listen(Notice(level="warning", text=text))
-    return WheelNames(
-        distribution=request.distribution or name, version=version, module=request.module or modules[0], repo=hub
-    )
+    return WheelNames(distribution=distribution, version=version, module=request.module or modules[0], repo=hub)
 
 
 def _version(folders: Sequence[BuildFolder]) -> str:
