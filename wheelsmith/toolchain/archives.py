@@ -13,8 +13,9 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, PinnedTree
+from wheelsmith.toolchain.answers import without_credentials
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
-from wheelsmith.toolchain.remote import download, sha256_bytes, without_credentials
+from wheelsmith.toolchain.remote import download, sha256_bytes
 
 _PLACES = "WHEELSMITH_ARCHIVES"
 _MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB

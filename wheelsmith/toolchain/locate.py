@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from urllib.parse import urljoin
 
 import httpx
 
-from wheelsmith.base.deadline import TooSlowError, ended_after
+from wheelsmith.base.deadline import ended_after
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import PinnedFile
+from wheelsmith.toolchain.answers import FAILURES, answer, reason
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _LONGEST = 120.0  # seconds for all of a page
 _LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
+_GZIP = 31  # wbits of zlib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +84,9 @@ def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]
         # One each: a client that an index was too slow for is closed.
         with settings.client() as client:
             return tuple(_offers(project, index, client))
-    except (httpx.HTTPError, OSError, ValueError, RuntimeError, TooSlowError) as error:
-        raise ToolchainError(f"{_host(index)}: {error or type(error).__name__}") from error
-    except (UnsupportedAPIVersion, LookupError, TypeError, AttributeError) as error:
+    except (*FAILURES, OSError, ValueError, RuntimeError, zlib.error) as error:
+        raise ToolchainError(f"{_host(index)}: {reason(error)}") from error
+    except (UnsupportedAPIVersion, LookupError, TypeError, AttributeError, AssertionError) as error:
         raise ToolchainError(f"{_host(index)}: its page of {project} cannot be read") from error
 
 
@@ -96,7 +99,8 @@ def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
             return
         details = _parse(page.read_text(encoding="utf-8"), "text/html", project)
     else:
-        with ended_after(client, _LONGEST), client.stream("GET", base, headers={"Accept": _ACCEPT}) as response:
+        headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
+        with ended_after(client, _LONGEST), answer(client, base, headers) as response:
             if response.status_code == httpx.codes.NOT_FOUND:
                 return
             response.raise_for_status()
@@ -109,17 +113,27 @@ def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
 
 
 def _text(response: httpx.Response) -> str:
+    """Return a page, unpacked by ourselves: what is packed twice is a million times as large as what was sent."""
+    packing = response.headers.get("content-encoding", "identity").strip().lower()
+    if packing not in {"identity", "gzip"}:
+        raise ValueError("its page is packed in a way that was not asked for")
+    inflater = zlib.decompressobj(_GZIP) if packing == "gzip" else None
     data = bytearray()
-    for chunk in response.iter_bytes():
-        data += chunk
+    for chunk in response.iter_raw():
+        data += inflater.decompress(chunk, _LARGEST + 1 - len(data)) if inflater else chunk
         if len(data) > _LARGEST:
             raise ValueError(f"its page is larger than {_LARGEST >> 20} MiB")
-    return data.decode(response.charset_encoding or "utf-8", "replace")
+    if inflater and not inflater.eof:
+        raise ValueError("its page is cut short")
+    # As JSON and HTML are, whatever else a server says: there are encodings that take days.
+    return data.decode("utf-8", "replace")
 
 
 def _offer(file: ProjectFileDetails, base: str) -> Offer:
     url = urljoin(base, file["url"]).split("#")[0]
     local = local_folder(url)
+    if local and not local_folder(base):
+        raise ValueError("a page of the network names a file of this machine")
     yanked = file.get("yanked", False)
     return Offer(
         filename=str(file["filename"]),
@@ -138,7 +152,10 @@ def _parse(text: str, content_type: str, project: str) -> ProjectDetails:
 
 
 def _host(index: str) -> str:
-    return httpx.URL(index).host or index
+    try:
+        return httpx.URL(index).host or index
+    except httpx.InvalidURL:
+        return "an index whose address is no URL"
 
 
 def _not_found(pin: PinnedFile, troubles: list[str]) -> ToolchainError:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import MappingProxyType
 
 import httpx
 
-from wheelsmith.base.deadline import TooSlowError, ended_after, not_too_slow
+from wheelsmith.base.deadline import not_too_slow
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model import Listener, PinnedFile, Transfer
+from wheelsmith.toolchain.answers import FAILURES, answer, reason
 from wheelsmith.toolchain.locate import Location
 
 # The end of the file: the archive's directory and, in wheels, RECORD. torch's is 1.2 MB.
 _TAIL = 2 << 20
 # Reading across a gap is cheaper than asking again.
 _GAP = 512 << 10
-_LONGEST_WAIT = 120.0  # seconds for a server to begin
-_MOST_REDIRECTS = 20
-_FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TooSlowError)  # UnicodeError: a host that is no name
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]*@")
 _REPORTED = 1 << 18  # bytes between two words about a download
 
 
@@ -77,7 +71,7 @@ def fetch_part(
             _range(url, start, end, path, client)
             done += end - start
             listen(Transfer(name=pin.filename, done=done, total=total))
-    except _FAILURES as error:
+    except FAILURES as error:
         raise _interrupted(pin.filename, error) from error
     except zipfile.BadZipFile as error:
         raise ToolchainError(f"{pin.filename} is not the archive that was pinned: {error}") from error
@@ -102,7 +96,7 @@ def _spans(members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: 
 
 def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> bool:
     """Fetch bytes ``start`` to ``end`` (exclusive) into their place; False when the server knows no ranges."""
-    with _answer(client, url, {"Range": f"bytes={start}-{end - 1}"}) as response:
+    with answer(client, url, {"Range": f"bytes={start}-{end - 1}"}) as response:
         if response.status_code == httpx.codes.OK:
             return False
         response.raise_for_status()
@@ -129,7 +123,7 @@ def download(
     :raises ToolchainError: the transfer fails.
     """
     try:
-        with _answer(client, url) as response, path.open("wb") as file:
+        with answer(client, url) as response, path.open("wb") as file:
             response.raise_for_status()
             done = reported = 0
             for chunk in not_too_slow(response.iter_raw()):
@@ -141,39 +135,13 @@ def download(
                     listen(Transfer(name=filename, done=done, total=total))
                     reported = done
             listen(Transfer(name=filename, done=done, total=done))
-    except _FAILURES as error:
+    except FAILURES as error:
         raise _interrupted(filename, error) from error
 
 
-@contextmanager
-def _answer(
-    client: httpx.Client, url: str, headers: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[httpx.Response]:
-    """Ask for a file as it is, and go where a server sends us.
-
-    httpx by itself reads to its end whatever comes with a redirect, and unpacks what a server says is packed.
-    """
-    request = client.build_request("GET", url, headers={"Accept-Encoding": "identity", **headers})
-    for _ in range(_MOST_REDIRECTS + 1):
-        with ended_after(client, _LONGEST_WAIT):
-            response = client.send(request, stream=True, follow_redirects=False)
-        with closing(response):
-            if response.next_request is None:
-                yield response
-                return
-            request = response.next_request
-    raise httpx.TooManyRedirects(f"it redirects more than {_MOST_REDIRECTS} times", request=request)
-
-
-def without_credentials(text: str) -> str:
-    """Return a text without the users and passwords of the addresses in it."""
-    return _CREDENTIALS.sub("", text)
-
-
 def _interrupted(filename: str, error: Exception) -> ToolchainError:
-    why, _, _ = without_credentials(str(error)).partition("\n")
     return ToolchainError(
-        f"{filename} could not be fetched: {why or type(error).__name__}",
+        f"{filename} could not be fetched: {reason(error)}",
         remedy="check the network and pip's configuration (python3 -m pip config list), then run it again",
     )
 
