@@ -29,7 +29,7 @@ from wheelsmith.engine import (
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import ARCHES
 from wheelsmith.model import ignore
-from wheelsmith.platforms import header_libraries, platforms
+from wheelsmith.platforms import header_libraries, platforms, python_headers
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
@@ -165,7 +165,7 @@ def _toolchains() -> Iterator[Symptom]:
         for minor, release in each.releases().items()
         if arch in release.wheels
     }
-    libraries = header_libraries()
+    libraries = {**header_libraries(), python_headers().name: python_headers()}
     prefixes |= {name: library.prefix for name, library in libraries.items()}
     archives = {name for name, library in libraries.items() if library.archive and is_at_hand(library.archive)}
     here = [name for name, prefix in prefixes.items() if toolchains.find(prefix) or name in archives]

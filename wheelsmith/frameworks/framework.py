@@ -63,6 +63,8 @@ class Framework(ABC):
     :cvar include: the folders under ``place`` that compilers search, in order.
     :cvar suffix: what an extension's file name ends with.
     :cvar tags: the Python tag and the ABI tag of its wheels.
+    :cvar limited_api: what its kernels may use of CPython, as Py_LIMITED_API says it: that is in every Python from that
+        of the tag on. None where they are given nothing of it.
     :cvar by_compute: a release has a build for each compute platform, on an index of its own.
     :cvar brings_cuda: importing it loads CUDA's libraries; where it does not, a kernel brings what it needs of them.
     :cvar beside_a_test: requirements that a kernel's test has beside it, where it brings no tensors of its own.
@@ -76,6 +78,7 @@ class Framework(ABC):
     include: ClassVar[tuple[str, ...]]
     suffix: ClassVar[str]
     tags: ClassVar[tuple[str, str]]
+    limited_api: ClassVar[str | None] = None
     by_compute: ClassVar[bool]
     brings_cuda: ClassVar[bool]
     beside_a_test: ClassVar[tuple[str, ...]] = ()

@@ -81,6 +81,7 @@ class Torch(Framework):
     include = ("include", "include/torch/csrc/api/include")
     suffix = ".abi3.so"
     tags = ("cp39", "abi3")
+    limited_api = "0x03090000"
     by_compute = True
     brings_cuda = True
 
@@ -99,7 +100,8 @@ class Torch(Framework):
 
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
         """Return kernel-builder's macros."""
-        found = [f"-DTORCH_EXTENSION_NAME={namespace}", "-DPy_LIMITED_API=0x03090000", f"-D{backend.upper()}_KERNEL"]
+        found = [f"-DTORCH_EXTENSION_NAME={namespace}", f"-DPy_LIMITED_API={self.limited_api}"]
+        found.append(f"-D{backend.upper()}_KERNEL")
         found += ["-DUSE_CUDA=1"] if backend == "cuda" else []
         if stable_abi:
             major, minor = numbers(stable_abi)

@@ -52,7 +52,7 @@ from wheelsmith.plan.sections import (
     own_sections,
     source_groups,
 )
-from wheelsmith.platforms import platforms
+from wheelsmith.platforms import platforms, python_headers
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
 RECIPE_VERSION = 1
@@ -206,6 +206,8 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
     release = stable or cell.release
     home, toolkit = toolkit_of(cell, build_host) or ("", None)
     groups, libraries = source_groups(cell, order.spec), libraries_of(cell, order.spec)
+    python = cell.backend in order.source.python_backends
+    libraries += (python_headers(),) if python else ()
     target = CompileTarget(
         framework=calls,
         cxx=toolset.cxx,
@@ -218,6 +220,7 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
         cxx11_abi=calls.cxx11_abi(release, cell.arch, cell.toolkit),
         light_headers=cell.settings.torch_headers == "light",
         libraries=tuple(library.name for library in libraries),
+        python=python,
     )
     made = _plan(
         order,

@@ -13,7 +13,7 @@ from wheelsmith.platforms.cuda import (
 from wheelsmith.platforms.cuda_capabilities import parse_capability
 from wheelsmith.platforms.cuda_devices import DriverFloor, driver_floors
 from wheelsmith.platforms.devices import Devices, Driver, Gpu
-from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries
+from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
 from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
@@ -39,7 +39,9 @@ __all__ = [
     "cuda_toolkits",
     "driver_floors",
     "header_libraries",
+    "header_library",
     "parse_capability",
     "platform_of",
     "platforms",
+    "python_headers",
 ]

@@ -1,4 +1,4 @@
-"""Libraries of headers that a kernel's sections may depend on, by kernel-builder's names: CUTLASS."""
+"""Libraries of headers: those that a kernel's sections may depend on, by kernel-builder's names, and CPython's."""
 
 from __future__ import annotations
 
@@ -45,3 +45,17 @@ def header_libraries() -> dict[str, HeaderLibrary]:
     """Return every known library by its name in build.toml."""
     rows = read_facts(__package__, "header_libraries.json")["libraries"]
     return {row["name"]: HeaderLibrary.from_json(row) for row in rows}
+
+
+@cache
+def python_headers() -> HeaderLibrary:
+    """Return CPython's headers, for kernels that include them; of its stable ABI they are every Python's."""
+    return HeaderLibrary.from_json(read_facts(__package__, "header_libraries.json")["python"])
+
+
+def header_library(name: str) -> HeaderLibrary:
+    """Return any of them by its name.
+
+    :raises KeyError: there is none of this name.
+    """
+    return {**header_libraries(), python_headers().name: python_headers()}[name]

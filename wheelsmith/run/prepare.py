@@ -33,7 +33,7 @@ from wheelsmith.plan.recipe import (
     ProjectSpec,
 )
 from wheelsmith.plan.recipe.project_hints import hint_for
-from wheelsmith.run.source_spec import describe, read_spec
+from wheelsmith.run.source_spec import describe, python_backends_of, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
@@ -170,7 +170,12 @@ def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: S
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     engine = _engine(matrix, request, images, listen)
-    kernel = KernelSource(id=source.id, paths=source.paths, readme=describe(source, spec))
+    kernel = KernelSource(
+        id=source.id,
+        paths=source.paths,
+        readme=describe(source, spec),
+        python_backends=python_backends_of(source, spec),
+    )
     planner = _Planner(
         matrix=matrix,
         spec=spec,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.base.errors import MatrixError, Place
+from wheelsmith.base.errors import MatrixError, Place, SourceError
 from wheelsmith.matrix import CudaCompatibility, Matrix, ProjectSettings
 from wheelsmith.plan import with_own_names
 from wheelsmith.plan.recipe import (
@@ -12,6 +12,7 @@ from wheelsmith.plan.recipe import (
     ProjectSpec,
     may_import,
     parse_build_toml,
+    python_backends,
     read_project,
     render_card,
 )
@@ -26,6 +27,18 @@ def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
     if source.readme != CARD or not isinstance(spec, KernelSpec):
         return text
     return render_card(text, spec, source.paths, source.read_text)
+
+
+def python_backends_of(source: SourceTree, spec: KernelSpec | ProjectSpec) -> tuple[str, ...]:
+    """Return the backends of a kernel whose sources include CPython's headers; a project has its own."""
+
+    def read(path: str) -> bytes:
+        try:
+            return source.read_bytes(path)
+        except SourceError:  # longer than code that anybody writes
+            return b""
+
+    return python_backends(spec, source.paths, read) if isinstance(spec, KernelSpec) else ()
 
 
 def own_words(source: SourceTree) -> KernelSpec | ProjectSpec:

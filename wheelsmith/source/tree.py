@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.beneath import WorkFolder, open_file
@@ -78,15 +80,16 @@ class SourceTree(Record):
 
         :raises SourceError: it is not there, too large to be read whole, or not what was hashed any more.
         """
-        for file in self.files:
-            if file.path == path:
-                if file.size > _LONGEST_TEXT:
-                    raise SourceError(f"{path} is larger than {_LONGEST_TEXT >> 20} MiB")
-                return b"".join(_planned(file))
-        raise SourceError(
-            f"the kernel has no {path}",
-            remedy="wheelsmith builds kernels in kernel-builder layout: build.toml at the top",
-        )
+        place = bisect_left(self.files, path, key=attrgetter("path"))
+        if place == len(self.files) or self.files[place].path != path:
+            raise SourceError(
+                f"the kernel has no {path}",
+                remedy="wheelsmith builds kernels in kernel-builder layout: build.toml at the top",
+            )
+        file = self.files[place]
+        if file.size > _LONGEST_TEXT:
+            raise SourceError(f"{path} is larger than {_LONGEST_TEXT >> 20} MiB")
+        return b"".join(_planned(file))
 
 
 def walk(root: Path, wanted: Callable[[str, os.DirEntry[str]], bool]) -> Iterator[tuple[str, os.DirEntry[str]]]:

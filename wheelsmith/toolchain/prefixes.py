@@ -16,7 +16,7 @@ from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import framework
 from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedTree, PrefixId
-from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_toolkits, header_libraries
+from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_toolkits, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
@@ -191,7 +191,7 @@ class Toolchains:
         self._fetch_headers(release.wheels[prefix.arch], folder, calls.headers)
 
     def _library(self, prefix: PrefixId, folder: Path) -> None:
-        library = header_libraries()[prefix.version]
+        library = header_library(prefix.version)
         if library.wheel:
             self._fetch_headers(library.wheel, folder, library.headers)
         if library.archive:

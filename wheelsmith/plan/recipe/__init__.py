@@ -8,6 +8,7 @@ from wheelsmith.plan.recipe.make import KernelSource, compiled_recipe, noarch_re
 from wheelsmith.plan.recipe.metadata import Requirements, render_metadata
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project, read_project, with_pkg_info
+from wheelsmith.plan.recipe.python_includes import python_backends
 from wheelsmith.plan.recipe.spec import Binding, KernelSpec, Section
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "noarch_recipe",
     "parse_build_toml",
     "parse_project",
+    "python_backends",
     "read_project",
     "render_card",
     "render_metadata",

@@ -16,8 +16,8 @@ from wheelsmith.platforms import CPU, DeviceCompile, Platform, platforms
 
 _HOST_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc"}
-# Where the short headers are written, under the kernel's source.
-LIGHT_HEADERS = "wheelsmith-headers"
+# Where headers of our own are written, under the kernel's source.
+OWN_HEADERS = "wheelsmith-headers"
 _STUBS = "build/stubs"
 
 
@@ -35,6 +35,7 @@ class CompileTarget:
     :param cxx11_abi: False compiles for a framework that was built without the C++11 ABI.
     :param light_headers: True lets torch/all.h be our own short one.
     :param libraries: names of libraries of headers that every source sees.
+    :param python: CPython's headers are among them.
     """
 
     framework: Framework
@@ -48,6 +49,7 @@ class CompileTarget:
     cxx11_abi: bool | None = True
     light_headers: bool = False
     libraries: tuple[str, ...] = ()
+    python: bool = False
 
     @property
     def defines(self) -> tuple[str, ...]:
@@ -63,8 +65,8 @@ class CompileTarget:
     @property
     def includes(self) -> tuple[str, ...]:
         """Return the header folders that every source sees."""
-        light = ["-isystem", f"{layout.SOURCE}/{LIGHT_HEADERS}"] if self.light_headers else []
-        found = ["-I", f"{layout.SOURCE}/csrc", *light]
+        own = ["-isystem", f"{layout.SOURCE}/{OWN_HEADERS}"] if self.light_headers or self.python else []
+        found = ["-I", f"{layout.SOURCE}/csrc", *own]
         for folder in self.framework.include:
             found += ["-isystem", f"{self.framework.place}/{folder}"]
         for library in self.libraries:

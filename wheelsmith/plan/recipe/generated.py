@@ -49,3 +49,26 @@ LIGHT_ALL = """\
 #include <torch/types.h>
 #include <torch/version.h>
 """
+
+# What configure would write of a machine, as far as the stable ABI asks for it. The sizes are those of the machine that
+# is compiled for. Macros of CPython's read its structures without naming a symbol, so that no check of the binary could
+# tell who uses what another Python has otherwise.
+PYCONFIG = """\
+#pragma once
+
+#if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 > {0}
+#error "the wheel is for every Python from that of its tag on: Py_LIMITED_API must stay {0}, or be older"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+
+#define SIZEOF_SHORT __SIZEOF_SHORT__
+#define SIZEOF_INT __SIZEOF_INT__
+#define SIZEOF_LONG __SIZEOF_LONG__
+#define SIZEOF_LONG_LONG __SIZEOF_LONG_LONG__
+#define SIZEOF_SIZE_T __SIZEOF_SIZE_T__
+#define SIZEOF_VOID_P __SIZEOF_POINTER__
+#define SIZEOF_WCHAR_T __SIZEOF_WCHAR_T__
+"""

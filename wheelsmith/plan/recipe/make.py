@@ -10,7 +10,7 @@ from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.base.record import Record
 from wheelsmith.model import Recipe, SourceId
 from wheelsmith.plan.recipe.compile import (
-    LIGHT_HEADERS,
+    OWN_HEADERS,
     CompileTarget,
     SourceGroup,
     compile_steps,
@@ -18,7 +18,7 @@ from wheelsmith.plan.recipe.compile import (
     link_step,
     stub_steps,
 )
-from wheelsmith.plan.recipe.generated import LIGHT_ALL, NOARCH_OPS, PYPROJECT
+from wheelsmith.plan.recipe.generated import LIGHT_ALL, NOARCH_OPS, PYCONFIG, PYPROJECT
 from wheelsmith.plan.recipe.spec import KernelSpec
 
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
@@ -31,11 +31,13 @@ class KernelSource(Record):
 
     :param paths: every file, relative to the kernel's folder, sorted.
     :param readme: the text that becomes the wheel's description.
+    :param python_backends: those whose sources include CPython's headers.
     """
 
     id: SourceId
     paths: tuple[str, ...]
     readme: str | None
+    python_backends: tuple[str, ...] = ()
 
     @property
     def licences(self) -> tuple[str, ...]:
@@ -72,7 +74,8 @@ def compiled_recipe(
         generated={
             "pyproject.toml": PYPROJECT,
             **{f"{framework.packages}/{path}": text for path, text in files.items()},
-            **({f"{LIGHT_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
+            **({f"{OWN_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
+            **({f"{OWN_HEADERS}/pyconfig.h": PYCONFIG.format(framework.limited_api)} if target.python else {}),
         },
         contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
         namespace=target.namespace,
