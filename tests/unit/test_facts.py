@@ -86,7 +86,8 @@ def test_torch_releases():
 def test_toolkits():
     assert {"12.4", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.5"} <= set(cuda_toolkits())
     assert list(cuda_toolkits()) == sorted(cuda_toolkits(), key=numbers)
-    assert [v for v, toolkit in cuda_toolkits().items() if not toolkit.assembled] == ["12.4", "12.6", "12.8", "12.9"]
+    assert [v for v, toolkit in cuda_toolkits().items() if not toolkit.assembled] == ["12.6", "12.8", "12.9"]
+    assert [v for v, toolkit in cuda_toolkits().items() if toolkit.rather_of_image] == ["12.4"]
     assert [v for v, toolkit in cuda_toolkits().items() if toolkit.cxx_std > 17] == ["13.3"]
     for toolkit in cuda_toolkits().values():
         for text in (*toolkit.capabilities, *toolkit.default_capabilities):
@@ -94,13 +95,20 @@ def test_toolkits():
         assert {c.removesuffix("+PTX") for c in toolkit.default_capabilities} <= set(toolkit.capabilities)
         x86, arm = (toolkit.packages.get(arch, ()) for arch in ("x86_64", "aarch64"))
         assert [pin.project for pin in x86] == [pin.project for pin in arm]
+        assert set(toolkit.compilers) in (set(), set(toolkit.packages))
+        for machine, pin in toolkit.compilers.items():
+            assert pin.url.endswith(f"/{pin.filename}")
+            assert pin.filename.endswith({"x86_64": "_amd64.deb", "aarch64": "_arm64.deb"}[machine])
+            assert re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
 
 
 def test_the_readme_names_what_is_known():
     """By where it begins: the newest release is in the facts alone."""
     text = " ".join((Path(__file__).parent.parent.parent / "README.md").read_text().split())
-    majors = {numbers(version)[0] for version, toolkit in cuda_toolkits().items() if toolkit.assembled}
-    assert f"CUDA {' and '.join(map(str, sorted(majors)))} is assembled from pinned packages" in text
+    lacking = {numbers(version)[0] for version, toolkit in cuda_toolkits().items() if not toolkit.assembled}
+    assembled = [version for version, toolkit in cuda_toolkits().items() if toolkit.assembled]
+    named = dict.fromkeys(v if numbers(v)[0] in lacking else numbers(v)[0] for v in assembled)
+    assert f"{' and '.join(f'CUDA {name}' for name in named)} are assembled from pinned packages" in text
     assert f"of torch, from {next(iter(torch_releases()))} on, only the headers are fetched" in text
 
 

@@ -102,7 +102,9 @@ def test_unknown_releases_are_answered():
 
 def test_a_toolkit_that_no_index_has_comes_from_an_image():
     matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.6], cuda: [12.4, 12.1], arch: [x86_64, aarch64]}\n")
-    assert "set image in a rule" in expand(matrix)[0].reason
+    lacking = parse_matrix("kernel: {path: k}\naxes: {torch: [2.8], cuda: [12.4, 12.6]}\n")
+    assert [isinstance(answer, Excluded) for answer in expand(lacking)] == [False, True]
+    assert "set image in a rule" in expand(lacking)[1].reason
     there = replace(matrix, settings=replace(matrix.settings, image="some/image"))
     x86, arm, unknown, _ = expand(there)
     # PyPI's torch 2.6 has the old C++ ABI on one architecture and the new one on the other, where it is a CPU build.

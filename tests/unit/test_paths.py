@@ -185,6 +185,7 @@ FAR = {
     "toolchain/archives.py": "where the user says that archives are, and a prefix that is being made",
     "toolchain/build_tools.py": "of installed packages, and of a prefix that is being made",
     "toolchain/complete_toolkit.py": CACHE,
+    "toolchain/cuda_compilers.py": "a package whose hash was compared, and a prefix that is being made",
     "toolchain/environment.py": CACHE,
     "toolchain/locate.py": USER,
     "toolchain/prefixes.py": CACHE,

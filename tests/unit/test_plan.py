@@ -8,6 +8,7 @@ from wheelsmith.base.errors import BuildTomlError
 from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan import plan_kernel
+from wheelsmith.plan.reasons import NotBuildableError, toolkit_of
 from wheelsmith.plan.recipe import KernelSource, parse_build_toml
 from wheelsmith.platforms import header_libraries
 
@@ -126,10 +127,29 @@ def test_a_toolkit_from_an_image():
     made = plan(torch="2.9", cuda="12.4", archs=("8.0",), image_cuda="12.4")
     assert (made.toolkit.kind, made.toolkit.version, made.image.name) == ("image-cuda", "12.4.1", "cuda")
     assert all("/usr/local/cuda/bin/nvcc" in command for command in commands(made, StepKind.NVCC).values())
-    other = plan(torch="2.9", cuda="12.4", image_cuda="12.6")
-    assert other.reason == "image cuda has CUDA 12.6 at /usr/local/cuda, and the cell needs CUDA 12.4"
-    assert "must come from an image" in plan(torch="2.9", cuda="12.4").reason
-    assert "its own x86_64" in plan(torch="2.9", cuda="12.4", arch="aarch64", image_cuda="12.4", toolset=ARM).reason
+    other = plan(torch="2.9", cuda="12.6", image_cuda="12.4")
+    assert other.reason == "image cuda has CUDA 12.4 at /usr/local/cuda, and the cell needs CUDA 12.6"
+    assert "must come from an image" in plan(torch="2.9", cuda="12.6").reason
+    arm = {"torch": "2.11", "arch": "aarch64", "toolset": ARM}
+    assert "its own x86_64" in plan(cuda="12.6", image_cuda="12.6", **arm).reason
+    # Where an image has not the very one, 12.4 is assembled; 13.0 always is.
+    for made in (
+        plan(torch="2.9", cuda="12.4"),
+        plan(torch="2.9", cuda="12.4", image_cuda="12.6"),
+        plan(cuda="12.4", image_cuda="12.4", **arm),
+        plan(cuda="13.0", image_cuda="13.0"),
+    ):
+        assert (made.toolkit.kind, made.toolkit.version) == ("cuda", made.cell.toolkit)
+
+
+def test_a_kernel_that_brings_its_own_runtime_needs_a_toolkit_that_has_it():
+    host = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)
+    torch = Cell(release="2.11", toolkit="12.4", arch="x86_64")
+    tvm = replace(torch, framework="tvm-ffi", release="0.1", cxx11_abi=None)
+    assert toolkit_of(torch, host)
+    assert toolkit_of(replace(tvm, toolkit="13.0"), host)
+    with pytest.raises(NotBuildableError, match="with its static runtime, it must come from an image"):
+        toolkit_of(tvm, host)
 
 
 def test_a_cuda_plan():

@@ -20,7 +20,7 @@ from wheelsmith.model.events import (
     ignore,
     log_notices,
 )
-from wheelsmith.model.pinned import PinnedFile, PinnedTree
+from wheelsmith.model.pinned import PinnedFile, PinnedPackage, PinnedTree
 from wheelsmith.model.plan import (
     SCHEMA_VERSION,
     BuildPlan,
@@ -65,6 +65,7 @@ __all__ = [
     "LockedWheel",
     "Notice",
     "PinnedFile",
+    "PinnedPackage",
     "PinnedTree",
     "PrefixId",
     "Project",

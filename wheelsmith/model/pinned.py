@@ -48,7 +48,22 @@ class PinnedTree(Record):
     size: int
 
 
-def pinned_prefix(kind: str, version: str, arch: str, pins: Sequence[PinnedFile | PinnedTree]) -> PrefixId:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedPackage(Record):
+    """A Debian package, pinned by hash; ``size`` in bytes.
+
+    :param url: where its distribution has it.
+    """
+
+    filename: str
+    url: str
+    sha256: str
+    size: int
+
+
+def pinned_prefix(
+    kind: str, version: str, arch: str, pins: Sequence[PinnedFile | PinnedTree | PinnedPackage]
+) -> PrefixId:
     """Name a toolchain prefix by the files that it is made from."""
     digest = canonical_digest({"layout": _LAYOUT, "pins": [[pin.filename, pin.sha256] for pin in pins]})
     return PrefixId(kind=kind, version=version, arch=arch, digest=digest)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from packaging.version import Version
 
 from wheelsmith.base.units import numbers
+from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan.recipe import KernelSpec
@@ -142,24 +143,36 @@ def check_python(python: str, build_host: BuildHost) -> None:
 def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
     """Return where the toolkit of a cell lies in the sandbox, and its name; None of a cell for the CPU.
 
-    It is assembled; where no package index has all of it, an image must bring it.
+    It is assembled; where packages do not have all of it, an image must bring it.
 
     :raises NotBuildableError: the image has none, or another one.
     """
     if cell.toolkit is None:
         return None
     platform = platforms()[cell.platform]
-    if platform.toolkits()[cell.toolkit].assembled:
+    known = platform.toolkits()[cell.toolkit]
+    linkable = known.static_runtime or framework(cell.framework).brings_cuda
+    if known.assembled and linkable:
+        native = cell.arch == build_host.machine
+        brought = platform.of_image(cell.toolkit, build_host) if known.rather_of_image and native else ""
+        if not isinstance(brought, str):
+            return brought
         return platform.place, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
+    return _toolkit_of_image(cell, build_host, "" if linkable else "with its static runtime, ")
+
+
+def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[str, PrefixId]:
+    platform = platforms()[cell.platform]
     named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
         raise NotBuildableError(
-            f"{named} is not complete on the package index; it must come from an image, which needs {USE_IMAGES}"
+            f"{named} is not complete on the package index; {lacking}it must come from an image, which needs "
+            f"{USE_IMAGES}"
         )
     if cell.arch != build_host.machine:
         said = f"the {platform.title} toolkit of an image builds for its own {build_host.machine}, not for {cell.arch}"
         raise NotBuildableError(said)
-    found = platform.of_image(cell.toolkit, build_host)
+    found = platform.of_image(str(cell.toolkit), build_host)
     if isinstance(found, str):
         raise NotBuildableError(f"image {build_host.image.name} has {found}, and the cell needs {named}")
     return found

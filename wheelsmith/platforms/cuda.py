@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from wheelsmith.base import layout
 from wheelsmith.base.facts import read_facts
 from wheelsmith.base.record import Record
 from wheelsmith.base.units import numbers
-from wheelsmith.model import CUDA, BuildHost, PinnedFile, PrefixId
+from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
 from wheelsmith.platforms.cuda_capabilities import (
     cmake_architectures,
@@ -34,7 +34,7 @@ _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaToolkit(Toolkit):
-    """A CUDA toolkit: assembled from a package index, or, where that lacks nvcc, found in an image.
+    """A CUDA toolkit: assembled from packages, or, where no nvcc of it is among those, found in an image.
 
     One from an image has no packages, headers and runtimes here.
 
@@ -45,6 +45,8 @@ class CudaToolkit(Toolkit):
     :param headers: libraries of which torch's own headers include the headers; nothing else of them is fetched.
     :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
     :param development: packages of which a project has the headers, and which no torch brings: NVML's, the profiler's.
+    :param compilers: CPU architecture of the machine that compiles → a distribution's package with its compilers, where
+        the package index has none.
     """
 
     ptx: str
@@ -52,11 +54,17 @@ class CudaToolkit(Toolkit):
     headers: tuple[PinnedFile, ...]
     target_runtime: dict[str, PinnedFile]
     development: tuple[PinnedFile, ...] = ()
+    compilers: dict[str, PinnedPackage] = field(default_factory=dict)
 
     @property
     def assembled(self) -> bool:
-        """Say whether a package index has all of it."""
+        """Say whether packages have all of it."""
         return bool(self.packages)
+
+    @property
+    def rather_of_image(self) -> bool:
+        """Say whether the compilers are on no package index."""
+        return bool(self.compilers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +98,16 @@ def cuda_packages() -> CudaPackages:
 
 def cuda_prefix(toolkit: CudaToolkit, arch: str, target: str) -> PrefixId:
     """Name the CUDA_HOME that compiles on ``arch`` for ``target``, by what it is made from."""
-    pins = [*toolkit.packages[arch], *toolkit.headers, toolkit.target_runtime[target]]
+    compilers = [pin for machine, pin in toolkit.compilers.items() if machine == arch]
+    wheels = [*toolkit.packages[arch], *toolkit.headers, toolkit.target_runtime[target]]
+    pins: list[PinnedFile | PinnedPackage] = [*wheels, *compilers]
     return pinned_prefix("cuda", toolkit.version, f"{arch}-{target}" if arch != target else arch, pins)
+
+
+def cuda_folder(pin: PinnedFile) -> str:
+    """Return the folder of a wheel that is laid out as CUDA_HOME: each of CUDA 12's has one of its own."""
+    name = pin.project.removesuffix("-cu12")
+    return "nvidia/cu13/" if name == pin.project else f"nvidia/{name.removeprefix('nvidia-').replace('-', '_')}/"
 
 
 def cuda_development(toolkit: CudaToolkit) -> PrefixId:

@@ -21,19 +21,26 @@ class Toolkit(Record, ABC):
     :param cxx_std: the oldest C++ standard in which its compilers take torch's headers, e.g. 17.
     :param capabilities: every kind of GPU that it makes code for, e.g. ``7.5``, ``9.0``, ``9.0a``.
     :param default_capabilities: what is built when nobody says, e.g. ``8.0``, ``12.0+PTX``.
+    :param static_runtime: what it is assembled from has the runtime to link in.
     """
 
     version: str
     cxx_std: int
     capabilities: tuple[str, ...]
     default_capabilities: tuple[str, ...]
+    static_runtime: bool = True
     source: str
     date: str
 
     @property
     @abstractmethod
     def assembled(self) -> bool:
-        """Say whether a package index has all of it."""
+        """Say whether packages have all of it."""
+
+    @property
+    @abstractmethod
+    def rather_of_image(self) -> bool:
+        """Say whether that of an image is taken where it has one, although it can be assembled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

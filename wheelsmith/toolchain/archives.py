@@ -1,4 +1,4 @@
-"""Folders out of archives that no package index has, compared with what was pinned of them.
+"""What no package index has, compared with what was pinned of it: folders out of archives, and Debian packages.
 
 An archive of one tag differs by who packed it, and when; so what it holds is pinned, and any packing of it will do.
 """
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.files import sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
-from wheelsmith.model import Listener, PinnedTree
+from wheelsmith.model import Listener, PinnedPackage, PinnedTree
 from wheelsmith.toolchain.answers import without_credentials
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 from wheelsmith.toolchain.remote import download, sha256_bytes
@@ -33,7 +34,7 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
     for place in _places(tree):
         files: dict[str, bytes] = {}
         try:
-            archive = _archive(tree, place, scratch, settings, listen)
+            archive = _archive(tree.filename, place, scratch, settings, listen, most=_MOST_PACKED)
             files = dict(_files(tree, archive))
             _compare(tree, files)
         except ToolchainError as error:
@@ -48,9 +49,32 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
     )
 
 
-def is_at_hand(tree: PinnedTree) -> bool:
+def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
+    """Return the path of a package, from the first place that has the one that was pinned.
+
+    :raises ToolchainError: no place has it.
+    """
+    troubles = []
+    for place in _places(pin):
+        try:
+            path = _archive(pin.filename, place, scratch, settings, listen, most=pin.size)
+            if sha256_file(path) == pin.sha256:
+                return path
+            trouble = "it is not the one that was pinned: its sha256 differs"
+        except ToolchainError as error:
+            trouble = error.message
+        except OSError as error:
+            trouble = f"it cannot be read: {error.strerror or error}"
+        troubles.append(f"{without_credentials(place)}: {trouble}")
+    raise ToolchainError(
+        f"{pin.filename} cannot be had: {'; '.join(troubles)}",
+        remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …",
+    )
+
+
+def is_at_hand(pin: PinnedTree | PinnedPackage) -> bool:
     """Say whether a folder that is named for archives has one."""
-    for place in _places(tree):
+    for place in _places(pin):
         try:
             if _local(place):
                 return True
@@ -59,19 +83,19 @@ def is_at_hand(tree: PinnedTree) -> bool:
     return False
 
 
-def _places(tree: PinnedTree) -> Iterator[str]:
+def _places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
     for base in os.environ.get(_PLACES, "").split():
-        yield f"{base.rstrip('/')}/{tree.filename}"
-    yield tree.url
+        yield f"{base.rstrip('/')}/{pin.filename}"
+    yield pin.url
 
 
-def _archive(tree: PinnedTree, place: str, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
+def _archive(filename: str, place: str, scratch: Path, settings: PipSettings, listen: Listener, *, most: int) -> Path:
     if path := _local(place):
         return path
-    target = scratch / tree.filename
+    target = scratch / filename
     # One each: a client that a mirror was too slow for is closed.
     with settings.client() as client:
-        download(tree.filename, place, target, client, listen, most=_MOST_PACKED)
+        download(filename, place, target, client, listen, most=most)
     return target
 
 

@@ -15,11 +15,12 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import framework
-from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedTree, PrefixId
-from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_toolkits, header_library
+from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedPackage, PinnedTree, PrefixId
+from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
+from wheelsmith.toolchain.cuda_compilers import lay_out_compilers
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import install_environment, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings
@@ -27,8 +28,6 @@ from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
 from wheelsmith.toolchain.unpack import unpack
 from wheelsmith.toolchain.without_cuda import lay_out_without_cuda
 
-# Every CUDA 13 wheel lays its files out under this folder.
-_CUDA_ROOT = "nvidia/cu13/"
 # nvcc calls these; cicc reads the last.
 _COMPILERS = (
     *("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary"),
@@ -201,9 +200,11 @@ class Toolchains:
         toolkit = cuda_toolkits()[prefix.version]
         host, _, target = prefix.arch.partition("-")
         for pin in toolkit.packages[host]:
-            self._fetch_all(pin, folder, _CUDA_ROOT)
+            self._fetch_all(pin, folder, cuda_folder(pin))
         for pin in toolkit.headers:
-            self._fetch_headers(pin, folder, _CUDA_ROOT)
+            self._fetch_headers(pin, folder, cuda_folder(pin))
+        if compilers := toolkit.compilers.get(host):
+            self._fetch_compilers(compilers, folder)
         if target:
             self._use_runtime_of(toolkit, target, folder)
         (folder / "lib64").symlink_to("lib")
@@ -213,11 +214,12 @@ class Toolchains:
 
     def _development(self, prefix: PrefixId, folder: Path) -> None:
         for pin in cuda_toolkits()[prefix.version].development:
-            self._fetch_headers(pin, folder, _CUDA_ROOT)
+            self._fetch_headers(pin, folder, cuda_folder(pin))
 
     def _use_runtime_of(self, toolkit: CudaToolkit, target: str, folder: Path) -> None:
         remove_tree(folder / "lib")
-        self._fetch_all(toolkit.target_runtime[target], folder, _CUDA_ROOT)
+        pin = toolkit.target_runtime[target]
+        self._fetch_all(pin, folder, cuda_folder(pin))
 
     def _fetch_all(self, pin: PinnedFile, folder: Path, root: str) -> None:
         from wheelsmith.toolchain.locate import locate
@@ -227,7 +229,13 @@ class Toolchains:
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
             location = locate(pin, settings)
             wheel = fetch_whole(pin, location, Path(scratch), client, self._listen)
-            unpack(pin, wheel, folder, lambda name: name.removeprefix(root) if name.startswith(root) else None)
+            unpack(pin, wheel, folder, _placed(root, root))
+
+    def _fetch_compilers(self, pin: PinnedPackage, folder: Path) -> None:
+        from wheelsmith.toolchain.archives import fetch_package
+
+        with tempfile.TemporaryDirectory(dir=self._root) as scratch:
+            lay_out_compilers(fetch_package(pin, Path(scratch), pip_settings(), self._listen), folder)
 
     def _fetch_tree(self, tree: PinnedTree, folder: Path) -> None:
         from wheelsmith.toolchain.archives import fetch_tree
@@ -249,7 +257,17 @@ class Toolchains:
         with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
             location = locate(pin, settings)
             wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
-            unpack(pin, wheel, folder, lambda name: name.removeprefix(keep) if name.startswith(headers) else None)
+            unpack(pin, wheel, folder, _placed(headers, keep))
+
+
+def _placed(wanted: str, root: str) -> Callable[[str], str | None]:
+    """Take what a wheel has below ``wanted`` to where it is below ``root``, but for what makes packages of folders."""
+
+    def place(name: str) -> str | None:
+        taken = name.startswith(wanted) and not name.endswith("/__init__.py")
+        return name.removeprefix(root) if taken else None
+
+    return place
 
 
 def _digest(wheels: tuple[LockedWheel, ...]) -> str:
