@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from wheelsmith.index.publish import build_layout, release_of
 from wheelsmith.pipeline import command
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.repack import RepackRequest, prepare_repack
+from wheelsmith.toolchain.link_stub import link_stub
 from wheelsmith.wheel.archive import open_wheel
 
 CUDA, CPU = "torch-cuda", "torch-cpu"
@@ -217,6 +220,21 @@ def test_what_runs_when_python_starts_lies_within_the_package(factory):
     assert repack(factory).returncode == 0
     _, files = members(factory)
     assert {path.split("/")[0] for path in files} == {"pure_thing", "pure_thing-1.dist-info"}
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="there is no g++")
+def test_no_library_of_this_machine_comes_into_a_wheel(factory):
+    """The repo's builds were linked elsewhere: the same builds would give other bytes on each machine."""
+    repo = factory.folder / "repo"
+    variant = lay_out(repo, "torch213-cxx11-cpu-x86_64-linux", "pure_thing", pure())
+    (variant / "metadata.json").unlink()
+    (stub := factory.folder / "stub").write_bytes(link_stub("liblzma.so.5", ["lzma_code"], "x86_64"))
+    (code := factory.folder / "code.c").write_text("int lzma_code(); int f() { return lzma_code(); }\n")
+    library = variant / "_pure_thing_cpu_0a1b2c3.abi3.so"
+    subprocess.run(["g++", "-x", "c", "-shared", "-fPIC", "-s", code, "-x", "none", stub, "-o", library], check=True)
+    assert repack(factory, "--version", "1").returncode == 1
+    (answer,) = told(factory).values()
+    assert "needs liblzma.so.5: neither the wheel's, the platform's, torch's nor CUDA's" in answer["reason"]
 
 
 def test_what_the_check_refuses_has_its_reason(factory):

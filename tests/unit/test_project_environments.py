@@ -1,5 +1,6 @@
 """What a project is built in and what its wheel is tested in: two environments with one torch."""
 
+import json
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,9 +13,10 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Limits, Local, Mount
 from wheelsmith.matrix.types import KernelRef
-from wheelsmith.model import LockedWheel, Project
+from wheelsmith.model import ImageId, LockedWheel, Project
 from wheelsmith.pipeline.command import build_command
 from wheelsmith.pipeline.environments import environment_mounts
+from wheelsmith.pipeline.finishing import RepairJob
 from wheelsmith.pipeline.smoke import smoke_test
 from wheelsmith.source import Outputs, fetch_source
 from wheelsmith.toolchain import Toolchains, prefixes
@@ -28,6 +30,9 @@ TORCH = (wheel("torch", "2.11.0"), wheel("nvidia-cublas"), wheel("nvidia_cudnn_c
 PROJECT = Project(
     python="3.12", environment=(*TORCH, wheel("setuptools")), variables={}, test_requires=("pytest", "numpy")
 )
+
+
+IMAGE = ImageId(name="debian", digest="sha256:0")
 
 
 class Made:
@@ -129,6 +134,16 @@ def test_what_cannot_be_installed_cannot_be_tested(tmp_path):
     with pytest.raises(ToolchainError, match=r"with torch 2\.11\.0 to be tested: No matching distribution") as caught:
         smoke(tmp_path, "No matching distribution found for scipy")
     assert "test-requires" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("project", "image", "grafts"), [(PROJECT, None, True), (PROJECT, IMAGE, False), (None, None, False)]
+)
+def test_libraries_come_into_a_wheel_only_from_where_it_was_linked(project, image, grafts, tmp_path):
+    """What reads the finished wheel runs on the machine: what it has under that name is not what an image has."""
+    job = RepairJob(plan=replace(plan(1), project=project, image=image), engine=Local(), folder=tmp_path / "finish")
+    job.lay_out("k-1-py3-none-any.whl", [b""])
+    assert json.loads((tmp_path / "finish/order.json").read_text())["grafts"] is grafts
 
 
 def test_every_folder_of_a_variable_is_found_on_the_machine_itself(tmp_path):

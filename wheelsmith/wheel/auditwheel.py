@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from wheelsmith.base import layout
@@ -22,12 +23,13 @@ _LONGEST = 900  # seconds
 _MOST_MEMORY = 16 * 2**30  # bytes of address space
 
 
-def repair(raw: Path, target: Path) -> Path:
+def repair(raw: Path, target: Path, *, left_out: Iterable[str] = ()) -> Path:
     """Return the wheel with the platform tag that its symbols allow, in ``target``.
 
+    :param left_out: names of libraries that are not put into it.
     :raises WheelError: no manylinux platform allows them.
     """
-    excludes = [option for pattern in _provided() for option in ("--exclude", pattern)]
+    excludes = [f"--exclude={pattern}" for pattern in (*_provided(), *left_out)]
     answer = _run("repair", "--plat", "auto", "--only-plat", *excludes, "-w", str(target), str(raw))
     found = list(target.glob("*.whl"))
     if answer.returncode or len(found) != 1:

@@ -16,8 +16,7 @@ from wheelsmith.wheel.repair import repair
 
 def repaired(order: RepairRequest, left: Path) -> Path:
     """Return the wheel that a build left, repaired, and say that its check begins."""
-    members = None if order.members is None else frozenset(order.members)
-    wheel = repair(left, order.spec, left.parents[1], members=members)
+    wheel = repair(left, order, left.parents[1])
     sys.stdout.write(f"{CHECKING}\n")
     sys.stdout.flush()
     return wheel

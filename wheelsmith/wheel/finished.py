@@ -19,10 +19,12 @@ class RepairRequest(Record):
 
     :param spec: what the plan promised.
     :param members: every file that the wheel must hold besides its own records; None leaves it open.
+    :param grafts: it was linked here, so that libraries of this machine may be put into it.
     """
 
     spec: WheelSpec
     members: tuple[str, ...] | None
+    grafts: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,35 +14,49 @@ from wheelsmith.model import WheelSpec, wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
+from wheelsmith.wheel.finished import RepairRequest
+from wheelsmith.wheel.manylinux import policies
+from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.relabel import relabel
 from wheelsmith.wheel.search_paths import without_host_folders
 
 
-def repair(raw: Path, spec: WheelSpec, work: Path, *, members: frozenset[str] | None = None) -> Path:
+def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
     """Return the wheel the platform tag it has earned, and bytes that depend on its content alone.
 
     :param raw: what the build left; nothing about it is believed.
     :param work: an empty folder for this.
-    :param members: every file that the wheel must hold besides its own records; None leaves it open.
     :raises WheelError: the build left something else than the plan promised.
     """
-    contents = open_wheel(raw)
+    contents, spec = open_wheel(raw), order.spec
     work.mkdir(parents=True, exist_ok=True)
     if spec.metadata is None:
         contents = without_host_folders(relabel(contents, spec), work)
         raw = pack(contents, work / "relabelled")
     else:
         _check_promised(contents, spec)
-    if members is not None:
-        _check_members(contents, members)
+    if order.members is not None:
+        _check_members(contents, frozenset(order.members))
     if spec.platform != "any":
         tagged = work / "tagged"
         tagged.mkdir()
-        for name, data in contents.files.items():
-            if is_for_the_cpu(data):  # auditwheel is shown only what our own bounded reader could read
-                read_extension(name, io.BytesIO(data))
-        contents = open_wheel(auditwheel.repair(raw, tagged))
+        needed = _needed(contents)
+        left_out = [] if order.grafts else [name for name in sorted(needed) if not _is_everywhere(name)]
+        contents = open_wheel(auditwheel.repair(raw, tagged, left_out=left_out))
     return pack(contents, work)
+
+
+def _needed(contents: WheelContents) -> set[str]:
+    """Return the libraries that its files need: auditwheel is shown only what our own bounded reader could read."""
+    found = set[str]()
+    for name, data in contents.files.items():
+        if is_for_the_cpu(data):
+            found.update(read_extension(name, io.BytesIO(data)).needed)
+    return found
+
+
+def _is_everywhere(library: str) -> bool:
+    return every_process_has(library) or library in policies("manylinux")[-1].libraries
 
 
 def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
