@@ -145,6 +145,7 @@ FAR = {
     "base/zip_archive/reader.py": WHEEL,
     "base/files.py": "whatever its callers name, who are in these tables",
     "engine/backend/hooks.py": "runs inside of the sandbox",
+    "engine/backend/launcher.py": "runs inside of the sandbox",
     "engine/backend/phases.py": "runs inside of the sandbox",
     "engine/backend/project.py": "runs inside of the sandbox",
     "engine/backend/survey.py": "runs inside of an image, or asks this machine",

@@ -63,14 +63,23 @@ def test_torch_is_shared_by_all_who_use_it():
     assert rest.source == "setuptools"
 
 
-def test_a_build_sees_both_and_how_many_compilers_it_may_start(tmp_path):
+@pytest.mark.parametrize(("isolates", "compilers"), [(False, "3"), (True, "6")])
+def test_a_build_sees_both_and_how_many_compilers_it_may_start(isolates, compilers, tmp_path):
+    """As many as are its own, or, where each call is answered, as the whole run keeps busy and one that waits."""
     made = Made()
     made.tools = lambda: "tools"
-    context = SimpleNamespace(cores=3, toolchains=SimpleNamespace(toolchains=made), limits=Limits())
+    context = SimpleNamespace(
+        cores=3,
+        all_cores=5,
+        toolchains=SimpleNamespace(toolchains=made),
+        limits=Limits(),
+        engine=SimpleNamespace(isolates=isolates),
+    )
     command = build_command(replace(plan(1), project=replace(PROJECT, variables={"MAX_JOBS": "1"})), context, tmp_path)
     assert command.env["PYTHONPATH"] == "/opt/wheelsmith/site:/opt/environment:/opt/requirements"
     assert [mount.source for mount in command.mounts][-1] == "setuptools"
-    assert (command.env["CMAKE_BUILD_PARALLEL_LEVEL"], command.env["MAX_JOBS"]) == ("3", "1")
+    assert (command.env["CMAKE_BUILD_PARALLEL_LEVEL"], command.env["MAX_JOBS"]) == (compilers, "1")
+    assert command.env.get("WHEELSMITH_LAUNCH") == ("/work/calls" if isolates else None)
 
 
 def test_an_environment_without_cuda_takes_no_second_place(tmp_path, monkeypatch):

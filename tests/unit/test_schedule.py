@@ -30,7 +30,7 @@ class Script:
     def name(self):
         return plan(self.number).cell.id
 
-    def tasks(self):
+    def tasks(self, adder):
         demand = Resources(memory=self.memory)
         return (Task(name=self.name, group=self.name, run=self._run, demand=demand, needs=self.needs),)
 
@@ -114,7 +114,7 @@ def test_a_task_that_cannot_say_what_it_needs_fails_alone(when):
 
     builds = [Script(0, unsure), Script(1, fine), Script(2, fine)]
     if when == "at once":
-        builds[0].tasks = lambda: unsure(builds[0], 0)
+        builds[0].tasks = lambda _: unsure(builds[0], 0)
     assert sorted(run(builds)) == [Status.BUILT, Status.BUILT, Status.FAILED]
 
 

@@ -12,6 +12,9 @@ TVM_FFI = "/opt/tvm-ffi"
 CUDA = "/opt/cuda"
 LIBRARIES = "/opt/libraries"
 TOOLS = "/opt/wheelsmith"
+# What stands before compilers, and where their calls are answered.
+LAUNCH = "/opt/wheelsmith/launch"
+CALLS = "/work/calls"
 ENVIRONMENT = "/opt/environment"
 REQUIREMENTS = "/opt/requirements"
 

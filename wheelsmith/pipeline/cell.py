@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,15 +24,17 @@ from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.context import BuildContext, log_name
 from wheelsmith.pipeline.failures import command_failed, failure_of
 from wheelsmith.pipeline.finishing import RepairJob, only_wheel, says_checking
+from wheelsmith.pipeline.launched_step import COMPILER_MEMORY
+from wheelsmith.pipeline.launcher import CompilerLauncher
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
-from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task
+from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task, TaskAdder
 from wheelsmith.store import StoredWheel
 from wheelsmith.wheel import checker_digest
 
 _PACK_SECONDS = 3.0
 _PACK_MEMORY = 1024 * MIB
-# What one compiler process needs at its worst, where nobody counts it: measured with torch/all.h of torch 2.11.
-_COMPILER_MEMORY = 2_700 * MIB
+# What setup.py takes that imports torch.
+_DRIVER_MEMORY = 768 * MIB
 
 
 class CellBuild:
@@ -53,11 +56,13 @@ class CellBuild:
         # What is built in one sandbox at the end; an engine that does not isolate gets the whole of it.
         self._last = without_compiling(plan) if context.engine.isolates else plan
         self._is_written_to = False
+        self._adder: TaskAdder | None = None
         self._stored: StoredWheel | None = None
         self._status = Status.BUILT
 
-    def tasks(self) -> tuple[Task, ...]:
+    def tasks(self, adder: TaskAdder) -> tuple[Task, ...]:
         """Return the task to begin with, which knows what follows."""
+        self._adder = adder
         start = Task(
             name=f"{self.name}:start",
             group=self.name,
@@ -105,14 +110,18 @@ class CellBuild:
         self._log.enter("fetch")
         lay_out(self._last, context.source, self._work)
         steps = compile_steps(plan)
+        if context.engine.isolates and plan.project:
+            return (self._task("build", self._drive, cores=1, memory=_DRIVER_MEMORY),)
         if not context.engine.isolates or not steps:
             return (self._task("build", self._build_whole, cores=context.cores, memory=_whole_memory(plan, context)),)
         self._steps = tuple(
             CompileStep(
+                name=f"{self.name}:{step.output}",
                 step=step,
                 plan=plan,
                 context=context,
                 work=self._work,
+                folder=self._work.parent,
                 log=self._log,
                 cancel=self._cancel,
                 tail=_PACK_SECONDS,
@@ -147,6 +156,25 @@ class CellBuild:
         """Build in one sandbox what has its own ways, or what nothing may be shared with."""
         return self._finish(build_command(self._last, self._context, self._work), memory)
 
+    def _drive(self, memory: int) -> tuple[Task, ...]:
+        """Run a project's own build system, whose calls of compilers become tasks of this build."""
+        assert self._adder is not None  # noqa: S101  # whoever asked for the tasks gave it
+        self._log.enter("build")
+        self._make_fresh(memory)
+        command = build_command(self._last, self._context, self._work)
+        launcher = CompilerLauncher(
+            plan=self.plan,
+            context=self._context,
+            log=self._log,
+            cancel=self._cancel,
+            adder=self._adder,
+            task=f"{self.name}:build",
+        )
+        with launcher.answering(self._work):
+            # It is held to all that a cell may use: what its compilers take is set aside as they run.
+            self._run(command, self._context.most_memory(sys.maxsize))
+        return (self._task("finish", self._take, cores=1, memory=_PACK_MEMORY),)
+
     def _pack(self, memory: int) -> tuple[Task, ...]:
         """Link and pack the objects that are there."""
         command = build_command(self._last, self._context, self._work)
@@ -156,11 +184,15 @@ class CellBuild:
         self._log.enter("build")
         self._make_fresh(memory)
         self._run(replace(command, limits=replace(command.limits, reserved=memory)), memory)
+        return self._take(memory)
+
+    def _take(self, memory: int) -> tuple[Task, ...]:
+        """Take the wheel that a build left: repair, check and keep it."""
         context = self._context
         finisher = RepairJob(plan=self.plan, engine=context.own_engine, folder=context.folder / self.name / "finish")
         with WorkFolder(self._work) as left:
             name = only_wheel(left)
-            finisher.lay_out(name, left.chunks(f"dist/{name}", command.limits.disk))
+            finisher.lay_out(name, left.chunks(f"dist/{name}", context.limits.disk))
         self._log.enter("repair")
         self._run_finisher(finisher, memory, "repair and check")
         wheel = finisher.answer()
@@ -257,4 +289,4 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _whole_memory(plan: BuildPlan, context: BuildContext) -> int:
     compilers = max(1, min(context.cores, len(compile_steps(plan)) if plan.project is None else context.cores))
-    return compilers * _COMPILER_MEMORY if plan.toolset else _PACK_MEMORY
+    return compilers * COMPILER_MEMORY if plan.toolset else _PACK_MEMORY

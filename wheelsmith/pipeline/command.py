@@ -22,6 +22,7 @@ from wheelsmith.source import SourceTree, copy_into
 _TUNABLES = {"hugetlb": 1, "top_pad": 256 * MIB, "mmap_threshold": 1024 * MIB, "trim_threshold": 4096 * MIB}
 _QUICK_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())}
 _PROJECT_BUILDER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/project.py"
+_LAUNCHER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
 # What build systems take the number of compilers at once from: torch's cpp_extension, and CMake, whatever calls it.
 _JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
@@ -93,6 +94,8 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
     ]
     importable, programs = [f"{layout.TOOLS}/site"], [f"{layout.TOOLS}/bin"]
     if project:
+        if context.engine.isolates:
+            programs.insert(0, layout.LAUNCH)
         environment = environment_mounts(project, project.environment, plan.cell.arch, toolchains)
         toolkit = _toolkit_mounts(plan, project, context)
         mounts += (*toolkit, *environment)
@@ -107,7 +110,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         mounts=tuple(mounts),
         env={
             **plan.environment,
-            **_variables(project, context.cores),
+            **_variables(project, context),
             "PYTHONPATH": ":".join(importable),
             "PYTHONDONTWRITEBYTECODE": "1",
         },
@@ -125,10 +128,14 @@ def _build_argv(plan: BuildPlan) -> tuple[str, ...]:
     return ("python3", "-m", "build", "--wheel", "--no-isolation", "--outdir", layout.DIST, layout.SOURCE)
 
 
-def _variables(project: Project | None, cores: int) -> dict[str, str]:
+def _variables(project: Project | None, context: BuildContext) -> dict[str, str]:
     if project is None:
-        return {"WHEELSMITH_JOBS": str(cores)}
-    return dict.fromkeys(_JOBS, str(cores)) | project.variables
+        return {"WHEELSMITH_JOBS": str(context.cores)}
+    if not context.engine.isolates:
+        return dict.fromkeys(_JOBS, str(context.cores)) | project.variables
+    # As many calls as the board can choose from: what waits costs nothing.
+    answered = {"WHEELSMITH_LAUNCH": layout.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
+    return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | answered
 
 
 def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) -> tuple[Mount, ...]:

@@ -28,18 +28,22 @@ _SPARE = 64 * MIB
 _DRY_RUN_MEMORY = 200 * MIB
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class CompileStep:
     """One compile step of one cell.
 
-    :param work: the cell's folder, laid out.
+    :param name: of the task that makes the object.
+    :param work: the cell's folder, laid out, into which the object is put.
+    :param folder: which no sandbox sees.
     :param tail: seconds that the cell takes after its objects.
     """
 
+    name: str
     step: Step
     plan: BuildPlan
     context: BuildContext
     work: Path
+    folder: Path
     log: CellLog
     cancel: threading.Event
     tail: float
@@ -48,13 +52,8 @@ class CompileStep:
     _estimates: Estimates = field(init=False)
 
     def __post_init__(self) -> None:
-        self._outputs = StepOutputs(self.work.parent / "texts", self.context.objects if self.context.reuse else None)
+        self._outputs = StepOutputs(self.folder / "texts", self.context.objects if self.context.reuse else None)
         self._estimates = Estimates(self.step, self.plan, self.context)
-
-    @property
-    def name(self) -> str:
-        """Return the name of the task that makes the object."""
-        return f"{self.plan.cell.id}:{self.step.output}"
 
     @property
     def source(self) -> str:
@@ -122,7 +121,7 @@ class CompileStep:
             return trajectory.whole(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
-        jobs = jobs_of(phases, together=not self.context.engine.starts_at_once)
+        jobs = self._jobs(phases)
         self.log.expect(len(jobs))
         self._makers = {name: job for job in jobs for name in job.writes}
         ranks: dict[str, float] = {}
@@ -130,6 +129,9 @@ class CompileStep:
             later = (ranks[user.name] for user in jobs if set(user.reads.values()) & set(job.writes))
             ranks[job.name] = self._estimates.of(job).seconds + max(later, default=self.tail)
         return tuple(self._task(job, ranks[job.name]) for job in jobs)
+
+    def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
+        return jobs_of(phases, together=not self.context.engine.starts_at_once)
 
     def _task_name(self, job: Job) -> str:
         return self.name if self.step.output in job.writes else f"{self.name}:{job.name}"
@@ -185,7 +187,7 @@ class CompileStep:
         except OutputLostError:
             return False
         self.log.reuse(f"{self.source}: {job.name}", action.lines)
-        self._done(job, None)
+        self._done(job, None, action.lines)
         return True
 
     def _do(self, job: Job, known: str | None, memory: int) -> None:
@@ -203,7 +205,7 @@ class CompileStep:
         finally:
             remove_tree(folder)
         self._keep_object(job)
-        self._done(job, exit_)
+        self._done(job, exit_, output.head)
 
     def _copy(self, name: str, work: WorkFolder, seen: str, memory: int) -> None:
         """Write a file where a command reads it, making it again when it is gone."""
@@ -244,7 +246,7 @@ class CompileStep:
         return compile_command(self.plan, self.context.limits, argv, mounts, name=folder.name, memory=memory)
 
     def _folder(self, job: Job) -> Path:
-        folder = self.work.parent / "phases" / canonical_digest(self._task_name(job))[:16]
+        folder = self.folder / "phases" / canonical_digest(self._task_name(job))[:16]
         remove_tree(folder)
         with WorkFolder.make(folder) as work:
             work.make_folder("build")
@@ -256,7 +258,8 @@ class CompileStep:
             with WorkFolder(self.work) as work, work.create(self.step.output) as file:
                 self._outputs.copy(self.step.output, file)
 
-    def _done(self, job: Job, exit_: Exit | None) -> None:
+    def _done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
+        del lines  # who called the compiler is told them, if anybody did
         for name in job.reads.values():
             # Nobody else reads a text, and those of a large kernel are gigabytes.
             if self._makers[name].kind is PhaseKind.PREPROCESS:

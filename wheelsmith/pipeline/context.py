@@ -65,6 +65,7 @@ class BuildContext:
     :param limits: of one cell.
     :param memory: bytes that the whole run may use.
     :param cores: cores that a cell may use whose steps are not wheelsmith's to share out.
+    :param all_cores: that all builds together may keep busy.
     :param folder: a scratch folder of this run alone.
     :param logs: where one log per cell is written.
     :param test: a command that must succeed with each wheel installed, or None.
@@ -82,6 +83,7 @@ class BuildContext:
     limits: Limits
     memory: int
     cores: int
+    all_cores: int
     folder: Path
     logs: Path
     listen: Listener

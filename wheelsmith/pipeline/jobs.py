@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from wheelsmith.base import layout
@@ -30,6 +30,8 @@ _UNKNOWN = {
 # The same by the size of what is read.
 _MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 85}
 _LEAST = 50 * MIB
+# What debug information adds, which Python's own flags ask for: measured with torch/extension.h of torch 2.13.
+_DEBUG = 1.35
 _RUNNER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/phases.py"
 _PHASES = "build/phases.json"
 
@@ -82,17 +84,38 @@ def jobs_of(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:
     :param together: in two of them, what preprocesses and what compiles, because starting one takes long.
     """
     if not together:
-        return tuple(
-            Job(name=phase.name, kind=phase.kind, phases=(phase,), reads=phase.reads, writes=phase.writes)
-            for phase in phases
-        )
+        return tuple(_one(phase) for phase in phases)
+    first, rest = _parted(phases)
+    return (*((_preprocess(first),) if first else ()), _compile(first, rest))
+
+
+def jobs_after_preprocessing(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:
+    """Share out the phases of a source that is preprocessed, for all capabilities at once, where it lies.
+
+    :param together: as for ``jobs_of``.
+    """
+    first, rest = _parted(phases)
+    return (_preprocess(first), *((_compile(first, rest),) if together else (_one(phase) for phase in rest)))
+
+
+def _parted(phases: tuple[Phase, ...]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
     first = tuple(phase for phase in phases if phase.kind is PhaseKind.PREPROCESS)
-    rest = tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
-    texts = tuple(name for phase in first for name in phase.writes)
-    found = [Job(name="preprocess", kind=PhaseKind.PREPROCESS, phases=first, reads={}, writes=texts)] if first else []
+    return first, tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
+
+
+def _one(phase: Phase) -> Job:
+    return Job(name=phase.name, kind=phase.kind, phases=(phase,), reads=phase.reads, writes=phase.writes)
+
+
+def _preprocess(phases: tuple[Phase, ...]) -> Job:
+    texts = tuple(name for phase in phases for name in phase.writes)
+    return Job(name="preprocess", kind=PhaseKind.PREPROCESS, phases=phases, reads={}, writes=texts)
+
+
+def _compile(first: tuple[Phase, ...], rest: tuple[Phase, ...]) -> Job:
+    reads = {name: name for phase in first for name in phase.writes}
     kind = PhaseKind.WHOLE if len(rest) > 1 else rest[0].kind
-    compile_ = Job(name="compile", kind=kind, phases=rest, reads={name: name for name in texts}, writes=rest[-1].writes)
-    return (*found, compile_)
+    return Job(name="compile", kind=kind, phases=rest, reads=reads, writes=rest[-1].writes)
 
 
 def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, reads: dict[str, str]) -> str:
@@ -140,7 +163,10 @@ class Estimates:
         :param size: bytes that it reads, once they are known.
         """
         known = self._costs.find(self._keys(job.kind, _target(job)))
-        return known or _by_size(_UNKNOWN[job.kind], job.kind, size)
+        if known:
+            return known
+        guess = _by_size(_UNKNOWN[job.kind], job.kind, size)
+        return replace(guess, memory=int(guess.memory * _DEBUG)) if "-g" in job.phases[-1].argv else guess
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
         """Return the seconds of a chain of phases that are not known by name yet."""

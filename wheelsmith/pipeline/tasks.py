@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 MIB = 2**20
 
@@ -18,6 +19,16 @@ class Resources:
 
     cores: int = 1
     memory: int = 0
+
+
+class TaskAdder(Protocol):
+    """Who runs the tasks of builds, as one that runs sees it."""
+
+    def add(self, group: str, tasks: tuple[Task, ...]) -> None:
+        """Take tasks of a build in, one of which runs; nothing is taken of one that was given up."""
+
+    def wait(self, name: str) -> None:
+        """Take back the cores of a task that runs: from now on it waits for tasks that it adds."""
 
 
 class RetryTask(Exception):  # noqa: N818  # no error: whoever runs tasks catches it

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from wheelsmith.base import layout
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.record import canonical_digest
 
 # All of them pure Python: any Python that the sandbox has can run them.
 _DISTRIBUTIONS = ("build", "pyproject_hooks", "packaging")
+_LAUNCH = PurePosixPath(layout.LAUNCH).name
+_COMPILERS = ("gcc", "g++")
 
 
 @cache
@@ -24,12 +27,18 @@ def tools_digest() -> str:
 
 
 def lay_out_tools(folder: Path) -> None:
-    """Write ``site/`` for PYTHONPATH and ``bin/ninja``."""
+    """Write ``site/`` for PYTHONPATH, ``bin/ninja``, and what stands before compilers in ``launch/``."""
     for name, path in _contents():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
-    (folder / "bin" / "ninja").chmod(0o755)
+    for program in ("bin/ninja", *(f"{_LAUNCH}/{name}" for name in _COMPILERS)):
+        (folder / program).chmod(0o755)
+
+
+def stand_in() -> Path:
+    """Return the program that stands where a project finds a compiler, under the compiler's name."""
+    return Path(str(files("wheelsmith"))) / "engine" / "backend" / "compiler.sh"
 
 
 def _contents() -> Iterator[tuple[str, Path]]:
@@ -41,6 +50,8 @@ def _contents() -> Iterator[tuple[str, Path]]:
     yield "site/wheelsmith/__init__.py", own / "__init__.py"
     for path in (own / "engine" / "backend").glob("*.py"):
         yield f"site/wheelsmith/engine/backend/{path.name}", path
+    for name in _COMPILERS:
+        yield f"{_LAUNCH}/{name}", stand_in()
     yield "bin/ninja", _ninja()
 
 

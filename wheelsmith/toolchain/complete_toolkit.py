@@ -19,10 +19,11 @@ from wheelsmith.base import layout
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import LockedWheel
 from wheelsmith.platforms import DRIVER_LIBRARIES
+from wheelsmith.toolchain.build_tools import stand_in
 from wheelsmith.toolchain.link_stub import link_stub
 
 # Part of a complete toolkit's name: raised when the way it is laid out changes.
-LAYOUT = 1
+LAYOUT = 2
 # In the folder that holds it, below this name; and beside it the environment, as inside a sandbox.
 HOME = Path(layout.CUDA).name
 _ENVIRONMENT = Path(layout.ENVIRONMENT).name
@@ -45,6 +46,10 @@ def lay_out_toolkit(
     """
     home = folder / HOME
     _copy(toolkit, home)
+    nvcc = home / "bin" / "nvcc"
+    nvcc.rename(nvcc.with_name("nvcc.bin"))
+    shutil.copy(stand_in(), nvcc)
+    nvcc.chmod(0o755)
     for more in headers:
         _copy(more / "include", home / "include")
     (folder / _ENVIRONMENT).symlink_to(Path(os.path.relpath(environment, folder)))

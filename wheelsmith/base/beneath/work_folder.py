@@ -62,6 +62,18 @@ class WorkFolder:
         with self._below(folders, _enter_made) as folder:
             return make_file(last, folder, mode)
 
+    def put(self, name: str, content: bytes) -> None:
+        """Write a file that appears whole, in the place of what has its name.
+
+        :raises OSError: it cannot be made.
+        """
+        *folders, last = _parts(name)
+        with self._below(folders, _enter_made) as folder:
+            half = f"{last}~"
+            with make_file(half, folder, 0o666) as file:
+                file.write(content)
+            os.rename(half, last, src_dir_fd=folder, dst_dir_fd=folder)
+
     def names(self, name: str) -> Iterator[str]:
         """Yield the names of what is in a folder, as they come: there may be any number.
 

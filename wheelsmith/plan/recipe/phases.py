@@ -58,22 +58,30 @@ class NotSplittableError(Exception):  # it never leaves wheelsmith: the step is 
 
 # Options that neither run a program nor read a file of the kernel's choosing. Everything else makes a step whole.
 _TAME = re.compile(
-    r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|-std=[a-z0-9+]+|-w|-pthread"
+    r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|--?std=[a-z0-9+]+|-w|-pthread|-g[0-2]?|-pipe|-pedantic|-ansi"
+    r"|-f(file|debug|macro|profile)-prefix-map=[^,@]*|-Wp,-[DU][A-Za-z_]\w*(=\w*)?"
     r"|-f(?!plugin|input-charset|preprocessed|directives|module|dump|profile|auto-profile|branch-prob|test-cov|save|compare-debug|lto|sanitize-|instrument)[A-Za-z][A-Za-z0-9=+_.,-]*"
     r"|-m[a-z0-9][a-z0-9=+_.,-]*|-W(?![alp],)[a-z][a-z0-9=+_,-]*"
     r"|-use_fast_math|--use_fast_math|--expt-[a-z-]+|-lineinfo|--generate-line-info|--extra-device-vectorization"
     r"|-gencode=arch=compute_\w+,code=\w+|--ptxas-options=[\w=,-]+|--(ftz|fmad|prec-div|prec-sqrt)=\w+"
     r"|-maxrregcount=\d+|--maxrregcount=\d+|-diag-suppress=[\d,]+|--diag-suppress=[\d,]+"
     r"|-default-stream=[a-z-]+|--default-stream=[a-z-]+|-objtemp|-xc|-ftemplate-backtrace-limit=\d+"
+    r"|--generate-code=arch=compute_\w+,code=(\w+|\[\w+(,\w+)*\])|--?forward-unknown-to-host-compiler"
+    r"|--?allow-unsupported-compiler|--?extended-lambda|--?compress-mode=\w+|--?static-global-template-stub=\w+"
 )
 # Options whose value is a word of its own. g++ puts a file's words in the place of @file before it looks at any option.
 _FOLDER, _MACRO = re.compile(r"[^@-].*"), re.compile(r"[A-Za-z_]\w*(=.*)?")
+# What only preprocessing reads: a header, too, that comes before the source.
+_READ_BEFORE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros")
 _TAME_VALUE = {
-    **dict.fromkeys(("-I", "-isystem"), _FOLDER),
+    **dict.fromkeys(_READ_BEFORE, _FOLDER),
     **dict.fromkeys(("-D", "-U"), _MACRO),
     "--diag_suppress": re.compile(r"[\w,]+"),
     "-Xptxas": re.compile(r"(-v|-O[0-4]|-dlcm=\w+|-dscm=\w+|--warn-on-\w[\w-]*|-warn-[\w-]+)(,-[\w=-]+)*"),
+    "--ptxas-options": re.compile(r"(-v|-O[0-4])(,-[\w=-]+)*"),
     "-Xcudafe": re.compile(r"--(diag_suppress|display_error_number)(=\w+)?"),
+    "-Xfatbin": re.compile(r"-compress-all"),
+    "-x": re.compile(r"cu"),
     "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
 }
 # -march=native, also with more behind a comma or a plus; and a file of options, which may hold it.
@@ -140,9 +148,9 @@ def host_phases(step: Step) -> tuple[Phase, ...]:
 def _without_preprocessor(argv: tuple[str, ...]) -> Iterator[str]:
     words = iter(argv)
     for word in words:
-        if word in {"-I", "-isystem", "-D", "-U"}:
+        if word in {*_READ_BEFORE, "-D", "-U"}:
             next(words)
-        elif word != "-xc" and not word.startswith(("-I", "-D", "-U")):
+        elif word != "-xc" and not word.startswith(("-I", "-D", "-U", "-Wp,")):
             yield word
 
 

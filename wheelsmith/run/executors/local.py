@@ -74,6 +74,7 @@ def make_context(work: BuildRequest, listen: Listener) -> BuildContext:
         limits=replace(options.limits, memory=options.limits.memory or memory, cpus=cpus),
         memory=memory,
         cores=cores,
+        all_cores=_cores(options),
         folder=work.folder,
         logs=work.logs,
         listen=listen,

@@ -48,6 +48,7 @@ class TaskQueue:
         self._waiting: dict[str, list[Task]] = {}
         self._done: set[str] = set()
         self._overtaken: dict[str, int] = {}
+        self._waiters: dict[str, Task] = {}
         self._count = 0
         self._running = 0
 
@@ -95,6 +96,11 @@ class TaskQueue:
         """Take a task back that could not be done yet."""
         self._hold(task, -1)
         self._place(task.again(reason))
+
+    def wait(self, task: Task) -> None:
+        """Take back the cores of a task that runs: from now on it waits for tasks of its own build."""
+        self._cores += task.demand.cores
+        self._waiters[task.name] = task
 
     def drop(self, group: str) -> bool:
         """Forget what has not been started of a build; say whether nothing of it runs."""
@@ -175,13 +181,16 @@ class TaskQueue:
         return task.demand.cores <= self._cores or self._cores == self._machine.cores
 
     def _lacks_memory(self, task: Task) -> bool:
-        return task.demand.memory > self._memory and self._memory < self._machine.memory
+        # What waiters hold is not given back before the tasks that they wait for are done.
+        free = self._machine.memory - sum(waiter.demand.memory for waiter in self._waiters.values())
+        return task.demand.memory > self._memory and self._memory < free
 
     def _hold(self, task: Task, sign: int) -> None:
         self._running += sign
         if task.demand.cores == 0:
             self._lanes -= sign
-        self._cores -= sign * task.demand.cores
+        if self._waiters.pop(task.name, None) is None:
+            self._cores -= sign * task.demand.cores
         self._memory -= sign * task.demand.memory
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from wheelsmith.model import BuildResult, Status
-from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
+from wheelsmith.pipeline.tasks import Resources, RetryTask, Task, TaskAdder
 from wheelsmith.run.schedule.board import Capacity, TaskQueue
 
 _TICK = 0.2  # seconds between looks at the cancel flag
@@ -20,8 +20,11 @@ class SchedulableBuild(Protocol):
 
     name: str
 
-    def tasks(self) -> tuple[Task, ...]:
-        """Return the tasks to begin with."""
+    def tasks(self, adder: TaskAdder) -> tuple[Task, ...]:
+        """Return the tasks to begin with.
+
+        :param adder: takes more of them in while one of them runs.
+        """
 
     def stop(self) -> None:
         """Kill what runs of it."""
@@ -55,9 +58,8 @@ def run_builds(
     named = {build.name: build for build in builds}
     pool = _Pool(builds=named, machine=machine, fail_fast=fail_fast, on_load=on_load)
     pool.board.add(shared)
-    threads = [threading.Thread(target=pool.work, daemon=True) for _ in range(machine.cores + machine.io_slots)]
-    for thread in threads:
-        thread.start()
+    for _ in range(machine.cores + machine.io_slots):
+        pool.start_thread()
     try:
         for _ in builds:
             on_result(_next_result(pool, cancel))
@@ -65,8 +67,7 @@ def run_builds(
         # Nothing runs any more when this returns: who called removes the folders that builds work in.
         pool.stop()
         pool.close()
-        for thread in threads:
-            thread.join()
+        pool.join()
 
 
 def _next_result(pool: _Pool, cancel: threading.Event) -> BuildResult:
@@ -93,11 +94,41 @@ class _Pool:
     board: TaskQueue = field(init=False)
     finished: queue.SimpleQueue[BuildResult | BaseException] = field(default_factory=queue.SimpleQueue)
     _errors: dict[str, BaseException | None] = field(default_factory=dict)
+    _running: dict[str, Task] = field(default_factory=dict)
+    _waiting: set[str] = field(default_factory=set)
+    _threads: list[threading.Thread] = field(default_factory=list)
     _closed: bool = False
     _change: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
-        self.board = TaskQueue(self.machine, [(build.name, build.tasks()) for build in self.builds.values()])
+        self.board = TaskQueue(self.machine, [(build.name, build.tasks(self)) for build in self.builds.values()])
+
+    def start_thread(self) -> None:
+        """Start one more worker."""
+        thread = threading.Thread(target=self.work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def join(self) -> None:
+        """Wait until every worker has ended; called once nothing starts any more."""
+        for thread in self._threads:
+            thread.join()
+
+    def add(self, group: str, tasks: tuple[Task, ...]) -> None:
+        """Take tasks of a build in, one of which runs; nothing is taken of one that was given up."""
+        with self._change:
+            if group in self.builds and group not in self._errors:
+                self.board.add(tasks)
+                self._change.notify_all()
+
+    def wait(self, name: str) -> None:
+        """Take back the cores of a task that runs, and have its place taken."""
+        with self._change:
+            if name in self._running and name not in self._waiting:
+                self._waiting.add(name)
+                self.board.wait(self._running[name])
+                self.start_thread()
+                self._change.notify_all()
 
     def stop(self) -> None:
         """Kill what runs and start nothing more."""
@@ -126,16 +157,19 @@ class _Pool:
             try:
                 follow = task.run(task.demand.memory)
             except RetryTask as reason:
-                self._settle(task, again=reason)
+                has_waited = self._settle(task, again=reason)
             except BaseException as error:  # noqa: BLE001  # a mistake of ours in one cell must not lose the others
-                self._settle(task, error=error)
+                has_waited = self._settle(task, error=error)
             else:
-                self._settle(task, follow=follow)
+                has_waited = self._settle(task, follow=follow)
+            if has_waited:
+                return  # another has its place
 
     def _next(self) -> Task | None:
         with self._change:
             while not self._closed:
                 if (task := self.board.take()) is not None:
+                    self._running[task.name] = task
                     self.on_load(self.board.held)
                     return task
                 self._change.wait()
@@ -148,9 +182,13 @@ class _Pool:
         follow: tuple[Task, ...] = (),
         again: RetryTask | None = None,
         error: BaseException | None = None,
-    ) -> None:
+    ) -> bool:
+        """Take note of a task's end; say whether it has waited for others."""
         with self._change:
             stopped = task.group in self._errors
+            del self._running[task.name]
+            has_waited = task.name in self._waiting
+            self._waiting.discard(task.name)
             if again is not None and not stopped:
                 self.board.again(task, again)
             elif self.board.done(task, () if stopped else follow):
@@ -159,6 +197,7 @@ class _Pool:
                 self._abandon(task.group, error)
             self.on_load(self.board.held)
             self._change.notify_all()
+        return has_waited
 
     def _abandon(self, name: str, error: BaseException | None) -> None:
         """Let a build end without a wheel; its first error is the one that is told."""

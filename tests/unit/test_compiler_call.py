@@ -1,0 +1,124 @@
+"""Calls of compilers as build systems make them, and the steps that they are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wheelsmith.model import StepKind
+from wheelsmith.plan.recipe.compiler_call import compiler_call
+from wheelsmith.plan.recipe.phases import NotSplittableError
+
+NVCC = "/opt/cuda/bin/nvcc"
+
+
+def call(text, program="g++"):
+    return compiler_call(program, tuple(text.split()), nvcc=NVCC)
+
+
+def test_a_call_of_setuptools():
+    made = call("-fPIC -g -O2 -Wall -I/usr/include/py -DX=1 -c csrc/a.cpp -o build/temp/csrc/a.o -O3 -std=c++17")
+    assert made.step.kind is StepKind.CXX
+    assert made.step.argv == (
+        *("g++", "-fPIC", "-g", "-O2", "-Wall", "-I/usr/include/py", "-DX=1", "-O3", "-std=c++17"),
+        *("-c", "csrc/a.cpp", "-o", "build/obj/a.cpp.o"),
+    )
+    assert (made.source, made.output, made.listing) == ("csrc/a.cpp", "build/temp/csrc/a.o", ())
+
+
+def test_a_call_of_torchs_ninja_file():
+    made = call(
+        "--generate-dependencies-with-compile --dependency-output /b/a.o.d -I/opt/torch/include -D__CUDA_NO_HALF2__ "
+        "--expt-relaxed-constexpr --compiler-options -fPIC -O3 --threads 4 -gencode arch=compute_90,code=sm_90 "
+        "-ccbin gcc -std=c++17 -objtemp -c /work/src/a.cu -o /b/a.o",
+        "nvcc",
+    )
+    assert made.step.argv == (
+        *(NVCC, "-ccbin", "gcc", "-I/opt/torch/include", "-D__CUDA_NO_HALF2__", "--expt-relaxed-constexpr"),
+        *("-Xcompiler", "-fPIC", "-O3", "-gencode", "arch=compute_90,code=sm_90", "-std=c++17", "-objtemp"),
+        *("-c", "/work/src/a.cu", "-o", "build/obj/a.cu.o"),
+    )
+    assert made.listing == ("-MD", "-MF", "/b/a.o.d", "-MQ", "/b/a.o")
+
+
+def test_a_call_of_cmake():
+    made = call(
+        "-forward-unknown-to-host-compiler -DA -isystem /opt/cuda/include -O3 -DNDEBUG -std=c++17 "
+        "--generate-code=arch=compute_90,code=[compute_90,sm_90] -Xcompiler=-fPIC "
+        "-MD -MT o/a.cu.o -MF o/a.cu.o.d -x cu -c /work/src/a.cu -o o/a.cu.o",
+        "nvcc",
+    )
+    assert made.listing == ("-MD", "-MT", "o/a.cu.o", "-MF", "o/a.cu.o.d")
+    assert made.step.argv[-7:-4] == ("-x", "cu", "-objtemp")
+
+
+def test_a_listing_without_names_has_those_of_the_compiler():
+    assert call("-MMD -c a.cpp -o o/a.o").listing == ("-MMD", "-MF", "o/a.d", "-MQ", "o/a.o")
+    assert call("-MF x.d -c a.cpp -o o/a.o").listing == ()
+
+
+def test_c_is_compiled_as_c():
+    assert call("-c a.c -o a.o", "gcc").step.argv == ("gcc", "-xc", "-c", "a.c", "-o", "build/obj/a.c.o")
+    assert call("-c a.cc -o a.o", "gcc").step.argv == ("gcc", "-c", "a.cc", "-o", "build/obj/a.cc.o")
+
+
+def test_where_it_is_built_is_in_no_name():
+    assert call("-c /tmp/x/a.cpp -o /tmp/y/a.o").step.output == call("-c a.cpp -o a.o").step.output
+
+
+def test_names_that_no_path_is_made_of_stay_apart():
+    odd, other = call("-c a$b.cpp -o a.o").step.output, call("-c a_b.cpp -o a.o").step.output
+    assert odd != other
+    assert odd.endswith("-a_b.cpp.o")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "--version", "-E a.cpp -o a.ii", "a.o b.o -shared -o x.so", "-c a.cpp b.cpp -o x.o", "-c a.cpp"),
+        *("-c a.cpp -o /dev/null", "-c a.s -o a.o", "-c a.cu -o a.o", "-c a.cpp -o a.o -o b.o", "-c @a.cpp -o a.o"),
+        *("-wrapper sh -c a.cpp -o a.o", "-fplugin=x -c a.cpp -o a.o", "-c a.cpp -o", "-c a.cpp -o a.o -I"),
+        *(
+            "-B. -c a.cpp -o a.o",
+            "-c a.cpp -o a.o -I @x",
+            "-x c++ -c a.cpp -o a.o",
+            "-c a.cpp -o @a",
+            "-g3 -c a.c -o b",
+        ),
+        *("-c - -o a.o", "-save-temps -c a.cpp -o a.o", "-S a.cpp -o a.s", "-flto -c a.cpp -o a.o"),
+    ],
+)
+def test_what_is_no_plain_compilation_is_left_to_the_compiler(text):
+    with pytest.raises(NotSplittableError):
+        call(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("-c a.cpp -o a.o", "-dc a.cu -o a.o", "-c a.cu -o a.o -rdc=true", "-c a.cu -o a.o -ccbin clang++"),
+        *("-c a.cu -o a.o -Xcompiler -wrapper,sh", "-c a.cu -o a.o -Xcompiler=-fplugin=x", "-c a.cu -o a.o -G"),
+        *("-c a.cu -o a.o --options-file x", "-c a.cu -o a.o --compiler-bindir=/x/g++", "-c a.cu -o a.o -Xcompiler"),
+        *("-dlink a.o -o b.o", "-c a.cu -o a.o --keep", "-ptx a.cu -o a.ptx", "-c a.cu -o a.o -t"),
+    ],
+)
+def test_nor_one_of_nvcc(text):
+    with pytest.raises(NotSplittableError):
+        call(text, "nvcc")
+
+
+WORDS = st.lists(
+    st.sampled_from(["-c", "-o", "-I", "a.cpp", "a.cu", "-MF", "-MD", "-x", "cu", "-t", "-ccbin", "@f", "-Xcompiler"])
+    | st.text(max_size=8),
+    max_size=8,
+).map(tuple)
+
+
+@given(st.sampled_from(["gcc", "g++", "nvcc", "sh"]), WORDS)
+def test_any_words_are_a_step_or_refused(program, words):
+    try:
+        made = compiler_call(program, words, nvcc=NVCC)
+    except NotSplittableError:
+        return
+    assert made.step.argv[-4] == "-c"
+    assert not any(word.startswith("@") for word in made.step.argv)
+    assert made.output in words or any(word.endswith(f"={made.output}") for word in words)

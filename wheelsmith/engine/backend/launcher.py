@@ -1,0 +1,139 @@
+"""Stand where a compiler is called, and have wheelsmith say what becomes of the call.
+
+Runs inside containers as a program: ``launcher.py PROGRAM [WORD…]``, where PROGRAM is the path that was called. What is
+asked and answered are files in a folder of its own below WHEELSMITH_LAUNCH: ``request``, then, counted from 0,
+``answer-N`` and ``done-N``. An answer says one of three things: run the compiler itself, run commands that preprocess,
+or end, with the object that is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+_FOLDER, _WITHIN = "WHEELSMITH_LAUNCH", "WHEELSMITH_LAUNCHED"
+# Where nvcc's own program lies, beside what stands in its place: it finds all else from its own folder.
+_NVCC = "nvcc.bin"
+_FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.05  # seconds
+_DEEPEST = 8  # files of options that name files of options
+_LONGEST_FILE = 1 << 20  # bytes
+
+
+def launch(called: str, words: list[str]) -> int:
+    """Return the exit code of a compiler's call; one that compiles nothing is the compiler's own, at once."""
+    program = Path(called).name
+    real = _real(Path(called))
+    asked = _with_variables(program, _expanded(words, 0))
+    folder = os.environ.get(_FOLDER)
+    if folder is None or _WITHIN in os.environ or not _makes_something(asked):
+        os.execv(real, [real, *words])  # noqa: S606  # the compiler that was called, as it was called
+    os.environ[_WITHIN] = "1"
+    own = Path(folder, f"{os.getpid()}-{os.urandom(6).hex()}")
+    own.mkdir()
+    try:
+        _write(own / "request", {"program": program, "words": asked})
+        return _obey(own, real, words)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _obey(own: Path, real: str, words: list[str]) -> int:
+    number = 0
+    while True:
+        answer = _read(own / f"answer-{number}")
+        if "lines" in answer:
+            return _end(own, answer)
+        commands = answer.get("commands") or [[real, *words]]
+        code = 0
+        for argv in commands:
+            code = code or _run(argv)
+        _write(own / f"done-{number}", {"code": code})
+        number += 1
+
+
+def _end(own: Path, answer: dict[str, Any]) -> int:
+    for line in answer["lines"]:
+        sys.stderr.write(f"{line}\n")
+    if output := answer["output"]:
+        shutil.copyfile(own / "object", output)
+    return int(answer["code"])
+
+
+def _run(argv: list[str]) -> int:
+    sys.stdout.flush()
+    code = os.spawnvp(os.P_WAIT, argv[0], argv)  # noqa: S606  # a compiler, as it is or was called
+    return code if code >= 0 else 128 - code
+
+
+def _real(called: Path) -> str:
+    """Return the compiler that something of this name stands before: nvcc beside it, others further down PATH."""
+    beside = called.with_name(_NVCC)
+    if called.name == "nvcc" and beside.exists():
+        return str(beside)
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = Path(folder, called.name)
+        if path.parent.resolve() != called.parent.resolve() and os.access(path, os.X_OK):
+            return str(path)
+    sys.exit(f"wheelsmith: there is no {called.name} on PATH")
+
+
+def _makes_something(words: list[str]) -> bool:
+    """Say whether a call compiles or links, rather than being asked what it is or what it would do."""
+    asks = {"-E", "-M", "-MM", "--preprocess", "--dryrun", "-dryrun", "-###"}
+    return ("-c" in words or "-o" in words or "--compile" in words) and not asks & set(words)
+
+
+def _with_variables(program: str, words: list[str]) -> list[str]:
+    """Return the words with those that nvcc takes from its environment."""
+    if program != "nvcc":
+        return words
+    first, last = (shlex.split(os.environ.get(f"NVCC_{place}PEND_FLAGS", "")) for place in ("PRE", "AP"))
+    return [*first, *words, *last]
+
+
+def _expanded(words: list[str], depth: int) -> list[str]:
+    """Return the words with those of files of options in the place of these, as compilers read them."""
+    found: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        named = next(rest, "") if word in {"--options-file", "-optf"} else word[1:] if word.startswith("@") else ""
+        text = _text(named) if named and depth < _DEEPEST else None
+        if text is not None:
+            found += _expanded(shlex.split(text), depth + 1)
+        else:
+            found += [word, named] if named and not word.startswith("@") else [word]
+    return found
+
+
+def _text(name: str) -> str | None:
+    try:
+        with Path(name).open(encoding="utf-8") as file:
+            return file.read(_LONGEST_FILE)
+    except (OSError, UnicodeError):
+        return None
+
+
+def _write(path: Path, said: dict[str, Any]) -> None:
+    # What is waited for appears whole.
+    half = path.with_name(f"{path.name}~")
+    half.write_text(json.dumps(said), encoding="utf-8")
+    half.rename(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    wait = _FIRST_WAIT
+    while not path.exists():
+        time.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT)
+    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return said
+
+
+if __name__ == "__main__":
+    sys.exit(launch(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,149 @@
+"""A compiler's call of a project's build system, as phases.
+
+The source is preprocessed where the call was made, in the project's own sandbox, where it and all that was generated
+lies. Everything after that reads nothing but text, so it is done as a kernel's phases are: in sandboxes of their own,
+by compilers that no build could change, and found again by what they read. What such a phase refuses is run once more
+by the compiler itself, as it was called: its word counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from wheelsmith.base.errors import OutputError
+from wheelsmith.engine import Ending, Exit
+from wheelsmith.model import StepFinished
+from wheelsmith.pipeline.compile_step import CompileStep
+from wheelsmith.pipeline.context import BuildContext
+from wheelsmith.pipeline.exchange import BuildEndedError, WaitingCall
+from wheelsmith.pipeline.failures import StageError
+from wheelsmith.pipeline.jobs import Job, jobs_after_preprocessing
+from wheelsmith.pipeline.tasks import MIB, Resources, Task
+from wheelsmith.plan.recipe.compiler_call import CompilerCall
+from wheelsmith.plan.recipe.phases import Phase, PhaseKind
+
+# What one compiler process needs at its worst, where nobody counts it: measured with torch/all.h of torch 2.11.
+COMPILER_MEMORY = 2_700 * MIB
+_WHOLE_SECONDS = 60.0
+
+
+@dataclass(kw_only=True)
+class LaunchedStep(CompileStep):
+    """One call of a compiler that compiles one source.
+
+    :param waiting: who waits for the object.
+    :param call: what it is called with.
+    """
+
+    waiting: WaitingCall
+    call: CompilerCall
+    _over: bool = False
+    _lines: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
+        if not any(phase.kind is PhaseKind.PREPROCESS for phase in phases):
+            return ()
+        return jobs_after_preprocessing(phases, together=not self.context.engine.starts_at_once)
+
+    def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
+        return super()._tasks(phases) or self._whole()
+
+    def _split(self, memory: int) -> tuple[Task, ...]:
+        try:
+            return super()._split(memory)
+        except (StageError, OutputError):
+            return self._whole()
+
+    def _run(self, job: Job, task: str, memory: int) -> tuple[Task, ...]:
+        if self._over:
+            return ()
+        try:
+            return super()._run(job, task, memory)
+        except BuildEndedError:
+            self._over = True
+            return ()
+        except (StageError, OutputError):
+            return self._whole()
+
+    def _do(self, job: Job, known: str | None, memory: int) -> None:
+        if job.kind is not PhaseKind.PREPROCESS:
+            super()._do(job, known, memory)
+            return
+        began = time.monotonic()
+        code = self.waiting.run(tuple(self._command_there(phase, n) for n, phase in enumerate(job.phases)))
+        if code:
+            # It said why.
+            self._over = True
+            self.waiting.end(code)
+            return
+        self._outputs.put(None, {name: self.waiting.read(f"text-{n}") for n, name in enumerate(job.writes)}, ())
+        self._done(job, Exit(ending=Ending.EXITED, code=0, seconds=time.monotonic() - began), ())
+
+    def _command_there(self, phase: Phase, number: int) -> tuple[str, ...]:
+        """Return a preprocessing as it is run where the source is; the host's, which every source has, lists files."""
+        place = phase.argv.index("-o") + 1
+        text = (*phase.argv[:place], self.waiting.path(f"text-{number}"), *phase.argv[place + 1 :])
+        return text if phase.target else (*text, *self.call.listing)
+
+    def _keep_object(self, job: Job) -> None:
+        if self.step.output in job.writes:
+            with self.waiting.create_object() as file:
+                self._outputs.copy(self.step.output, file)
+
+    def _done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
+        super()._done(job, exit_, lines)
+        self._lines += lines
+        if self.step.output in job.writes:
+            self._over = True
+            self.waiting.end(0, output=self.call.output, lines=tuple(self._lines))
+
+    def _whole(self) -> tuple[Task, ...]:
+        """Leave it to the compiler itself, once: several phases may have been refused at the same time."""
+        with self._lock:
+            was_over, self._over = self._over, True
+        if was_over:
+            return ()
+        return (
+            whole_task(self.waiting, f"{self.name}:whole", self.source, self.context, self.plan.cell.id, self.tail),
+        )
+
+
+def whole_task(waiting: WaitingCall, name: str, what: str, context: BuildContext, cell: str, tail: float) -> Task:
+    """Return the task that has a compiler run as it was called, while it holds what that needs.
+
+    :param what: is made, for people.
+    :param tail: seconds that the build takes after it.
+    """
+
+    def run(memory: int) -> tuple[Task, ...]:
+        del memory
+        began = time.monotonic()
+        try:
+            waiting.end(waiting.run(None))
+        except BuildEndedError:
+            return ()
+        seconds = time.monotonic() - began
+        context.listen(
+            StepFinished(
+                cell_id=cell,
+                step=what,
+                kind=str(PhaseKind.WHOLE),
+                seconds=seconds,
+                cpu=0.0,
+                peak_memory=None,
+                reused=False,
+            )
+        )
+        return ()
+
+    return Task(
+        name=name,
+        group=cell,
+        run=run,
+        demand=Resources(memory=context.most_memory(COMPILER_MEMORY)),
+        rank=tail + _WHOLE_SECONDS,
+        seconds=_WHOLE_SECONDS,
+    )

@@ -1,0 +1,181 @@
+"""A call of a compiler as a project's own build system makes it, and the compile step that it is.
+
+What such a call may say that no step of a kernel does: where its dependencies are listed, how many threads nvcc may
+take, options in other spellings. What is not understood here is for the compiler itself.
+https://gcc.gnu.org/onlinedocs/gcc/Preprocessor-Options.html
+https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#nvcc-command-options
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from wheelsmith.base.record import canonical_digest
+from wheelsmith.model import Step, StepKind
+from wheelsmith.plan.recipe.phases import NotSplittableError, check_splittable
+
+NVCC = "nvcc"
+_HOST = ("gcc", "g++")
+_C, _CXX, _DEVICE = {".c"}, {".cc", ".cpp", ".cxx", ".c++", ".C", ".cp"}, {".cu"}
+# Of the option → what it is called here; its value is a word of its own, or follows "=".
+_DEPENDENCIES = {
+    "-MF": "-MF",
+    "--dependency-output": "-MF",
+    "-MT": "-MT",
+    "--dependency-target-name": "-MT",
+    "-MQ": "-MQ",
+}
+_LISTS = {
+    "-MD": "-MD",
+    "-MMD": "-MMD",
+    "--generate-dependencies-with-compile": "-MD",
+    "--generate-nonsystem-dependencies-with-compile": "-MMD",
+}
+_THREADS = re.compile(r"(--threads|-t)=?\d*")
+_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
+_LONGEST_NAME = 80
+# Whose value is another word, and may begin with anything.
+_WITH_VALUE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-D", "-U", "-gencode", "-x")
+_OF_NVCC_WITH_VALUE = ("-Xcompiler", "-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "--diag_suppress")
+_SPELLINGS = {"--compiler-options": "-Xcompiler", "--define-macro": "-D", "--include-path": "-I"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerCall:
+    """One call that compiles one source.
+
+    :param step: what makes the same object, in names that do not depend on where it is built.
+    :param output: where the object is wanted, as the call says it.
+    :param listing: options with which the preprocessor lists what the source depends on; empty where nobody asked.
+    """
+
+    step: Step
+    output: str
+    listing: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """Return the source file, as the call says it."""
+        return self.step.argv[-3]
+
+
+def compiler_call(program: str, words: tuple[str, ...], *, nvcc: str | None) -> CompilerCall:
+    """Return what a call compiles.
+
+    :param program: ``gcc``, ``g++`` or ``nvcc``.
+    :param words: what follows it.
+    :param nvcc: where nvcc lies inside the sandbox; None where there is none.
+    :raises NotSplittableError: it does something else, or something that is not known to depend on text alone.
+    """
+    if program not in (*_HOST, *((NVCC,) if nvcc else ())):
+        raise NotSplittableError(program)
+    read = _Words(is_nvcc=program == NVCC)
+    read.take(iter(words))
+    step = _step(program, read, nvcc or "")
+    check_splittable(step)
+    return CompilerCall(step=step, output=read.only(read.outputs, "outputs"), listing=read.listing())
+
+
+def _step(program: str, read: _Words, nvcc: str) -> Step:
+    source, output = read.only(read.sources, "sources"), read.only(read.outputs, "outputs")
+    suffix = PurePosixPath(source).suffix
+    if not read.compiles or output.startswith(("/dev/", "-", "@")) or source.startswith("@"):
+        raise NotSplittableError(f"it does not compile {source} to a file")
+    if program == NVCC:
+        if suffix not in _DEVICE:
+            raise NotSplittableError(f"nvcc compiles {suffix or source} by itself")
+        kind, head, last = StepKind.NVCC, [nvcc, "-ccbin", read.host], ["-objtemp"]
+    else:
+        if suffix not in _C | _CXX:
+            raise NotSplittableError(f"{program} compiles {suffix or source} by itself")
+        kind, head, last = StepKind.CXX, [program], ["-xc"] if suffix in _C else []
+    own = f"build/obj/{_plain_name(source)}.o"
+    return Step(
+        kind=kind, output=own, inputs=(), source=source, argv=(*head, *read.options, *last, "-c", source, "-o", own)
+    )
+
+
+def _plain_name(source: str) -> str:
+    """Return a name of which paths can be made, and which is the source's alone wherever it lies."""
+    name = PurePosixPath(source).name
+    plain = _NAME.sub("_", name)[-_LONGEST_NAME:]
+    return plain if plain == name else f"{canonical_digest(name)[:12]}-{plain}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Words:
+    """What a compiler is told, sorted."""
+
+    is_nvcc: bool
+    options: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    host: str = "g++"
+    compiles: bool = False
+    _lists: str = ""
+    _listed: list[str] = field(default_factory=list)
+
+    def take(self, words: Iterator[str]) -> None:
+        """Read all of them."""
+        for given in words:
+            name, equals, joined = given.partition("=") if given.startswith("--") else (given, "", "")
+            word = _SPELLINGS.get(given, given)
+            if word in {"-c", "--compile"}:
+                self.compiles = True
+            elif name in {"-o", "--output-file"}:
+                self.outputs.append(joined if equals else _next(words, given))
+            elif given in _LISTS:
+                self._lists = _LISTS[given]
+            elif name in _DEPENDENCIES:
+                self._listed += (_DEPENDENCIES[name], joined if equals else _next(words, given))
+            elif given == "-MP":
+                self._listed.append(given)
+            elif self.is_nvcc and self._take_of_nvcc(given, words):
+                continue
+            elif word in _WITH_VALUE or (self.is_nvcc and word in _OF_NVCC_WITH_VALUE):
+                self.options += (word, _next(words, given))
+            elif given.startswith("-"):
+                self.options.append(given)
+            else:
+                self.sources.append(given)
+
+    def _take_of_nvcc(self, word: str, words: Iterator[str]) -> bool:
+        """Take what changes no byte, or says which host compiler it is."""
+        name, equals, joined = word.partition("=")
+        if name in {"-ccbin", "--compiler-bindir"}:
+            self.host = joined if equals else _next(words, word)
+            if self.host not in _HOST:  # another one, or another program of that name in some folder
+                raise NotSplittableError(word)
+        elif _THREADS.fullmatch(word):
+            if not word[-1].isdigit():
+                _next(words, word)
+        elif name == "-Xcompiler" and equals:
+            self.options += ("-Xcompiler", joined)
+        elif word != "-objtemp":
+            return False
+        return True
+
+    def only(self, found: list[str], what: str) -> str:
+        """Return the one that there is."""
+        if len(found) != 1:
+            raise NotSplittableError(f"{len(found)} {what}")
+        return found[0]
+
+    def listing(self) -> tuple[str, ...]:
+        """Return the preprocessor's options, with what it cannot know by itself when it makes no object."""
+        if not self._lists:
+            return ()
+        output = self.only(self.outputs, "outputs")
+        file = () if "-MF" in self._listed else ("-MF", str(PurePosixPath(output).with_suffix(".d")))
+        target = () if {"-MT", "-MQ"} & set(self._listed) else ("-MQ", output)
+        return (self._lists, *self._listed, *file, *target)
+
+
+def _next(words: Iterator[str], option: str) -> str:
+    value = next(words, None)
+    if value is None:
+        raise NotSplittableError(f"{option} has no value")
+    return value
