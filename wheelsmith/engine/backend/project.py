@@ -6,7 +6,6 @@ Runs inside containers as a program: ``project.py PLAN SOURCE TARGET``, beside t
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -15,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from build import BuildBackendException, BuildException, ProjectBuilder
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
-
-_SEPARATORS = re.compile(r"[-_.]+")
 
 
 def build_project(plan: dict[str, Any], source: str, target: str) -> int:
@@ -58,7 +56,7 @@ def _why_another(source: str, settings: dict[str, list[str]], name: str, version
 
 def _difference(name: str, version: str, planned_name: str, planned_version: str) -> str | None:
     """Compare names as indexes do, and versions without what a project itself adds for a torch or a CUDA."""
-    if _SEPARATORS.sub("-", name).lower() != _SEPARATORS.sub("-", planned_name).lower():
+    if canonicalize_name(name) != canonicalize_name(planned_name):
         return f"the project calls itself {name!r}; write into matrix.yaml, under kernel: distribution: {name}"
     try:
         public = Version(version).public
