@@ -195,6 +195,7 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
         (f"{ONE}config-settings: [a]", "config-settings must be a mapping"),
         (f"{ONE}before-build: ' '", "a command is text"),
         (f'{ONE}before-build: "\\0"', "a command is text"),
+        (f'{ONE}before-build: "\\uD800"', "a command holds half a character"),
         (f"{ONE}before-build: [a, b]", "before-build must be one value"),
         ("kernel: {path: k}\naxes: {torch: 2.13, cuda: [cpu]}", "torch must be a list"),
         ("kernel: {path: k}\naxes: {torch: [21.1], cuda: [cpu]}", "'21.1' is not a release"),

@@ -163,11 +163,15 @@ def _variable(name: str) -> str:
     return name
 
 
-def _value(text: str) -> str:
+def _check_text(text: str, what: str) -> None:
     if len(text) > _LONGEST_VALUE or "\0" in text:
-        raise ValueError(f"a value of a variable is text of at most {_LONGEST_VALUE} characters")
+        raise ValueError(f"{what} is text of at most {_LONGEST_VALUE} characters")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("a value of a variable holds half a character, which no program is given")
+        raise ValueError(f"{what} holds half a character, which no program is given")
+
+
+def _value(text: str) -> str:
+    _check_text(text, "a value of a variable")
     check_placeholders(text)
     return text
 
@@ -179,10 +183,9 @@ def _setting_name(name: str) -> str:
 
 
 def _command(text: str) -> str:
-    if len(text) > _LONGEST_VALUE or "\0" in text or not text.strip():
-        raise ValueError(f"a command is text of at most {_LONGEST_VALUE} characters")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("a command holds half a character, which no program is given")
+    _check_text(text, "a command")
+    if not text.strip():
+        raise ValueError("a command is text, and this is empty")
     return text
 
 
