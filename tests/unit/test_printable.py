@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.printable import visible, without_credentials
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.report.errors import show_error
 
@@ -27,6 +27,18 @@ def test_build_servers_are_told_nothing(said, capsys):
 )
 def test_words_stay_as_they_are(said):
     assert visible(said) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("'https://me:t0ken@h/x': 403, git@h:o/p", "'https://h/x': 403, git@h:o/p"),
+        ("ssh://me@h/x and http://a:p@ss@h:8/y@v1", "ssh://h/x and http://h:8/y@v1"),
+        ("https://h and me@x", "https://h and me@x"),
+    ],
+)
+def test_addresses_are_told_without_their_passwords(said, shown):
+    assert without_credentials(said) == shown
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "9" * 4000, "\u0661\u0662"])

@@ -7,12 +7,19 @@ import re
 # Runners of GitHub, Azure and TeamCity take a line for a command wherever this stands in it, and GitHub's also where it
 # begins with two colons: a step's outputs are set so, and what follows is hidden.
 _COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
+# Up to the last @, as who reads addresses takes it: a password may have others.
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 
 
 def visible(text: str) -> str:
     r"""Replace what terminals and build servers obey: ESC becomes ``\x1b``, and ``##[`` becomes ``\x23#[``."""
     shown = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text)
     return _COMMAND.sub(_escaped, shown)
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the users and passwords of the addresses in it."""
+    return _CREDENTIALS.sub("", text)
 
 
 def _escaped(command: re.Match[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from types import MappingProxyType
@@ -10,13 +9,12 @@ from types import MappingProxyType
 import httpx
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
+from wheelsmith.base.printable import without_credentials
 
 # UnicodeError: a host that is no name.
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TooSlowError)
 _LONGEST_WAIT = 120.0  # seconds for a server to begin
 _MOST_REDIRECTS = 20
-# A password may have an @ in it.
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 
 
 @contextmanager
@@ -43,8 +41,3 @@ def reason(error: Exception) -> str:
     """Return in one line why a server's answer could not be had, without credentials."""
     why, _, _ = without_credentials(str(error)).partition("\n")
     return why or type(error).__name__
-
-
-def without_credentials(text: str) -> str:
-    """Return a text without the users and passwords of the addresses in it."""
-    return _CREDENTIALS.sub("", text)

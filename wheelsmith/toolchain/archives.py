@@ -11,10 +11,10 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.printable import without_credentials
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, PinnedPackage, PinnedTree
-from wheelsmith.toolchain.answers import without_credentials
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 from wheelsmith.toolchain.remote import download, sha256_bytes
 

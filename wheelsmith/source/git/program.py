@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.printable import visible, without_credentials
 
 LONGEST = 1800.0  # seconds that one command may take
 _PATIENCE = 180.0  # seconds in which it says nothing at all; while it fetches, git tells every second how far it is
@@ -38,7 +38,6 @@ _KEPT = re.compile(
 )
 _TOLD = re.compile(r"(fatal|error|ssh|git|Host key|Permission denied)\b")
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]*@")
 _SETTINGS = {
     # Nothing is run but what moves bytes.
     "core.hooksPath": os.devnull,
@@ -200,5 +199,5 @@ def _end_of(process: subprocess.Popen[bytes]) -> Iterator[IO[bytes]]:
 def _reason(said: bytes, code: int) -> str:
     lines = re.split(r"[\r\n]+", said.decode("utf-8", "replace"))
     told = [line for line in lines if _TOLD.match(line)] or [line for line in lines if line.strip()]
-    words = " ".join(_CREDENTIALS.sub("", line).strip() for line in told[-3:])
+    words = " ".join(without_credentials(line).strip() for line in told[-3:])
     return visible(words)[:_LONGEST_SAID] or f"it ended with exit code {code}"
