@@ -40,6 +40,16 @@ def test_the_source_is_fetched_once(factory):
     assert asked[0] == asked[1]
 
 
+def test_of_a_hub_repo_the_newest_version_is_taken(factory):
+    with serve(Hub()) as hub:
+        repo = hub.add_folder("org/tiny", tiny_kernel(factory.folder / "k"))
+        repo.kind = "models"  # as older ones are
+        repo.branches |= dict.fromkeys(("v2", "v10", "v3-rc"), repo.branches["main"])
+        answer = factory.run("init", "hub:org/tiny", **hub.environment(factory.folder / "hf"))
+        assert answer.returncode == 0, answer.stderr
+    assert load_matrix(factory.folder / "matrix.yaml").kernel.revision == "v10"
+
+
 def test_a_kernels_bounds_are_kept(factory):
     toml = (cuda_kernel(factory.folder / "k") / "build.toml").read_text()
     bounds = toml.replace("[torch]\n", '[torch]\nminver = "2.9"\nmaxver = "2.11"\n')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,13 +12,13 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi
+    from huggingface_hub import GitRefs, HfApi
 
 _T = TypeVar("_T")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _VERSION = re.compile(r"v[0-9]{1,9}")
 # Kernels have a repo type of their own; older ones are model repos.
-REPO_TYPES = ("kernel", "model")
+_REPO_TYPES = ("kernel", "model")
 # What the Hub's own builder published: binaries, gigabytes of them.
 _BINARIES = "build/*"
 
@@ -45,26 +46,42 @@ def newest_branch(repo: str) -> str:
     :raises SourceError: the repo cannot be had.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import RepositoryNotFoundError
 
     api = HfApi(library_name="wheelsmith")
 
-    def branches() -> list[str]:
-        for repo_type in REPO_TYPES[:-1]:
-            try:
-                return [ref.name for ref in api.list_repo_refs(repo, repo_type=repo_type).branches]
-            except RepositoryNotFoundError:
-                continue
-        return [ref.name for ref in api.list_repo_refs(repo, repo_type=REPO_TYPES[-1]).branches]
+    def ask(repo_type: str) -> GitRefs:
+        return api.list_repo_refs(repo, repo_type=repo_type)
 
-    counted = [name for name in explained(repo, "main", branches) if _VERSION.fullmatch(name)]
+    refs = explained(repo, "main", lambda: _of_its_type(ask))
+    counted = [ref.name for ref in refs.branches if _VERSION.fullmatch(ref.name)]
     return max(counted, key=lambda name: int(name[1:]), default="main")
+
+
+def find_commit(api: HfApi, repo: str, revision: str) -> tuple[str, str]:
+    """Return the type of a repo and the commit that a revision names.
+
+    :raises huggingface_hub.errors.HfHubHTTPError: the Hub does not say it; see ``explained``.
+    """
+
+    def ask(repo_type: str) -> tuple[str, str]:
+        return repo_type, api.repo_info(repo, revision=revision, repo_type=repo_type).sha or revision
+
+    return _of_its_type(ask)
+
+
+def _of_its_type(ask: Callable[[str], _T]) -> _T:
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    for repo_type in _REPO_TYPES[:-1]:
+        with suppress(RepositoryNotFoundError):
+            return ask(repo_type)
+    return ask(_REPO_TYPES[-1])
 
 
 def _cached(api: HfApi, repo: str, revision: str) -> Path | None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    for repo_type in REPO_TYPES:
+    for repo_type in _REPO_TYPES:
         try:
             return Path(
                 api.snapshot_download(
@@ -82,7 +99,6 @@ def _cached(api: HfApi, repo: str, revision: str) -> Path | None:
 
 def _download(api: HfApi, repo: str, revision: str) -> Path:
     from huggingface_hub.constants import HF_HUB_OFFLINE
-    from huggingface_hub.errors import RepositoryNotFoundError
 
     if HF_HUB_OFFLINE:
         found = _cached(api, repo, revision)
@@ -92,20 +108,13 @@ def _download(api: HfApi, repo: str, revision: str) -> Path:
                 remedy=f"fetch it once while online: hf download {repo} --revision {revision}",
             )
         return found
-    for repo_type in REPO_TYPES:
-        try:
-            commit = api.repo_info(repo, revision=revision, repo_type=repo_type).sha
-        except RepositoryNotFoundError:
-            if repo_type == REPO_TYPES[-1]:
-                raise
-            continue
-        _check_listing(api, repo, commit, repo_type)
-        # By the name, not the commit: the cache then knows the name too, and offline runs find it.
-        return Path(api.snapshot_download(repo, revision=revision, repo_type=repo_type, ignore_patterns=[_BINARIES]))
-    raise AssertionError("unreachable")  # pragma: no cover  # the loop's last turn returns or raises
+    repo_type, commit = find_commit(api, repo, revision)
+    _check_listing(api, repo, commit, repo_type)
+    # By the name, not the commit: the cache then knows the name too, and offline runs find it.
+    return Path(api.snapshot_download(repo, revision=revision, repo_type=repo_type, ignore_patterns=[_BINARIES]))
 
 
-def _check_listing(api: HfApi, repo: str, commit: str | None, repo_type: str) -> None:
+def _check_listing(api: HfApi, repo: str, commit: str, repo_type: str) -> None:
     """Refuse a hostile repo before any of it is fetched."""
     from huggingface_hub.hf_api import RepoFile
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.printable import visible
 from wheelsmith.source.builds import BUILD, BuildTrees, check_count, comes_along, tree_or_error
-from wheelsmith.source.hub import REPO_TYPES, explained
+from wheelsmith.source.hub import explained, find_commit
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree
 
 if TYPE_CHECKING:
@@ -120,28 +120,17 @@ def read_hub_builds(repo: str, revision: str) -> BuildTrees:
 
 
 def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    for kind in REPO_TYPES:
-        try:
-            commit = api.repo_info(repo, revision=revision, repo_type=kind).sha
-        except RepositoryNotFoundError:
-            if kind == REPO_TYPES[-1]:
-                raise
-            continue
-        builds: dict[str, list[_Listed]] = {}
-        along = []
-        for file in _files(api, repo, commit or revision, kind):
-            top, _, rest = file.path.partition("/")
-            if top == BUILD and "/" in rest:
-                builds.setdefault(rest.partition("/")[0], []).append(file)
-            elif comes_along(file.path):
-                along.append(file)
-        check_count(len(builds), repo)
-        return _Repo(
-            api=api, name=repo, kind=kind, revision=revision, commit=commit or revision, builds=builds, along=along
-        )
-    raise AssertionError("unreachable")  # pragma: no cover  # the loop's last turn returns or raises
+    kind, commit = find_commit(api, repo, revision)
+    builds: dict[str, list[_Listed]] = {}
+    along = []
+    for file in _files(api, repo, commit, kind):
+        top, _, rest = file.path.partition("/")
+        if top == BUILD and "/" in rest:
+            builds.setdefault(rest.partition("/")[0], []).append(file)
+        elif comes_along(file.path):
+            along.append(file)
+    check_count(len(builds), repo)
+    return _Repo(api=api, name=repo, kind=kind, revision=revision, commit=commit, builds=builds, along=along)
 
 
 def _files(api: HfApi, repo: str, commit: str, kind: str) -> Iterator[_Listed]:
