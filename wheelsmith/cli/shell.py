@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from wheelsmith.store import in_use
 def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, argv: tuple[str, ...]) -> None:
     """Enter the sandbox of one cell, laid out and not yet built; what is written there is gone afterwards.
 
-    The build itself is: python3 -m build --wheel --no-isolation --outdir /work/dist /work/src
+    It begins with the command that the build itself is. A command of your own, after --, is run in its place.
     """
     from wheelsmith.report import reporter
 
@@ -40,4 +41,6 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
         build_it = build_command(plan, context, work)
+        if not argv:
+            click.echo(f"the build itself is: {shlex.join(build_it.argv)}", err=True)
         ctx.exit(prepared.engine.enter(replace(build_it, argv=argv or ("bash", "--norc"))))
