@@ -97,3 +97,10 @@ def test_a_guess_that_is_none_is_left_for_the_build_to_say():
     assert with_setup_words(spec, words) == ProjectSpec(
         name=None, version=None, requires=("setuptools", "ninja"), torch=">=2"
     )
+
+
+def test_a_line_of_spaces_is_read_in_no_time():
+    """The parser of such files takes a day for it, and gives the same."""
+    text = "[metadata]\nname = thing\n[other]\na" + " \t" * 500_000 + "\x0bb\n"
+    assert read_setup_cfg(text.encode()).name is None  # it is no line of such a file
+    assert read_setup_cfg(text.replace("b\n", "= b\n").encode()).name == "thing"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
+from wheelsmith.base.python_cost import parsing_cost
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.headers import LONGEST_TEXT
 
-# Signs that are no letters, of all Python files that are parsed and of one: real ones have one in eight bytes.
+# Of what all Python files that are parsed may cost, and one: for real ones it is an eighth of their bytes.
 _MOST_CODE, _MOST_CODE_OF_ONE = 400_000, 120_000
-_LETTERS = (string.ascii_letters + string.digits + "_ \t\r").encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +41,7 @@ def read_python_code(archive: Archive, words: Sequence[bytes]) -> PythonCode:
         data = archive.read(name)
         if not any(word in data for word in words):
             continue
-        # What a parser makes of a file grows with what is no letter in it.
-        code = len(data.translate(None, _LETTERS))
+        code = parsing_cost(data)
         if code > min(left, _MOST_CODE_OF_ONE):
             unread.append(name)
         elif code:
@@ -75,7 +73,7 @@ class PythonFiles:
             return None
         if name not in self._texts:
             data = b"" if self._is_long(name) else self._archive.read(name)
-            code = len(data.translate(None, _LETTERS))
+            code = parsing_cost(data)
             if self._is_long(name) or code > min(self._left, _MOST_CODE_OF_ONE):
                 raise WheelError(f"{name} has more code than is parsed")
             self._left -= code

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import string
 import warnings
 from collections.abc import Iterator
 
-# Signs that are no letters, of a file that is parsed: each may become a kilobyte of tree.
-_MOST_CODE = 120_000
-_LETTERS = (string.ascii_letters + string.digits + "_ \t\r").encode()
+from wheelsmith.base.python_cost import parsing_cost
+
+_MOST_CODE = 120_000  # of what a file costs to parse
 
 
 def may_import(source: bytes, module: str) -> bool:
@@ -31,7 +30,7 @@ def parse_code(source: bytes) -> ast.Module | None:
 
 
 def _is_long(source: bytes) -> bool:
-    return len(source.translate(None, _LETTERS)) > _MOST_CODE
+    return parsing_cost(source) > _MOST_CODE
 
 
 def _imported(source: bytes) -> Iterator[str]:

@@ -7,6 +7,7 @@ build asks the project itself before it compiles, and what it says then is compa
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from configparser import Error as ConfigError
@@ -17,6 +18,8 @@ from wheelsmith.base.record import Record
 from wheelsmith.plan.recipe.imports import parse_code
 
 _Words = dict[str, object]
+# Within a line; the parser tries each of them as the last one before a = that is not there.
+_SPACES = re.compile(r"(?<=\S)[^\S\n]{2,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ def read_setup_cfg(text: bytes) -> SetupWords:
     """Return what the sections ``metadata`` and ``options`` say."""
     parser = RawConfigParser(strict=False)
     try:
-        parser.read_string(text.decode(errors="replace"))
+        parser.read_string(_SPACES.sub(" ", text.decode(errors="replace")))
     except (ConfigError, ValueError, RecursionError):
         return SetupWords()
     found: _Words = {key: _plain(parser.get("metadata", key, fallback="")) for key in ("name", "version")}
