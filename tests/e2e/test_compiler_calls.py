@@ -39,8 +39,7 @@ def shared(made):
 def test_what_is_compiled_is_what_the_compiler_makes(calls, tmp_path):
     made = calls.run(BUILD, FILES)
     assert made.exit.code == 0, made.lines
-    # A link is the linker's own.
-    assert made.kinds == [(kind, False) for kind in (*HOST, *HOST, "whole")]
+    assert made.kinds == [(kind, False) for kind in (*HOST, *HOST)]
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     directly = "g++ -O2 -I. -c one.cpp -o one.o; gcc -DGIVEN=3 -c two.c -o two.o"

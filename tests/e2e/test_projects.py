@@ -34,7 +34,7 @@ def project(tmp_path_factory):
 
 
 def test_its_wheel_says_for_which_torch_it_is(project):
-    """The first that asks for the project: its environment holds a whole torch, and nothing of it is reused."""
+    """The first that asks for the project: its environment holds a whole torch."""
     tag = "cp" + PYTHON.replace(".", "")
     (wheel,) = (project.folder / "dist" / "wheels").iterdir()
     assert wheel.name.startswith(f"add_constant-0.1.0+cpu.torch2.13-{tag}-{tag}-manylinux_2_")
@@ -64,10 +64,17 @@ def test_it_is_installed_by_pip_and_called(project, torch_python):
 
 
 def test_the_same_bytes_again(project):
-    """Of a project nothing is reused: it is built whole once more."""
+    """From what was compiled before, compiled once more, and by its build system without us in between."""
     before = project.hashes()
-    assert project.run("build-matrix", "--engine", "bwrap", "--force", "--out", "again").returncode == 0
-    assert project.hashes("again") == before
+    for out, told in {
+        "again": ["--engine", "bwrap"],
+        "anew": ["--engine", "bwrap", "--no-reuse"],
+        "whole": ["--engine", "local"],
+    }.items():
+        answer = project.run("build-matrix", "--force", "--out", out, *told)
+        assert answer.returncode == 0, answer.stderr
+        assert project.hashes(out) == before
+        assert ("1 of 1 compiler phase had been made before" in answer.stderr) == (out == "again"), answer.stderr
 
 
 def test_what_the_matrix_must_say(tmp_path):

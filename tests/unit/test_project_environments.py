@@ -13,7 +13,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Limits, Local, Mount
 from wheelsmith.matrix.types import KernelRef
-from wheelsmith.model import ImageId, LockedWheel, Project
+from wheelsmith.model import ImageId, LockedWheel, Notice, Preparing, Project
 from wheelsmith.pipeline.command import build_command
 from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.pipeline.finishing import RepairJob
@@ -102,7 +102,7 @@ def test_an_environment_without_cuda_takes_no_second_place(tmp_path, monkeypatch
     assert (cpu / "torch/libtorch_cpu.so").samefile(whole / "torch/libtorch_cpu.so")
     remove_tree(whole)
     assert toolchains().environment_without_cuda(TORCH, "3.12", "x86_64") == cpu
-    assert (len(made), told) == (1, [])
+    assert (len(made), [event for event in told if isinstance(event, Notice)]) == (1, [])
 
 
 def smoke(tmp_path, found, project=PROJECT, requires=("torch==2.11.*", "scipy; python_version >= '3.12'")):
@@ -174,3 +174,33 @@ def test_every_folder_of_a_variable_is_found_on_the_machine_itself(tmp_path):
     lines = []
     Local().run(command, lines.append, threading.Event())
     assert lines == ["found"]
+
+
+def test_what_takes_a_while_is_told_and_what_is_known_is_not(tmp_path, monkeypatch):
+    """The first plan of a new environment takes a minute; the second asks nobody."""
+    heard = []
+    toolchains = Toolchains(tmp_path, heard.append)
+    wheel = LockedWheel(name="torch", version="2.13.0", sha256="0" * 64)
+    monkeypatch.setattr("wheelsmith.toolchain.environment._resolve", lambda *_: (wheel,))
+    wanted = ("torch==2.13.0", "ninja", "numpy\x1b[2J", "psutil", "einops")
+    assert toolchains.lock(wanted, "3.12", "x86_64") == (wheel,)
+    what = "choosing wheels for Python 3.12: torch==2.13.0, ninja, numpy\\x1b[2J, psutil and 1 more"
+    assert heard == [Preparing(what=what), Preparing(what=what, done=True)]
+    assert Toolchains(tmp_path, heard.append).lock(wanted, "3.12", "x86_64") == (wheel,)
+    assert len(heard) == 2
+
+
+def test_an_end_is_told_of_what_fails(tmp_path, monkeypatch):
+    heard = []
+    monkeypatch.setattr("wheelsmith.toolchain.environment.run_pip", Mistaken())
+    with pytest.raises(ToolchainError):
+        Toolchains(tmp_path, heard.append).environment(
+            (LockedWheel(name="torch", version="2.13.0", sha256="0" * 64),), "3.12", "x86_64"
+        )
+    assert [event.done for event in heard] == [False, True]
+    assert heard[0].what == "installing torch 2.13.0 for Python 3.12"
+
+
+class Mistaken:
+    def __call__(self, *argv, seconds):
+        raise ToolchainError("pip took longer than 1 s")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # Runners of GitHub, Azure and TeamCity take a line for a command wherever this stands in it, and GitHub's also where it
 # begins with two colons: a step's outputs are set so, and what follows is hidden.
 _COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
 # Up to the last @, as who reads addresses takes it: a password may have others.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
+_SHOWN, _LONGEST_SHOWN = 4, 60  # texts, characters of each
 
 
 def visible(text: str) -> str:
@@ -24,3 +26,10 @@ def without_credentials(text: str) -> str:
 
 def _escaped(command: re.Match[str]) -> str:
     return command[0][:-1] + f"\\x{ord(command[0][-1]):x}"
+
+
+def some_of(texts: Sequence[str]) -> str:
+    """Return the first few of texts for people, and how many more there are."""
+    more = len(texts) - _SHOWN
+    shown = visible(", ".join(text[:_LONGEST_SHOWN] for text in texts[:_SHOWN]))
+    return f"{shown} and {more} more" if more > 0 else shown

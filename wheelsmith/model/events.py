@@ -96,6 +96,18 @@ class Transfer(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preparing(Record):
+    """Something takes a while that builds will be made with.
+
+    :param what: ``choosing wheels for Python 3.12: torch==2.13.0, setuptools``.
+    :param done: it has come to its end, well or not.
+    """
+
+    what: str
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load(Record):
     """What running tasks hold of the machine: ``cores`` of ``all_cores``, and memory in bytes."""
 
@@ -149,6 +161,7 @@ Event = (
     | CellLine
     | CellFinished
     | Transfer
+    | Preparing
     | Load
     | Expectation
     | Notice

@@ -24,10 +24,10 @@ from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.context import BuildContext, log_name
 from wheelsmith.pipeline.failures import command_failed, failure_of
 from wheelsmith.pipeline.finishing import RepairJob, only_wheel, says_checking
-from wheelsmith.pipeline.launched_step import COMPILER_MEMORY
 from wheelsmith.pipeline.launcher import CompilerLauncher
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
 from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task, TaskAdder
+from wheelsmith.pipeline.whole_call import COMPILER_MEMORY
 from wheelsmith.store import StoredWheel
 from wheelsmith.wheel import checker_digest
 

@@ -14,19 +14,14 @@ from dataclasses import dataclass, field
 
 from wheelsmith.base.errors import OutputError
 from wheelsmith.engine import Ending, Exit
-from wheelsmith.model import StepFinished
 from wheelsmith.pipeline.compile_step import CompileStep
-from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.exchange import BuildEndedError, WaitingCall
 from wheelsmith.pipeline.failures import StageError
 from wheelsmith.pipeline.jobs import Job, jobs_after_preprocessing
-from wheelsmith.pipeline.tasks import MIB, Resources, Task
+from wheelsmith.pipeline.tasks import Task
+from wheelsmith.pipeline.whole_call import WholeCall
 from wheelsmith.plan.recipe.compiler_call import CompilerCall
 from wheelsmith.plan.recipe.phases import Phase, PhaseKind
-
-# What one compiler process needs at its worst, where nobody counts it: measured with torch/all.h of torch 2.11.
-COMPILER_MEMORY = 2_700 * MIB
-_WHOLE_SECONDS = 60.0
 
 
 @dataclass(kw_only=True)
@@ -106,44 +101,13 @@ class LaunchedStep(CompileStep):
             was_over, self._over = self._over, True
         if was_over:
             return ()
-        return (
-            whole_task(self.waiting, f"{self.name}:whole", self.source, self.context, self.plan.cell.id, self.tail),
+        whole = WholeCall(
+            name=f"{self.name}:whole",
+            what=self.source,
+            waiting=self.waiting,
+            cell=self.plan.cell.id,
+            context=self.context,
+            log=self.log,
+            tail=self.tail,
         )
-
-
-def whole_task(waiting: WaitingCall, name: str, what: str, context: BuildContext, cell: str, tail: float) -> Task:
-    """Return the task that has a compiler run as it was called, while it holds what that needs.
-
-    :param what: is made, for people.
-    :param tail: seconds that the build takes after it.
-    """
-
-    def run(memory: int) -> tuple[Task, ...]:
-        del memory
-        began = time.monotonic()
-        try:
-            waiting.end(waiting.run(None))
-        except BuildEndedError:
-            return ()
-        seconds = time.monotonic() - began
-        context.listen(
-            StepFinished(
-                cell_id=cell,
-                step=what,
-                kind=str(PhaseKind.WHOLE),
-                seconds=seconds,
-                cpu=0.0,
-                peak_memory=None,
-                reused=False,
-            )
-        )
-        return ()
-
-    return Task(
-        name=name,
-        group=cell,
-        run=run,
-        demand=Resources(memory=context.most_memory(COMPILER_MEMORY)),
-        rank=tail + _WHOLE_SECONDS,
-        seconds=_WHOLE_SECONDS,
-    )
+        return (whole.task(),)

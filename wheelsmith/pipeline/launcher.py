@@ -13,8 +13,9 @@ from wheelsmith.model import BuildPlan
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.exchange import CallExchange, WaitingCall
-from wheelsmith.pipeline.launched_step import LaunchedStep, whole_task
+from wheelsmith.pipeline.launched_step import LaunchedStep
 from wheelsmith.pipeline.tasks import Task, TaskAdder
+from wheelsmith.pipeline.whole_call import WholeCall
 from wheelsmith.plan.recipe.compiler_call import compiler_call
 from wheelsmith.plan.recipe.phases import NotSplittableError
 from wheelsmith.platforms import platforms
@@ -73,7 +74,16 @@ class CompilerLauncher:
         try:
             call = compiler_call(request.program, request.words, nvcc=self._nvcc())
         except NotSplittableError:
-            return (whole_task(waiting, name, _made(request.words), context, plan.cell.id, _TAIL),)
+            whole = WholeCall(
+                name=name,
+                what=_made(request.words),
+                waiting=waiting,
+                cell=plan.cell.id,
+                context=context,
+                log=self.log,
+                tail=_TAIL,
+            )
+            return (whole.task(),)
         return LaunchedStep(
             name=name,
             step=call.step,
@@ -99,4 +109,4 @@ class CompilerLauncher:
 def _made(words: tuple[str, ...]) -> str:
     """Say what a call makes, for people."""
     output = next((word for before, word in itertools.pairwise(words) if before == "-o"), "")
-    return f"{PurePosixPath(output).name or 'a compiler'}: whole"
+    return PurePosixPath(output).name or "a compiler's call"

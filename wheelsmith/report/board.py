@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.units import counted
-from wheelsmith.model import CellLine, CellProgress, CellStage, Load
+from wheelsmith.base.units import counted, show_size
+from wheelsmith.model import CellLine, CellProgress, CellStage, Load, Preparing, Transfer
 from wheelsmith.report.style import ID_WIDTH, duration
 
 if TYPE_CHECKING:
@@ -43,6 +44,31 @@ class Running:
     def share(self) -> float:
         """Return how much of it is done, from 0 to 1."""
         return self.done / self.total if self.total else 0.0
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What builds wait for that is no build: a download, an environment that is chosen or installed."""
+
+    transfer: str = ""
+    preparing: dict[str, float] = field(default_factory=dict)
+
+    def hear(self, event: Transfer | Preparing) -> None:
+        """Take in what happened."""
+        match event:
+            case Transfer():
+                done = event.total and event.done >= event.total
+                of = f" of {show_size(event.total)}" if event.total else ""
+                self.transfer = "" if done else f"fetching {event.name}  {show_size(event.done)}{of}"
+            case Preparing(done=True):
+                self.preparing.pop(event.what, None)
+            case Preparing():
+                self.preparing[event.what] = time.monotonic()
+
+    def lines(self, now: float) -> list[str]:
+        """Return a line for each of them."""
+        lasting = [f"{duration(now - since)}  {what}" for what, since in dict(self.preparing).items()]
+        return [*([self.transfer] if self.transfer else []), *lasting]
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from wheelsmith.base.units import show_size
 from wheelsmith.model import (
     CellFinished,
     CellLine,
@@ -18,11 +17,12 @@ from wheelsmith.model import (
     Folded,
     Load,
     Notice,
+    Preparing,
     RunFinished,
     RunStarted,
     Transfer,
 )
-from wheelsmith.report.board import Running, Whole, rows, whole_lines
+from wheelsmith.report.board import Running, Waiting, Whole, rows, whole_lines
 from wheelsmith.report.style import ID_WIDTH, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
 
@@ -41,7 +41,7 @@ class LiveReporter:
         self._folded: dict[str, Folded] = {}
         self._running: dict[str, Running] = {}
         self._whole = Whole(start=time.monotonic())
-        self._transfer = ""
+        self._waiting = Waiting()
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
@@ -73,10 +73,8 @@ class LiveReporter:
                 mark, style = sign(result.status, self._console)
                 words = outcome(result, self._folded.get(result.cell.id))
                 self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
-            case Transfer():
-                done = event.total and event.done >= event.total
-                of = f" of {show_size(event.total)}" if event.total else ""
-                self._transfer = "" if done else f"{event.name}  {show_size(event.done)}{of}"
+            case Transfer() | Preparing():
+                self._waiting.hear(event)
             case Notice():
                 self._print(f"{event.level}: {event.text}", "yellow" if event.level == "warning" else None)
             case RunFinished():
@@ -91,8 +89,8 @@ class LiveReporter:
 
         now, running = time.monotonic(), dict(self._running)
         below = [Text(line, style="bold") for line in whole_lines(self._whole, running, now, options.max_width)]
-        if self._transfer:
-            below.insert(0, Text(f"fetching {self._transfer}", style="dim", no_wrap=True, overflow="ellipsis"))
+        waiting = [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in self._waiting.lines(now)]
+        below = [*waiting, *below]
         # One for the cursor, one for the words about those that have none.
         room = max(1, console.height - len(below) - 2)
         yield from rows(running, now, console, options.max_width, room)

@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING, Self
 from wheelsmith.base.units import show_size
 from wheelsmith.model import (
     CellFinished,
-    CellLine,
-    CellProgress,
-    CellStage,
     CellStarted,
     Event,
-    Expectation,
     Folded,
-    Load,
     Notice,
+    Preparing,
     RunFinished,
     RunStarted,
     Status,
-    StepFinished,
     Transfer,
 )
 from wheelsmith.report.style import ID_WIDTH, outcome, sign
@@ -56,11 +51,13 @@ class PlainReporter:
                     self._say(f"::error title={result.cell.id}::{failure.stage}: {failure.message}")
             case Transfer() if event.total and event.done >= event.total:
                 self._say(f"  fetched {event.name} ({show_size(event.total)})")
+            case Preparing() if not event.done:
+                self._say(f"  {event.what}")
             case Notice():
                 self._say(f"{event.level}: {event.text}")
             case RunFinished():
                 show_summary(event, self._out, self._console)
-            case CellStage() | CellProgress() | StepFinished() | CellLine() | Transfer() | Load() | Expectation():
+            case _:
                 pass
 
     def __enter__(self) -> Self:

@@ -33,6 +33,22 @@ _BLOCK = 4096  # bytes that a file or folder takes at least, though it has none
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
 
+def known_lock(
+    requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
+) -> tuple[LockedWheel, ...] | None:
+    """Return what ``lock_environment`` answered before, for the same question."""
+    try:
+        kept = json.loads(_kept(requirements, python, arch, folder, rather).read_bytes())
+        return tuple(LockedWheel.from_json(item) for item in kept)
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+
+
+def _kept(requirements: tuple[str, ...], python: str, arch: str, folder: Path, rather: tuple[str, ...]) -> Path:
+    asked = [requirements, python, arch, *([rather] if rather else [])]
+    return folder / f"{canonical_digest(asked)[:32]}.json"
+
+
 def lock_environment(
     requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
 ) -> tuple[LockedWheel, ...] | str:
@@ -44,15 +60,12 @@ def lock_environment(
     :param rather: what is asked for in the place of the first requirement, in this order, before it itself is.
     :raises ToolchainError: pip did not answer as pip does.
     """
-    asked = [requirements, python, arch, *([rather] if rather else [])]
-    kept = folder / f"{canonical_digest(asked)[:32]}.json"
-    try:
-        return tuple(LockedWheel.from_json(item) for item in json.loads(kept.read_bytes()))
-    except (OSError, ValueError, TypeError, RecursionError):
-        pass
+    if known := known_lock(requirements, python, arch, folder, rather=rather):
+        return known
     for first in (*rather, *requirements[:1]):
         locked = _resolve((first, *requirements[1:]), python, arch)
         if not isinstance(locked, str):
+            kept = _kept(requirements, python, arch, folder, rather)
             atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
             return locked
         if first not in locked:

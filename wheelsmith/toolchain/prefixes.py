@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -13,16 +14,17 @@ from filelock import FileLock
 from wheelsmith.base.beneath import make_read_only, remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
+from wheelsmith.base.printable import some_of
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import framework
-from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedPackage, PinnedTree, PrefixId
+from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedPackage, PinnedTree, PrefixId, Preparing
 from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
 from wheelsmith.toolchain.cuda_compilers import lay_out_compilers
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
-from wheelsmith.toolchain.environment import install_environment, lock_environment
+from wheelsmith.toolchain.environment import install_environment, known_lock, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
 from wheelsmith.toolchain.unpack import unpack
@@ -82,12 +84,21 @@ class Toolchains:
 
         :param rather: what is asked for before the first of them, where an index has it.
         """
-        return lock_environment(requirements, python, arch, self._root.parent / "locks", rather=rather)
+        folder = self._root.parent / "locks"
+        if known := known_lock(requirements, python, arch, folder, rather=rather):
+            return known
+        with self._preparing(f"choosing wheels for Python {python}: {some_of(requirements)}"):
+            return lock_environment(requirements, python, arch, folder, rather=rather)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python, making it if it is not here."""
         final = self._environment_path(wheels, python, arch)
-        return self._once(final, lambda folder: install_environment(wheels, python, arch, folder))
+
+        def make(folder: Path) -> None:
+            with self._preparing(f"installing {_some(wheels)} for Python {python}"):
+                install_environment(wheels, python, arch, folder)
+
+        return self._once(final, make)
 
     def environment_without_cuda(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return the same for a cell for the CPU, where the torch among the wheels is a CUDA build."""
@@ -112,14 +123,11 @@ class Toolchains:
 
         def make(folder: Path) -> None:
             own = {pin.project for pin in cuda_toolkits()[toolkit.version].packages[arch]}
-            lay_out_toolkit(
-                folder,
-                self.prepare(toolkit),
-                [self.prepare(each) for each in headers],
-                self.environment(wheels, python, arch),
-                [wheel for wheel in wheels if wheel.name in own],
-                arch,
-            )
+            parts = [self.prepare(each) for each in (toolkit, *headers)]
+            environment = self.environment(wheels, python, arch)
+            with self._preparing(f"putting together CUDA {toolkit.version} with the libraries of {_some(wheels)}"):
+                brought = [wheel for wheel in wheels if wheel.name in own]
+                lay_out_toolkit(folder, parts[0], parts[1:], environment, brought, arch)
 
         name = f"toolkit-{toolkit.version}-{arch}-{canonical_digest(digests)[:16]}"
         return self._once(self._root / name, make) / HOME
@@ -131,6 +139,15 @@ class Toolchains:
         """Compare every byte of every folder with what it was; return the folders by name, and what differs."""
         names = (path.name for path in sorted(self._root.glob("[!.]*-*")) if path.is_dir())
         return {name: _why(why_changed, self._root / name) for name in names}
+
+    @contextmanager
+    def _preparing(self, what: str) -> Iterator[None]:
+        """Tell of what takes a while."""
+        self._listen(Preparing(what=what))
+        try:
+            yield
+        finally:
+            self._listen(Preparing(what=what, done=True))
 
     def _once(self, final: Path, make: Callable[[Path], None]) -> Path:
         if not (final in self._proven and final.is_dir()):
@@ -291,3 +308,9 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 def _hash(path: Path, stamp: tuple[int, int, int]) -> str:
     del stamp
     return sha256_file(path)
+
+
+def _some(wheels: Iterable[LockedWheel]) -> str:
+    """Name wheels for people, torch first."""
+    named = sorted(wheels, key=lambda wheel: (wheel.name != "torch", wheel.name))
+    return some_of([f"{wheel.name} {wheel.version}" for wheel in named])
