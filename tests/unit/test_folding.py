@@ -2,6 +2,8 @@
 
 import io
 import json
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from wheelsmith.frameworks import torch_releases
 from wheelsmith.matrix import CudaCompatibility, cell_of, expand, parse_matrix
 from wheelsmith.model import BuildPlan, Cell, Excluded, SourceId
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, with_toolkit
 from wheelsmith.plan.fold import fold, folded
 from wheelsmith.plan.recipe import KernelSource, parse_build_toml
 from wheelsmith.platforms import cuda_toolkits
@@ -55,6 +57,7 @@ KERNELS = {
     "stable on CUDA": COMPILED.format(torch='stable-abi = {cuda = "2.11"}', device=""),
     "stable with a newest torch": COMPILED.format(torch=STABLE + '\nmaxver = "2.13"', device=""),
     "more from CUDA 13.1 on": COMPILED.format(torch=STABLE, device=NEWER),
+    "more from CUDA 12.6 on": COMPILED.format(torch="", device=NEWER.replace("13.1", "12.6")),
     "capabilities of its own": COMPILED.format(torch="", device='cuda-capabilities = ["8.0", "9.0a", "10.7+PTX"]'),
     "noarch": GENERAL + "[torch-noarch]\n",
 }
@@ -82,6 +85,12 @@ def build_host(image):
     )
 
 
+def alone(matrix, spec, cell, offered=lambda host, _: host):
+    """Plan one cell by its own CUDA."""
+    where = offered(build_host(cell.settings.image or matrix.engine.image), cell)
+    return plan_kernel(cell, spec=spec, source=SOURCE, distribution=None, version=None, build_host=where)
+
+
 def planned(text, kernel="plain"):
     """Plan every cell of a matrix as prepare does: plans, exclusions, and why cells are not_folded."""
     matrix, spec = parse_matrix(f"kernel: {{path: k}}\n{text}"), parse_build_toml(KERNELS[kernel])
@@ -89,15 +98,14 @@ def planned(text, kernel="plain"):
     oldest = matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR
     older = older_minors(answer for answer in answers if isinstance(answer, Cell)) if oldest else {}
 
-    def alone(cell):
-        where = build_host(cell.settings.image or matrix.engine.image)
-        return plan_kernel(cell, spec=spec, source=SOURCE, distribution=None, version=None, build_host=where)
+    by_itself = partial(alone, matrix, spec)
+    as_if = partial(by_itself, offered=with_toolkit)
 
     plans, excluded, not_folded = [], [], {}
     for answer in answers:
         made, why = answer, None
         if isinstance(answer, Cell):
-            made, why = plan_by_oldest_minor(answer, older.get(answer.id, ()), alone)
+            made, why = plan_by_oldest_minor(answer, older.get(answer.id, ()), by_itself, as_if)
         (excluded if isinstance(made, Excluded) else plans).append(made)
         if why:
             not_folded[answer.id] = why
@@ -175,10 +183,52 @@ def test_a_default_list_that_the_older_toolkit_cannot_make():
         "axes: {torch: [2.9], cuda: [12.6, 12.8, 12.9]}\ncuda-compatibility: oldest-minor\nengine: {image: cuda-12.8}\n"
     )
     plans, excluded, not_folded = planned(text)
-    assert [item.cell.toolkit for item in excluded] == ["12.6", "12.9"]
+    assert [item.cell.toolkit for item in excluded] == ["12.6"]
     why = not_folded["torch29-cxx11-cu128-x86_64-linux"]
     assert why.startswith("CUDA 12.6 has no wheel: image cuda-12.8 has CUDA 12.8")
-    assert [plan.wheel.version for plan in plans] == ["1+cu128.torch2.9"]
+    assert [plan.wheel.version for plan in plans] == ["1+cu128.torch2.9", "1+cu128.torch2.9"]
+
+
+def test_an_older_minor_answers_for_one_that_cannot_be_had():
+    text = "axes: {torch: [2.9], cuda: [12.4, 12.6, 12.8]}\ncuda-compatibility: oldest-minor\n"
+    plans, excluded, _ = planned(text)
+    assert [(plan.cell.toolkit, plan.wheel.version) for plan in plans] == [
+        ("12.4", "1+cu124.torch2.9"),
+        ("12.6", "1+cu124.torch2.9"),
+    ]
+    (lacking,) = excluded
+    assert "CUDA 12.8 is not complete on the package index; it must come from an image" in lacking.reason
+    assert lacking.reason.endswith("; CUDA 12.4 makes no code for 10.0, 10.1, 12.0+PTX")
+    plans, excluded, _ = planned(f"{text}gpu-archs: [8.0, 9.0+PTX]\n")
+    assert [plan.wheel.version for plan in plans] == ["1+cu124.torch2.9"] * 3
+    assert not excluded
+    newer = "more from CUDA 12.6 on"
+    plans, excluded, _ = planned(f"{text}gpu-archs: [8.0]\n", newer)
+    assert [plan.cell.toolkit for plan in plans] == ["12.4"]
+    assert all(item.reason.endswith("the wheel of CUDA 12.4 leaves out n.cu") for item in excluded)
+    # Where nothing of it is asked for, the reason names it.
+    said = planned(text.replace("oldest-minor", "hub"))[1][0].reason
+    assert said.endswith(
+        "set image in a rule for these cells, or have CUDA 12.4 answer (cuda-compatibility: oldest-minor)"
+    )
+
+
+def test_an_older_minor_answers_for_one_that_an_image_lacks():
+    """But not where another toolkit than the image's would."""
+    text = "axes: {torch: [2.9], cuda: [12.4, 12.6]}\ncuda-compatibility: oldest-minor\ngpu-archs: [8.0]\n"
+    plans, excluded, _ = planned(f"{text}engine: {{image: cuda-12.4}}\n")
+    assert [plan.toolkit.kind for plan in plans] == ["image-cuda", "image-cuda"]
+    plans, excluded, _ = planned(f"{text}engine: {{image: deb}}\n")
+    assert [plan.toolkit.kind for plan in plans] == ["cuda", "cuda"]
+    plans, excluded, _ = planned(f"{text}rules: [{{where: {{cuda: 12.6}}, set: {{image: cuda-12.8}}}}]\n")
+    assert [plan.cell.toolkit for plan in plans] == ["12.4"]
+    assert excluded[0].reason.endswith("; a rule sets another image than for CUDA 12.4")
+
+
+def test_an_older_minor_answers_for_another_architecture():
+    text = "axes: {torch: [2.11], cuda: [12.4, 12.6], arch: [aarch64]}\ncuda-compatibility: oldest-minor\n"
+    plans, excluded, _ = planned(f"{text}gpu-archs: [8.0]\n")
+    assert ([plan.cell.toolkit for plan in plans], excluded) == (["12.4", "12.6"], [])
 
 
 def test_code_is_compared_source_by_source():
@@ -191,7 +241,7 @@ def test_code_is_compared_source_by_source():
     changed = BuildPlan.from_json(
         {**older.to_json(), "recipe": {**older.recipe.to_json(), "steps": [s.to_json() for s in less]}}
     )
-    made, why = plan_by_oldest_minor(newer.cell, (older.cell,), {newer.cell: newer, older.cell: changed}.get)
+    made, why = plan_by_oldest_minor(newer.cell, (older.cell,), {newer.cell: newer, older.cell: changed}.get, None)
     assert (made, why) == (newer, "CUDA 13.0 compiles it differently")
 
 
@@ -239,7 +289,8 @@ def test_a_cpu_wheel_does_not_know_the_matrixs_cudas(one, other, archs):
 # --- every matrix -------------------------------------------------------------------------------------------
 
 torches = st.lists(st.sampled_from(["2.6", "2.10", "2.11", "2.13", "2.15"]), min_size=1, max_size=4, unique=True)
-computes = st.lists(st.sampled_from(["cpu", "12.6", "12.8", "13.0", "13.1", "13.2", "13.5"]), min_size=2, unique=True)
+axis = st.sampled_from(["cpu", "12.4", "12.6", "12.8", "13.0", "13.1", "13.2", "13.5"])
+computes = st.lists(axis, min_size=2, unique=True)
 archs = st.lists(st.sampled_from(["x86_64", "aarch64"]), min_size=1, unique=True)
 selectors = st.sampled_from(
     ["cuda: 13.2", "cuda: '>=13.1'", "torch: 2.13", "arch: aarch64", "cuda: '12.*'", "cuda: '*'"]
@@ -272,24 +323,29 @@ def matrices(draw):
 @given(text=matrices(), kernel=st.sampled_from(sorted(KERNELS)))
 def test_every_cell_is_answered_once_and_its_wheel_serves_it(text, kernel):
     plans, excluded, not_folded = planned(text, kernel)
-    cells = [cell_of(answer).id for answer in expand(parse_matrix(f"kernel: {{path: k}}\n{text}"))]
+    matrix, spec = parse_matrix(f"kernel: {{path: k}}\n{text}"), parse_build_toml(KERNELS[kernel])
+    cells = [cell_of(answer).id for answer in expand(matrix)]
     builds = fold(plans)
     whose = folded(builds)
     answered = [plan.cell.id for build in builds for plan in build.plans] + [item.cell.id for item in excluded]
     assert sorted(answered) == sorted(cells)
     # What each cell would get by its own CUDA.
-    alone = {plan.cell.id: plan for plan in planned(text.replace("oldest-minor", "minor"), kernel)[0]}
-    assert alone.keys() == {plan.cell.id for plan in plans}
+    own = {plan.cell.id: plan for plan in planned(text.replace("oldest-minor", "minor"), kernel)[0]}
+    assert own.keys() <= {plan.cell.id for plan in plans}
+    for plan in plans:
+        if plan.cell.id not in own:
+            assert not cuda_toolkits()[plan.cell.toolkit].assembled
+            own[plan.cell.id] = replace(alone(matrix, spec, plan.cell, with_toolkit), image=plan.image)
     for build in builds:
         for plan in build.plans:
             assert plan.wheel == build.plan.wheel
-            assert_serves(plan, alone[plan.cell.id])
-            assert_of_one_kind(plan, alone[plan.cell.id], build.plan)
+            assert_serves(plan, own[plan.cell.id])
+            assert_of_one_kind(plan, own[plan.cell.id], build.plan)
             assert (plan.cell.id in whose) == (plan is not build.plan)
     assert all(f.reason and f.cell not in whose for f in whose.values())
     for plan in plans:
         if plan.cell.id in not_folded:
-            assert plan == alone[plan.cell.id]
+            assert plan == own[plan.cell.id]
             assert any(older_minor(other.cell, plan.cell) for other in (*plans, *excluded))
 
 

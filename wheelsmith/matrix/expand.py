@@ -68,4 +68,7 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
         return reason
     if cell.toolkit is None:
         return None
-    return platforms()[cell.platform].why_impossible(cell.toolkit, cell.settings.image or matrix.engine.image)
+    platform = platforms()[cell.platform]
+    if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR and cell.toolkit in platform.toolkits():
+        return None  # an older minor may answer for it: the plan says
+    return platform.why_impossible(cell.toolkit, cell.settings.image or matrix.engine.image)

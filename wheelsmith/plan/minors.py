@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from packaging.version import Version
 
-from wheelsmith.model import BuildPlan, Cell, Excluded, Step
+from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Step
+from wheelsmith.model.build_host import CudaHome, ImageId
 from wheelsmith.platforms import Platform, platforms
 
 
@@ -43,7 +44,10 @@ def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
 
 
 def plan_by_oldest_minor(
-    cell: Cell, older: Sequence[Cell], plan: Callable[[Cell], BuildPlan | Excluded]
+    cell: Cell,
+    older: Sequence[Cell],
+    plan: Callable[[Cell], BuildPlan | Excluded],
+    wish: Callable[[Cell], BuildPlan | Excluded],
 ) -> tuple[BuildPlan | Excluded, str | None]:
     """Plan one cell: by the oldest minor whose wheel has all that the cell asks for, or else by its own.
 
@@ -52,22 +56,38 @@ def plan_by_oldest_minor(
 
     :param older: the cells that may answer for it, oldest first.
     :param plan: plans a cell by its own CUDA.
+    :param wish: plans it so where its own CUDA cannot be had, as if it could.
     :return: the plan, and why no older minor answers although there are some.
     """
     own = plan(cell)
-    if isinstance(own, Excluded) or own.wheel.toolkit is None:
+    wished = wish(cell) if older and isinstance(own, Excluded) else own
+    if isinstance(wished, Excluded) or wished.wheel.toolkit is None:
         return own, None
     reasons = []
     for other in older:
         reason = _other_settings(cell, other)
         if reason is None:
             made = plan(other)
-            if isinstance(made, BuildPlan) and (reason := _lack(own, made)) is None:
+            if isinstance(made, BuildPlan) and (reason := _lack(wished, made)) is None:
                 return replace(made, cell=cell), None
             if isinstance(made, Excluded):
                 reason = f"CUDA {other.toolkit} has no wheel: {made.reason}"
         reasons.append(reason)
+    if isinstance(own, Excluded):
+        return replace(own, reason="; ".join([own.reason, *map(str, reasons[:1])])), None
     return own, reasons[0] if reasons else None
+
+
+def with_toolkit(host: BuildHost, cell: Cell) -> BuildHost:
+    """Return what there is to build with, as if it had a cell's toolkit where it has another, or where those lie."""
+    named = str(cell.toolkit)
+    home = host.cuda.home if host.cuda else platforms()[cell.platform].place
+    return replace(
+        host,
+        machine=cell.arch,
+        image=host.image or ImageId(name="", digest=""),
+        cuda=CudaHome(home=home, version=named, release=named, digest=""),
+    )
 
 
 def _other_settings(cell: Cell, other: Cell) -> str | None:
@@ -81,9 +101,10 @@ def _other_settings(cell: Cell, other: Cell) -> str | None:
 def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
     """Say what a wheel of the older toolkit would lack; None when it has all of the newer one's."""
     cuda = made.wheel.toolkit
-    if lacking := [text for text in own.wheel.gpu_archs if text not in made.wheel.gpu_archs]:
-        return f"CUDA {cuda} makes no code for {', '.join(lacking)}"
     platform = platforms()[made.cell.platform]
+    covers = platform.covers_code_of
+    if lacking := [text for text in own.wheel.gpu_archs if not covers(made.wheel.gpu_archs, (text,))]:
+        return f"CUDA {cuda} makes no code for {', '.join(lacking)}"
     theirs = {step.output: step for step in made.recipe.steps}
     if lacking := [step.source for step in own.recipe.steps if step.output not in theirs and step.source]:
         return f"the wheel of CUDA {cuda} leaves out {', '.join(lacking)}"

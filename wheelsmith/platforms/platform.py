@@ -168,6 +168,12 @@ class Platform(ABC):
         if not found.assembled and image is None:
             return (
                 f"{self.title} {toolkit} is not complete on the package index, so it must come from an image: "
-                f"set image in a rule for these cells"
+                f"set image in a rule for these cells{self._stand_in(toolkit)}"
             )
         return None
+
+    def _stand_in(self, toolkit: str) -> str:
+        """Name an older minor that needs no image."""
+        major = toolkit.partition(".")[0]
+        older = [v for v, known in self.toolkits().items() if known.assembled and v.partition(".")[0] == major]
+        return f", or have {self.title} {older[-1]} answer (cuda-compatibility: oldest-minor)" if older else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from wheelsmith.matrix import (
 )
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice, log_notices
 from wheelsmith.model.engines import USE_IMAGES
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project
+from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_toolkit
 from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.recipe import (
     KernelSource,
@@ -258,7 +258,8 @@ class _Planner:
     def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
         if isinstance(answer, Excluded):
             return answer
-        made, why_not = plan_by_oldest_minor(answer, self.older.get(answer.id, ()), self._by_itself)
+        older = self.older.get(answer.id, ())
+        made, why_not = plan_by_oldest_minor(answer, older, self._by_itself, self._as_if)
         if why_not:
             self.not_folded[answer.id] = why_not
         return made
@@ -268,14 +269,17 @@ class _Planner:
             self.planned[cell.id] = self._make(cell)
         return self.planned[cell.id]
 
-    def _make(self, cell: Cell) -> BuildPlan | Excluded:
+    def _as_if(self, cell: Cell) -> BuildPlan | Excluded:
+        return self._make(cell, lambda host: with_toolkit(host, cell))
+
+    def _make(self, cell: Cell, offered: Callable[[BuildHost], BuildHost] = lambda host: host) -> BuildPlan | Excluded:
         image = cell.settings.image
         if image and not self.engine.has_images:
             reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
             return Excluded(cell=cell, reason=f"{reason}: use {USE_IMAGES}")
         named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
         source, declared = self.kernel, self.matrix.kernel.declare
-        build_host = self._build_host(image or self.matrix.engine.image)
+        build_host = offered(self._build_host(image or self.matrix.engine.image))
         if isinstance(self.spec, KernelSpec):
             return plan_kernel(cell, spec=self.spec, source=source, build_host=build_host, declared=declared, **named)
         return plan_project(
