@@ -28,7 +28,7 @@ from wheelsmith.toolchain.environment import install_environment, known_lock, lo
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
 from wheelsmith.toolchain.unpack import unpack
-from wheelsmith.toolchain.without_cuda import lay_out_without_cuda
+from wheelsmith.toolchain.without_cuda import lay_out_without_cuda, twin_of
 
 # nvcc calls these; cicc reads the last.
 _COMPILERS = (
@@ -104,7 +104,7 @@ class Toolchains:
         """Return the same for a cell for the CPU, where the torch among the wheels is a CUDA build."""
         whole = self._environment_path(wheels, python, arch)
         return self._once(
-            whole.with_name(f"{whole.name}-cpu"),
+            twin_of(whole),
             lambda folder: lay_out_without_cuda(self.environment(wheels, python, arch), folder),
         )
 
@@ -163,13 +163,13 @@ class Toolchains:
         return final
 
     def _prove_or_make(self, final: Path, make: Callable[[Path], None]) -> None:
-        if final.is_dir() and _why(why_unproven, final) is None:
+        if final.is_dir() and _why(_why_unproven, final) is None:
             return
         self._root.mkdir(parents=True, exist_ok=True)
         with FileLock(self._root / f".{final.name}.lock"):
             if not final.is_dir():
                 self._make(final, make)
-            elif reason := _why(why_unproven, final):
+            elif reason := _why(_why_unproven, final):
                 self._fix(final, make, reason)
 
     def _fix(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
@@ -289,6 +289,10 @@ def _placed(wanted: str, root: str) -> Callable[[str], str | None]:
 
 def _digest(wheels: tuple[LockedWheel, ...]) -> str:
     return canonical_digest([ENVIRONMENT_LAYOUT, *(wheel.to_json() for wheel in wheels)])
+
+
+def _why_unproven(folder: Path) -> str | None:
+    return why_unproven(folder, twin_of(folder))
 
 
 def _why(ask: Callable[[Path], str | None], folder: Path) -> str | None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +50,14 @@ def prove(folder: Path, final: Path) -> None:
     _keep(final, files, {name: _content(folder / name, look) for name, look in files.items() if not _is_folder(look)})
 
 
-def why_unproven(folder: Path) -> str | None:
+def why_unproven(folder: Path, twin: Path) -> str | None:
     """Say what of a folder is not as it was made, or return None when nothing tells of a change.
 
-    Where only times and owners differ, as after a copy of the cache, its bytes are compared and the new looks kept.
+    Files of which only times or owners differ, as after a copy of the cache, are compared byte by byte, and their new
+    looks kept.
+
+    :param twin: a folder that may have some of the same files under a second name, of which giving and taking away is
+        told by the times of both; what was compared there, and looks as it did then, is not compared again.
     """
     proof = _read(folder)
     if proof is None:
@@ -63,10 +67,23 @@ def why_unproven(folder: Path) -> str | None:
         return None
     if difference := _difference(proof.files, files):
         return difference
-    if changed := _changed_content(folder, proof):
+    left = {name for name, look in files.items() if look != proof.files[name]}
+    if other := _read(twin):
+        left = {name for name in left if not _is_shared(folder, twin, name, proof, other)}
+    if changed := _changed_content(folder, proof, left):
         return changed
     _keep(folder, files, proof.contents)
     return None
+
+
+def _is_shared(folder: Path, twin: Path, name: str, proof: Proof, other: Proof) -> bool:
+    """Say whether a file is one with that of another folder, and looks as it did when it was compared there."""
+    try:
+        found = (twin / name).lstat()
+        same = os.path.samestat(found, (folder / name).lstat())
+    except OSError:
+        return False
+    return same and other.files.get(name) == _look(found) and other.contents.get(name) == proof.contents.get(name)
 
 
 def why_changed(folder: Path) -> str | None:
@@ -74,7 +91,7 @@ def why_changed(folder: Path) -> str | None:
     proof = _read(folder)
     if proof is None:
         return "nothing says what it held when it was made"
-    return _difference(proof.files, dict(_looks(folder))) or _changed_content(folder, proof)
+    return _difference(proof.files, dict(_looks(folder))) or _changed_content(folder, proof, proof.files)
 
 
 def _keep(folder: Path, files: dict[str, Look], contents: dict[str, str]) -> None:
@@ -102,13 +119,17 @@ def _looks(folder: Path) -> Iterator[tuple[str, Look]]:
         with os.scandir(folder / below) as entries:
             for entry in entries:
                 name = f"{below}{entry.name}"
-                found = entry.stat(follow_symlinks=False)
-                is_folder = stat.S_ISDIR(found.st_mode)
-                if is_folder:
+                look = _look(entry.stat(follow_symlinks=False))
+                if _is_folder(look):
                     left.append(f"{name}/")
-                # What a folder holds is told by the names below it; file systems differ in its size.
-                size, times = (0, (0, 0)) if is_folder else (found.st_size, (found.st_mtime_ns, found.st_ctime_ns))
-                yield name, (found.st_mode, found.st_uid, size, *times)
+                yield name, look
+
+
+def _look(found: os.stat_result) -> Look:
+    if stat.S_ISDIR(found.st_mode):
+        # What a folder holds is told by the names below it; file systems differ in its size.
+        return (found.st_mode, found.st_uid, 0, 0, 0)
+    return (found.st_mode, found.st_uid, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _difference(was: dict[str, tuple[int, ...]], now: dict[str, Look]) -> str | None:
@@ -125,8 +146,9 @@ def _difference(was: dict[str, tuple[int, ...]], now: dict[str, Look]) -> str | 
     return None
 
 
-def _changed_content(folder: Path, proof: Proof) -> str | None:
-    for name, (mode, *_) in sorted(proof.files.items()):
+def _changed_content(folder: Path, proof: Proof, names: Iterable[str]) -> str | None:
+    for name in sorted(names):
+        mode = proof.files[name][0]
         if not stat.S_ISDIR(mode) and _content(folder / name, (mode, 0, 0, 0, 0)) != proof.contents.get(name):
             return f"the content of {name} is another"
     return None
