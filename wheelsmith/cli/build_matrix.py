@@ -19,7 +19,11 @@ from wheelsmith.run.prepare import prepare
 @selection_options
 @engine_option
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
-@click.option("--cores-per-cell", type=click.IntRange(1, 1024), help="Cores for a cell with a build system of its own.")
+@click.option(
+    "--cores-per-cell",
+    type=click.IntRange(1, 1024),
+    help="Cores for a project, on engine local.",
+)
 @click.option("--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")

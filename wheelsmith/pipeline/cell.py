@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import OutputError
-from wheelsmith.engine import Command, Ending, Exit
+from wheelsmith.engine import Command, Ending, Exit, granted_cores
 from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import (
@@ -161,7 +161,10 @@ class CellBuild:
         assert self._adder is not None  # noqa: S101  # whoever asked for the tasks gave it
         self._log.enter("build")
         self._make_fresh(memory)
-        command = build_command(self._last, self._context, self._work)
+        context, made = self._context, build_command(self._last, self._context, self._work)
+        # It is held to all that a cell may use: what its compilers take is set aside as they run.
+        cpus = float(min(context.all_cores, granted_cores()))
+        command = replace(made, limits=replace(made.limits, cpus=cpus))
         launcher = CompilerLauncher(
             plan=self.plan,
             context=self._context,
@@ -171,7 +174,6 @@ class CellBuild:
             task=f"{self.name}:build",
         )
         with launcher.answering(self._work):
-            # It is held to all that a cell may use: what its compilers take is set aside as they run.
             self._run(command, self._context.most_memory(sys.maxsize))
         return (self._task("finish", self._take, cores=1, memory=_PACK_MEMORY),)
 

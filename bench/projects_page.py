@@ -1,0 +1,52 @@
+"""What bench/projects found, as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.words import duration
+from wheelsmith.base.record import Record
+
+_PAGE = Path(__file__).resolve().parent / "projects.md"
+_HEAD = """\
+<!-- Written by bench/projects; do not edit. -->
+
+# Projects that grow
+
+What of a real project's sdist is compiled when its matrix grows, and when a run was killed: phases, of which nvcc's
+compilation has several for each source and g++'s one. Each run is made in the cache that the one before it left, but
+the one that is begun anew: its cache was empty before the run that is killed. Toolchains and environments are at hand.
+The build system alone is what engine `local` runs: nothing stands before the compilers, and nothing is kept.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(Record):
+    """One run; ``seconds`` of wall time."""
+
+    what: str
+    cells: int
+    compiled: int
+    reused: int
+    seconds: float
+
+
+def write_page(known: dict[str, Any]) -> None:
+    """Write the page from all figures that there are."""
+    _PAGE.write_text("\n".join([_HEAD, *(_section(name, runs) for name, runs in known.items())]))
+
+
+def _section(name: str, runs: list[dict[str, Any]]) -> str:
+    lines = [
+        f"## {name}",
+        "",
+        "| run | cells | phases needed | compiled | wall |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for run in map(Run.from_json, runs):
+        needed = run.compiled + run.reused
+        counted = f"{needed} | {run.compiled}" if needed else "| "
+        lines.append(f"| {run.what} | {run.cells} | {counted} | {duration(run.seconds)} |")
+    return "\n".join([*lines, ""])
