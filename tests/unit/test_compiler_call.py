@@ -40,6 +40,16 @@ def test_a_call_of_torchs_ninja_file():
     assert made.listing == ("-MD", "-MF", "/b/a.o.d", "-MQ", "/b/a.o")
 
 
+@pytest.mark.parametrize("quoted", ["-fPIC", "'-fPIC'", '"-fPIC"'])
+def test_a_call_of_torch_without_ninja(quoted):
+    """It quotes for the shell that nvcc pastes its commands together for."""
+    for words in (f"--compiler-options {quoted}", f"-Xcompiler={quoted}"):
+        made = call(f"-Iinclude -c a.cu -o a.o {words} -O3 -gencode=arch=compute_90,code=sm_90 -ccbin gcc", "nvcc")
+        assert made.step.argv[3:6] == ("-Iinclude", "-Xcompiler", "-fPIC")
+    with pytest.raises(NotSplittableError):
+        call(f"-c a.cu -o a.o -Xcompiler {quoted[:-1]}-wrapper,sh{quoted[-1]}", "nvcc")
+
+
 def test_a_call_of_cmake():
     made = call(
         "-forward-unknown-to-host-compiler -DA -isystem /opt/cuda/include -O3 -DNDEBUG -std=c++17 "

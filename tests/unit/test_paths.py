@@ -95,6 +95,7 @@ NEAR = {
     "run/first_matrix.py": {"first_matrix": USER, "_backends": TREE},
     "run/prepare.py": {"fetch_kernel": USER, "prepare_matrix": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "python_backends_of.read": TREE, "_named": TREE},
+    "run/header_advice.py": {"_includes_all": TREE},
     "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_word.py": {"kernel_of": USER},
     "cli/init.py": {"command": USER},

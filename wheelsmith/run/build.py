@@ -34,6 +34,7 @@ from wheelsmith.plan.fold import Build
 from wheelsmith.plan.recipe import PhaseKind
 from wheelsmith.run.answers import ResultCollector
 from wheelsmith.run.executors import BuildOptions, BuildRequest, Executor, open_executor
+from wheelsmith.run.header_advice import HeaderAdvice
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.run.scratch import scratch
@@ -161,6 +162,7 @@ def _build_all(
 ) -> None:
     def heard(event: Event) -> None:
         spent(event)
+        advice(event)
         listen(event)
 
     def answered(result: BuildResult) -> None:
@@ -170,6 +172,7 @@ def _build_all(
     request, to_do = prepared.request, _look_up(prepared)
     costs = Costs(request.cache / "costs.sqlite")
     spent = BuildCosts(costs, (build.plan for build in to_do.to_build))
+    advice = HeaderAdvice((build.plan for build in to_do.to_build), prepared.source)
     for result in to_do.proven:
         answered(result)
     listen(Expectation(seconds=spent.known()))
@@ -179,6 +182,7 @@ def _build_all(
         executor.build(work, listen=heard, on_result=answers.take, cancel=cancel)
     finally:
         costs.save()
+    advice.tell(listen)
     if cancel.is_set() or (request.fail_fast and answers.some_failed):
         answers.cancel_rest()
     answers.fail_rest(request.executor)

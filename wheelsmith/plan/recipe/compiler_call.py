@@ -39,7 +39,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 _LONGEST_NAME = 80
 # Whose value is another word, and may begin with anything.
 _WITH_VALUE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-D", "-U", "-gencode", "-x")
-_OF_NVCC_WITH_VALUE = ("-Xcompiler", "-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "--diag_suppress")
+_OF_NVCC_WITH_VALUE = ("-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "--diag_suppress")
 _SPELLINGS = {"--compiler-options": "-Xcompiler", "--define-macro": "-D", "--include-path": "-I"}
 
 
@@ -135,6 +135,8 @@ class _Words:
                 self._listed.append(given)
             elif self.is_nvcc and self._take_of_nvcc(given, words):
                 continue
+            elif self.is_nvcc and word == "-Xcompiler":
+                self.options += (word, _unquoted(_next(words, given)))
             elif word in _WITH_VALUE or (self.is_nvcc and word in _OF_NVCC_WITH_VALUE):
                 self.options += (word, _next(words, given))
             elif given.startswith("-"):
@@ -153,7 +155,7 @@ class _Words:
             if not word[-1].isdigit():
                 _next(words, word)
         elif name == "-Xcompiler" and equals:
-            self.options += ("-Xcompiler", joined)
+            self.options += ("-Xcompiler", _unquoted(joined))
         elif word != "-objtemp":
             return False
         return True
@@ -172,6 +174,12 @@ class _Words:
         file = () if "-MF" in self._listed else ("-MF", str(PurePosixPath(output).with_suffix(".d")))
         target = () if {"-MT", "-MQ"} & set(self._listed) else ("-MQ", output)
         return (self._lists, *self._listed, *file, *target)
+
+
+def _unquoted(value: str) -> str:
+    """Return what a shell makes of a value, which nvcc pastes into its commands: torch's cpp_extension quotes it."""
+    quoted = len(value) > 1 and value[0] == value[-1] in "'\""
+    return value[1:-1] if quoted else value
 
 
 def _next(words: Iterator[str], option: str) -> str:
