@@ -48,9 +48,9 @@ class HeaderAdvice:
         seconds = sum(self._seconds.values())
         if seconds >= _WORTH:
             text = (
-                f"compilers took {seconds:.0f} s for {some_of(sorted(self._seconds))}, nearly all of it for torch/all.h:"
-                f" torch-headers: light in matrix.yaml about halves that, where tensors and operators are all of torch"
-                f" that is used"
+                f"compilers took {seconds:.0f} s for {some_of(sorted(self._seconds))}, most of it for torch/all.h:"
+                " torch-headers: light in matrix.yaml about halves that, where tensors and operators are all of torch"
+                " that is used"
             )
             listen(Notice(level="info", text=text))
 

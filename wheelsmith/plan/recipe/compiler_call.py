@@ -40,7 +40,7 @@ _LONGEST_NAME = 80
 # Whose value is another word, and may begin with anything.
 _WITH_VALUE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-D", "-U", "-gencode", "-x")
 _OF_NVCC_WITH_VALUE = ("-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "--diag_suppress")
-_SPELLINGS = {"--compiler-options": "-Xcompiler", "--define-macro": "-D", "--include-path": "-I"}
+_SPELLINGS = {"--define-macro": "-D", "--include-path": "-I"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,41 +121,45 @@ class _Words:
     def take(self, words: Iterator[str]) -> None:
         """Read all of them."""
         for given in words:
-            name, equals, joined = given.partition("=") if given.startswith("--") else (given, "", "")
-            word = _SPELLINGS.get(given, given)
-            if word in {"-c", "--compile"}:
-                self.compiles = True
-            elif name in {"-o", "--output-file"}:
-                self.outputs.append(joined if equals else _next(words, given))
-            elif given in _LISTS:
-                self._lists = _LISTS[given]
-            elif name in _DEPENDENCIES:
-                self._listed += (_DEPENDENCIES[name], joined if equals else _next(words, given))
-            elif given == "-MP":
-                self._listed.append(given)
-            elif self.is_nvcc and self._take_of_nvcc(given, words):
+            if self._take_of_files(given, words) or (self.is_nvcc and self._take_of_nvcc(given, words)):
                 continue
-            elif self.is_nvcc and word == "-Xcompiler":
-                self.options += (word, _unquoted(_next(words, given)))
-            elif word in _WITH_VALUE or (self.is_nvcc and word in _OF_NVCC_WITH_VALUE):
+            word = _SPELLINGS.get(given, given)
+            if word in _WITH_VALUE or (self.is_nvcc and word in _OF_NVCC_WITH_VALUE):
                 self.options += (word, _next(words, given))
             elif given.startswith("-"):
                 self.options.append(given)
             else:
                 self.sources.append(given)
 
+    def _take_of_files(self, word: str, words: Iterator[str]) -> bool:
+        """Take what is made, and where what it depends on is listed."""
+        name, equals, joined = word.partition("=") if word.startswith("--") else (word, "", "")
+        if word in {"-c", "--compile"}:
+            self.compiles = True
+        elif name in {"-o", "--output-file"}:
+            self.outputs.append(joined if equals else _next(words, word))
+        elif word in _LISTS:
+            self._lists = _LISTS[word]
+        elif name in _DEPENDENCIES:
+            self._listed += (_DEPENDENCIES[name], joined if equals else _next(words, word))
+        elif word == "-MP":
+            self._listed.append(word)
+        else:
+            return False
+        return True
+
     def _take_of_nvcc(self, word: str, words: Iterator[str]) -> bool:
-        """Take what changes no byte, or says which host compiler it is."""
+        """Take what is meant for the host compiler, or says which that is, and what changes no byte."""
         name, equals, joined = word.partition("=")
         if name in {"-ccbin", "--compiler-bindir"}:
             self.host = joined if equals else _next(words, word)
             if self.host not in _HOST:  # another one, or another program of that name in some folder
                 raise NotSplittableError(word)
+        elif name in {"-Xcompiler", "--compiler-options"}:
+            self.options += ("-Xcompiler", _unquoted(joined if equals else _next(words, word)))
         elif _THREADS.fullmatch(word):
             if not word[-1].isdigit():
                 _next(words, word)
-        elif name == "-Xcompiler" and equals:
-            self.options += ("-Xcompiler", _unquoted(joined))
         elif word != "-objtemp":
             return False
         return True
