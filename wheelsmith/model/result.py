@@ -62,6 +62,7 @@ class BuildResult(Record):
 
     :param built_in: how long each stage took when a cached wheel was built; empty where that was not kept.
     :param log: the log's file name in the run's log folder, or None when nothing ran.
+    :param untested: why its test, though asked for, was not run: it would have said nothing.
     """
 
     cell: Cell
@@ -72,3 +73,4 @@ class BuildResult(Record):
     timings: tuple[Timing, ...] = ()
     built_in: tuple[Timing, ...] = ()
     log: str | None = None
+    untested: str | None = None

@@ -59,6 +59,7 @@ class CellBuild:
         self._adder: TaskAdder | None = None
         self._stored: StoredWheel | None = None
         self._status = Status.BUILT
+        self._untested: str | None = None
 
     def tasks(self, adder: TaskAdder) -> tuple[Task, ...]:
         """Return the task to begin with, which knows what follows."""
@@ -95,6 +96,7 @@ class CellBuild:
             timings=self._log.timings,
             built_in=self._stored.timings if self._stored and status is Status.CACHED else (),
             log=log_name(plan) if (self._context.logs / log_name(plan)).exists() else None,
+            untested=self._untested,
         )
 
     def _start(self, memory: int) -> tuple[Task, ...]:
@@ -265,8 +267,9 @@ class CellBuild:
         assert context.test is not None  # noqa: S101  # the task is made only for it
         assert stored is not None  # noqa: S101  # and only for a wheel
         self._log.enter("test")
-        if reason := why_untested(plan, context.engine, context.toolchains.toolchains):
-            context.listen(Notice(level="warning", text=f"{self.name} is not tested: {reason}"))
+        self._untested = why_untested(plan, context.engine, context.toolchains.toolchains)
+        if self._untested:
+            context.listen(Notice(level="warning", text=f"{self.name} is not tested: {self._untested}"))
             return ()
         with self._log.command("test") as output:
             exit_: Exit = smoke_test(
