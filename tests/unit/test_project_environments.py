@@ -1,8 +1,12 @@
 """What a project is built in and what its wheel is tested in: two environments with one torch."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +21,7 @@ from wheelsmith.model import ImageId, LockedWheel, Notice, Preparing, Project
 from wheelsmith.pipeline.command import build_command
 from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.pipeline.finishing import RepairJob
-from wheelsmith.pipeline.smoke import smoke_test
+from wheelsmith.pipeline.smoke import _unpack, smoke_test
 from wheelsmith.source import Outputs, fetch_source
 from wheelsmith.toolchain import Toolchains, prefixes, proof
 
@@ -137,9 +141,9 @@ def test_a_wheel_is_tested_with_what_it_requires_and_not_with_what_built_it(tmp_
     assert asked == [(("torch===2.11.0", "torch==2.11.*", "scipy", "pytest", "numpy"), "3.12", "a1")]
     assert [mount.target for mount in command.mounts] == ["/work", "/opt/environment", "/opt/requirements"]
     assert command.mounts[2].source == "scipy-pytest"
-    assert command.env["PYTHONPATH"] == "/work/site:/opt/environment:/opt/requirements"
+    assert command.env["PYTHONPATH"] == "/work/start:/work/site:/opt/environment:/opt/requirements"
     assert command.python == "3.12"
-    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["site", "src"]
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["site", "src", "start"]
     assert (tmp_path / "work/src/test_it.py").is_file()
 
 
@@ -147,6 +151,37 @@ def test_what_cannot_be_installed_cannot_be_tested(tmp_path):
     with pytest.raises(ToolchainError, match=r"with torch 2\.11\.0 to be tested: No matching distribution") as caught:
         smoke(tmp_path, "No matching distribution found for scipy")
     assert "test-requires" in caught.value.remedy
+
+
+INSTALLED = {
+    "k/__init__.py": b"",
+    "k-1.data/platlib/moved.py": b"",
+    "shared/of_k.py": b"",
+    "tests/test_it.py": b"",
+}
+OF_THE_SOURCE = ("k/__init__.py", "moved.py", "shared/more.py", "tests/test_other.py")
+ASKED = """
+import k, moved, shared.of_k, shared.more, tests.test_other
+for each in (k, moved, shared.of_k, shared.more, tests.test_other):
+    print(each.__file__)
+"""
+
+
+def test_a_test_imports_what_was_installed_wherever_it_is_run(tmp_path):
+    """pytest puts the folder of the tests before all else on the path, and there the source is importable, too."""
+    wheel = make_wheel(tmp_path, "k", "1", files=INSTALLED)
+    _unpack(wheel, tmp_path / "work")
+    source = tmp_path / "work/src"
+    for path in OF_THE_SOURCE:
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / path).touch()
+    path = os.pathsep.join(str(tmp_path / "work" / name) for name in ("start", "site"))
+    answer = subprocess.run(
+        [sys.executable, "-c", ASKED], cwd=source, env={"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    found = [str(Path(line).relative_to(tmp_path / "work")) for line in answer.stdout.splitlines()]
+    installed = ["site/k/__init__.py", "site/moved.py", "site/shared/of_k.py"]
+    assert found == [*installed, "src/shared/more.py", "src/tests/test_other.py"], answer.stderr
 
 
 @pytest.mark.parametrize(

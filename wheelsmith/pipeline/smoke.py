@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import zipfile
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from threading import Event as Flag
 
@@ -19,7 +20,12 @@ from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.plan import why_other_cuda
 from wheelsmith.source import copy_into
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.wheel.installed import Scheme, installed_files
 from wheelsmith.wheel.required import required_in
+
+# Imported by every Python that a test starts.
+_START = f"{layout.WORK}/start"
+_FIRST = files("wheelsmith") / "engine" / "backend" / "installed_first.py"
 
 
 def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
@@ -64,7 +70,7 @@ def smoke_test(
             mounts=(Mount(source=work, target=layout.WORK, writable=True), *environment),
             # Without bytecode: where nothing confines the test, it would write into the environment that others share.
             env={
-                "PYTHONPATH": ":".join([f"{layout.WORK}/site", *(mount.target for mount in environment)]),
+                "PYTHONPATH": ":".join([_START, f"{layout.WORK}/site", *(mount.target for mount in environment)]),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LC_ALL": "C.UTF-8",
             },
@@ -79,12 +85,15 @@ def smoke_test(
 
 
 def _unpack(wheel: Path, work: Path) -> None:
-    """Write the wheel's files, which were checked one by one when it was repaired, under ``site``."""
+    """Write the wheel's files, which were checked one by one when it was repaired, under ``site``, as installers do."""
     with WorkFolder.make(work) as folder, zipfile.ZipFile(wheel) as archive:
-        for member in archive.infolist():
-            if not member.is_dir():
-                with archive.open(member) as content, folder.create(f"site/{member.filename}") as file:
-                    shutil.copyfileobj(content, file)
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        for member, place in zip(members, installed_files(each.filename for each in members), strict=True):
+            path = place.path if place.scheme is Scheme.LIBRARY else member.filename
+            with archive.open(member) as content, folder.create(f"site/{path}") as file:
+                shutil.copyfileobj(content, file)
+        with folder.create(f"{Path(_START).name}/sitecustomize.py") as file:
+            file.write(_FIRST.read_bytes())
 
 
 def _image(plan: BuildPlan) -> str | None:
