@@ -347,7 +347,12 @@ def test_a_wheel_is_relabelled():
 
 @pytest.mark.parametrize(
     ("asked", "pinned"),
-    [(">=2.11.1", "torch==2.11.*,>=2.11.1"), ("!=2.11.1", "torch!=2.11.1,==2.11.*"), ("<3", "torch==2.11.*")],
+    [
+        (">=2.11.1", "torch==2.11.*,>=2.11.1"),
+        ("!=2.11.1", "torch!=2.11.1,==2.11.*"),
+        ("<3", "torch==2.11.*"),
+        ("[optree, opt-einsum]>=2", "torch[opt-einsum,optree]==2.11.*"),
+    ],
 )
 def test_a_relabelled_wheel_keeps_which_patches_of_torch_it_takes(asked, pinned):
     made = relabel(contents(more=f"Requires-Dist: torch{asked}\n"), plan()[0].wheel)

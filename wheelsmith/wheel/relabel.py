@@ -111,17 +111,20 @@ def _requirements(contents: WheelContents) -> dict[str, Requirement]:
 
 def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spec: WheelSpec) -> None:
     """Require the torch that it was built against, and of its patches those that the project itself takes."""
-    others, pinned = [], SpecifierSet(f"=={spec.release}.*")
+    others, pinned, extras = [], SpecifierSet(f"=={spec.release}.*"), set[str]()
     patches = patches_of(str(spec.release))
     for line, need in requirements.items():
         if canonicalize_name(need.name) != "torch" or need.marker:
             others.append(line)
-        elif len(taken := list((pinned & need.specifier).filter(patches))) < len(patches):
+            continue
+        extras |= need.extras
+        if len(taken := list((pinned & need.specifier).filter(patches))) < len(patches):
             pinned &= need.specifier
             if not taken:
                 raise WheelError(f"the project requires {line}, which torch {spec.release} is not")
     del metadata["Requires-Dist"]
-    for line in (f"torch{pinned}", *others):
+    torch = f"torch[{','.join(sorted(extras))}]" if extras else "torch"
+    for line in (f"{torch}{pinned}", *others):
         metadata["Requires-Dist"] = line
 
 
