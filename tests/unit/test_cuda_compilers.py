@@ -8,6 +8,7 @@ import tarfile
 import pytest
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.cli.doctor import _image_toolkits, _toolchains
 from wheelsmith.model import PinnedPackage
 from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.archives import fetch_package, is_at_hand
@@ -115,3 +116,11 @@ def test_the_one_that_was_pinned_is_taken_wherever_it_lies(tmp_path, monkeypatch
     (places["right"] / NAME).write_bytes(content)
     assert fetch_package(pin, tmp_path, SETTINGS, ignore) == places["right"] / NAME
     assert is_at_hand(pin)
+
+
+def test_doctor_tells_what_is_assembled_from_what_an_image_must_bring(tmp_path, monkeypatch):
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path))
+    _, later = (symptom.found.split(", ") for symptom in _toolchains())
+    (lacking,) = _image_toolkits()
+    assert {"CUDA 12.4", "CUDA 13.0"} <= set(later)
+    assert lacking.found == "CUDA 12.6, CUDA 12.8, CUDA 12.9"

@@ -57,7 +57,7 @@ def command(ctx: click.Context, *, as_json: bool) -> None:
     """
     from wheelsmith.report import make_console
 
-    symptoms = [*_engines(), *_promises(), *_compilers(), *_machine(), *_toolchains()]
+    symptoms = [*_engines(), *_promises(), *_compilers(), *_machine(), *_toolchains(), *_image_toolkits()]
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "symptoms": [s.to_json() for s in symptoms]}, indent=1))
     else:
@@ -172,3 +172,14 @@ def _toolchains() -> Iterator[Symptom]:
     rest = [name for name in prefixes if name not in here]
     yield Symptom(what="toolchains here", ok=True, found=", ".join(here) or "none yet")
     yield Symptom(what="toolchains fetched when needed", ok=True, found=", ".join(rest) or "none left")
+
+
+def _image_toolkits() -> Iterator[Symptom]:
+    lacking = [
+        f"{each.title} {version}"
+        for each in platforms().values()
+        for version in each.toolkits()
+        if not each.made_on(version, platform.machine())
+    ]
+    if lacking:
+        yield Symptom(what="toolkits that an image must bring", ok=True, found=", ".join(lacking))
