@@ -157,6 +157,18 @@ def test_more_builds_than_cores_and_memory_come_to_an_end(tmp_path):
     assert all(each.error is None for each in made)
 
 
+def test_what_a_cell_has_no_memory_for_fails_the_build(tmp_path):
+    """By the same words as a kernel's, and not by whether its build system goes on."""
+    hungry = (
+        "struct A { int v[4000000]; constexpr A() : v() { for (int i = 0; i < 4000000; ++i) v[i] = i; } };\n"
+        "constexpr A a;\nint f(int i) { return a.v[i]; }\n"
+    )
+    calls = Calls(folder=tmp_path, cache=default_cache(), limits=Limits(seconds=60, memory=96 * MIB))
+    options = "-fconstexpr-ops-limit=900000000 -fconstexpr-loop-limit=9000000"
+    (made,) = calls.run_all([(f"g++ {options} -c big.cpp -o big.o; true", {"big.cpp": hungry})])
+    assert "out of memory: the limit is 0.0938 GiB" in str(made.error)
+
+
 def test_a_build_that_is_over_waits_for_nothing(calls):
     """It leaves calls behind that nobody makes any more."""
     made = calls.run("g++ -I. -c one.cpp -o one.o & sleep 0.2; kill -9 $!; gcc -c two.c -o x.o & exit 3", FILES)

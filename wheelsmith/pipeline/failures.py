@@ -20,10 +20,12 @@ _ABORTED = 128 + signal.SIGABRT  # as a shell says it
 class StageError(Exception):  # it carries a Failure, and never leaves the pipeline
     """A stage ended without what the next one needs."""
 
-    def __init__(self, failure: Failure, status: Status = Status.FAILED) -> None:
+    def __init__(self, failure: Failure, status: Status = Status.FAILED, *, by_itself: bool = False) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.status = status
+        # A command came to its end and said no, rather than being ended or refused what it needs.
+        self.by_itself = by_itself
 
 
 def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
@@ -62,7 +64,8 @@ def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tup
     """
     message, remedy = _explain(what, exit_, limits, tail)
     status = Status.CANCELLED if exit_.ending is Ending.CANCELLED else Status.FAILED
-    return StageError(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status)
+    by_itself = exit_.ending is Ending.EXITED and not _was_refused(exit_, tail)
+    return StageError(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status, by_itself=by_itself)
 
 
 def check_failed(report: CheckReport) -> StageError:

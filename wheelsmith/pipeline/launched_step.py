@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from wheelsmith.base.errors import OutputError
 from wheelsmith.engine import Ending, Exit
+from wheelsmith.model import Status
 from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.exchange import BuildEndedError, WaitingCall
 from wheelsmith.pipeline.failures import StageError
@@ -49,8 +50,8 @@ class LaunchedStep(CompileStep):
     def _split(self, memory: int) -> tuple[Task, ...]:
         try:
             return super()._split(memory)
-        except (StageError, OutputError):
-            return self._whole()
+        except StageError as error:
+            return self._answer_to(error)
 
     def _run(self, job: Job, task: str, memory: int) -> tuple[Task, ...]:
         if self._over:
@@ -60,8 +61,22 @@ class LaunchedStep(CompileStep):
         except BuildEndedError:
             self._over = True
             return ()
-        except (StageError, OutputError):
+        except StageError as error:
+            return self._answer_to(error)
+        except OutputError:
             return self._whole()
+
+    def _answer_to(self, error: StageError) -> tuple[Task, ...]:
+        """Leave to the compiler itself what a phase refused; what it was not given enough for fails the build.
+
+        Else it would be chance by which of the two an object is made, whose internal names are not the same.
+        """
+        if error.status is Status.CANCELLED:
+            self._over = True
+            return ()
+        if error.by_itself:
+            return self._whole()
+        raise error
 
     def _do(self, job: Job, known: str | None, memory: int) -> None:
         if job.kind is not PhaseKind.PREPROCESS:
