@@ -206,7 +206,8 @@ def _place(kernel: KernelRef) -> Iterator[tuple[str, str]]:
 def _told(hint: ProjectHint | None) -> Iterator[str]:
     if hint is None:
         return
-    yield f"env:    # {hint.why}"
+    if hint.env:
+        yield f"env:    # {hint.why}"
     for name, text in hint.env.items():
         yield f"  {name}: {json.dumps(text)}"
     if hint.build_requires:

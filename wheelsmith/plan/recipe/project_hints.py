@@ -17,7 +17,7 @@ class ProjectHint(Record):
 
     :param env: variables, with placeholders.
     :param backends: what it can be built for: ``cpu``, ``cuda``.
-    :param why: the variables.
+    :param why: the variables; where there are none, the backends.
     :param before_build: what makes it obey the matrix in something else; not needed for a wheel.
     """
 
