@@ -157,6 +157,7 @@ def project_with(factory, tmp_path, body: str, limits: str = "") -> dict[str, st
     (factory.folder / "matrix.yaml").write_text(f"kernel: {{path: k}}\n{axes}engine: {{image: debian{limits}}}\n")
     # Its environment has a torch, as every project's has; these attacks have no use for a whole one.
     make_wheel(tmp_path / "packages", "torch", "2.13.0")
+    factory.resolves_alone()
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "packages")}
 
 

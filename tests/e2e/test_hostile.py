@@ -237,6 +237,7 @@ def test_what_it_leaves_is_no_wheel(releasing, tmp_path, name):
     (factory.folder / "matrix.yaml").write_text(f"kernel: {{path: k}}\n{axes}{limits}")
     # Its environment has a torch, as every project's has; these attacks have no use for a whole one.
     make_wheel(tmp_path / "packages", "torch", "2.13.0")
+    factory.resolves_alone()
     packages = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "packages")}
     answer = factory.run_in_process("build-matrix", "--engine", engine, **packages)
     cell = next(iter(factory.results().values()))

@@ -38,6 +38,11 @@ class Factory:
         (cache / "locks").symlink_to(locks)
         return cls(folder=folder, cache=cache)
 
+    def resolves_alone(self) -> None:
+        """Keep what is resolved to itself: a test's own index offers a torch that is no one's."""
+        (self.cache / "locks").unlink()
+        (self.cache / "locks").mkdir()
+
     def command(self, *argv: str) -> list[str]:
         return [sys.executable, "-m", "wheelsmith", *argv]
 
