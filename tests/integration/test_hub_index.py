@@ -15,7 +15,7 @@ import pytest
 from hub_kernels import kernel_wheel
 from hub_weather import Weather
 from huggingface_hub import HfApi
-from loopback_hub import Hub, serve
+from loopback_hub import Hub, serve, use_here
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.state import unyank, yank
@@ -34,18 +34,9 @@ CUDA = Cell(release="2.11", toolkit="13.0", arch="x86_64")
 
 
 @pytest.fixture
-def hub(monkeypatch):
+def hub(monkeypatch, tmp_path):
     with serve(Hub()) as running:
-        # In a process of its own the client takes all of them from the environment, when it is imported.
-        known = huggingface_hub.constants
-        monkeypatch.setattr(
-            *(known, "HUGGINGFACE_CO_URL_TEMPLATE"),
-            known.HUGGINGFACE_CO_URL_TEMPLATE.replace(known.ENDPOINT, running.endpoint),
-        )
-        monkeypatch.setattr(known, "ENDPOINT", running.endpoint)
-        monkeypatch.setattr(known, "HF_HUB_DISABLE_XET", True)
-        monkeypatch.delenv("HF_TOKEN", raising=False)
-        monkeypatch.setenv("HF_TOKEN_PATH", os.devnull)
+        use_here(monkeypatch, running.endpoint, tmp_path / "hf")
         running.add("org/index", kind="models")
         running.add("org/relu")
         yield running

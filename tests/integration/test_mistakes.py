@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import run_command
 from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel, write
-from loopback_hub import Hub, serve
+from loopback_hub import Hub, serve, use_here
 from sampled import sampled
 from zips import wheel_entries, write_zip
 
@@ -170,24 +170,35 @@ def hub(tmp_path):
         yield running
 
 
-def hub_plan(hub, monkeypatch, capsys, tmp_path, repo="org/pure", revision="v1", **env):
-    """Plan a Hub kernel in a process of its own: the client reads its environment when it is imported."""
-    (tmp_path / "matrix.yaml").write_text(f"kernel: {{hub: {repo}, revision: {revision}}}\n{AXES}")
+def ask(repo="org/pure", revision="v1"):
+    Path("matrix.yaml").write_text(f"kernel: {{hub: {repo}, revision: {revision}}}\n{AXES}")
+    return "plan", "--engine", "local"
+
+
+@pytest.fixture
+def hub_plan(hub, monkeypatch, capsys, tmp_path):
+    """Plan a Hub kernel."""
+    use_here(monkeypatch, hub.endpoint, tmp_path / "hf")
+    return lambda **asked: run_command(monkeypatch, capsys, *ask(**asked))
+
+
+def plan_as_told(hub, tmp_path, **env):
+    """Plan in a process of its own: the client reads its environment when it is imported."""
     environment = {**os.environ, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "hf"), **env}
-    command = [sys.executable, "-m", "wheelsmith", "plan", "--engine", "local"]
+    command = [sys.executable, "-m", "wheelsmith", *ask()]
     answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert "Traceback" not in answer.stderr
     return answer
 
 
-def test_hub_kernels_are_planned_at_their_commit(hub, monkeypatch, capsys, tmp_path):
-    answer = hub_plan(hub, monkeypatch, capsys, tmp_path)
+def test_hub_kernels_are_planned_at_their_commit(hub, hub_plan, tmp_path):
+    answer = plan_as_told(hub, tmp_path)
     assert answer.returncode == 0, answer.stderr
     hub.down = True
-    offline = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_HUB_OFFLINE="1")
+    offline = plan_as_told(hub, tmp_path, HF_HUB_OFFLINE="1")
     assert offline.returncode == 0, offline.stderr
-    pinned = hub_plan(hub, monkeypatch, capsys, tmp_path, revision=hub.repos["org/pure"].commit)
-    assert pinned.returncode == 0, pinned.stderr  # a commit in the cache needs no network
+    pinned = hub_plan(revision=hub.repos["org/pure"].commit)
+    assert pinned.code == 0, pinned.err  # a commit in the cache needs no network
 
 
 @pytest.mark.parametrize(
@@ -195,48 +206,56 @@ def test_hub_kernels_are_planned_at_their_commit(hub, monkeypatch, capsys, tmp_p
     [
         ({"repo": "org/gone"}, "there is no kernel org/gone", "HF_TOKEN"),
         ({"revision": "v9"}, "has no revision 'v9'", "a branch"),
-        ({"HF_HUB_OFFLINE": "1"}, "not in the Hub cache", "hf download"),
     ],
 )
-def test_hub_answers(case, message, remedy, hub, monkeypatch, capsys, tmp_path):
-    answer = hub_plan(hub, monkeypatch, capsys, tmp_path, **case)
+def test_hub_answers(case, message, remedy, hub_plan):
+    answer = hub_plan(**case)
+    assert answer.code == 4
+    assert message in tell(answer)
+    assert remedy in answer.err
+
+
+def test_what_is_not_in_the_hubs_cache_is_not_had_offline(hub, tmp_path):
+    answer = plan_as_told(hub, tmp_path, HF_HUB_OFFLINE="1")
     assert answer.returncode == 4
-    assert message in answer.stderr
-    assert remedy in answer.stderr
+    assert "not in the Hub cache" in answer.stderr
+    assert "hf download" in answer.stderr
 
 
-def test_a_private_repo_needs_the_token_and_does_not_tell_it(hub, monkeypatch, capsys, tmp_path):
+def test_a_private_repo_needs_the_token_and_does_not_tell_it(hub, hub_plan, monkeypatch):
     hub.repos["org/pure"].token = "hf_right"
-    wrong = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_TOKEN="hf_wrongsecret")
-    assert wrong.returncode == 4
-    assert "private" in wrong.stderr
-    assert "hf_wrongsecret" not in wrong.stderr + wrong.stdout
-    right = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_TOKEN="hf_right")
-    assert right.returncode == 0, right.stderr
-    assert "hf_right" not in right.stderr + right.stdout
+    monkeypatch.setenv("HF_TOKEN", "hf_wrongsecret")
+    wrong = hub_plan()
+    assert wrong.code == 4
+    assert "private" in wrong.err
+    assert "hf_wrongsecret" not in wrong.err + wrong.out
+    monkeypatch.setenv("HF_TOKEN", "hf_right")
+    right = hub_plan()
+    assert right.code == 0, right.err
+    assert "hf_right" not in right.err + right.out
 
 
-def test_a_hub_that_is_not_there(hub, monkeypatch, capsys, tmp_path):
+def test_a_hub_that_is_not_there(hub_plan, monkeypatch, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
-    answer = hub_plan(hub, monkeypatch, capsys, tmp_path, HF_ENDPOINT=endpoint)
-    assert answer.returncode == 4
-    assert "could not be fetched" in answer.stderr
+        use_here(monkeypatch, f"http://127.0.0.1:{free.getsockname()[1]}", tmp_path / "hf")
+    answer = hub_plan()
+    assert answer.code == 4
+    assert "could not be fetched" in tell(answer)
 
 
 @pytest.mark.parametrize("name", ["../evil.py", "/etc/evil.py", "a\\b.py"])
-def test_a_hostile_repo_is_refused_before_it_is_fetched(name, hub, monkeypatch, capsys, tmp_path):
+def test_a_hostile_repo_is_refused_before_it_is_fetched(name, hub, hub_plan):
     hub.repos["org/pure"].files[name] = b"x"
-    answer = hub_plan(hub, monkeypatch, capsys, tmp_path)
-    assert answer.returncode == 4
-    assert "unsafe name" in answer.stderr
+    answer = hub_plan()
+    assert answer.code == 4
+    assert "unsafe name" in tell(answer)
     assert not any("resolve" in request for request in hub.requests)
 
 
-def test_the_hubs_binaries_are_not_fetched(hub, monkeypatch, capsys, tmp_path):
+def test_the_hubs_binaries_are_not_fetched(hub, hub_plan):
     hub.repos["org/pure"].files["build/torch211/x.so"] = b"x" * 1000
-    assert hub_plan(hub, monkeypatch, capsys, tmp_path).returncode == 0
+    assert hub_plan().code == 0
     assert not any("torch211" in request for request in hub.requests)
 
 

@@ -14,11 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import hub_writes
 from hub_repos import Commit, RefusedError, Repo, folders, git_hash, is_large, sha256, written_date
 from hub_weather import Weather
+
+if TYPE_CHECKING:
+    import pytest
 
 KINDS = ("models", "datasets", "spaces", "kernels")
 
@@ -63,6 +67,19 @@ class Hub:
             "HF_HUB_DISABLE_XET": "1",
             **more,
         }
+
+
+def use_here(monkeypatch: pytest.MonkeyPatch, endpoint: str, home: Path) -> None:
+    """Let the client in this process use a Hub; one in a process of its own takes all this from the environment."""
+    from huggingface_hub import constants as known
+
+    template = known.HUGGINGFACE_CO_URL_TEMPLATE.replace(known.ENDPOINT, endpoint)
+    monkeypatch.setattr(known, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(known, "ENDPOINT", endpoint)
+    monkeypatch.setattr(known, "HF_HUB_CACHE", str(home / "hub"))
+    monkeypatch.setattr(known, "HF_TOKEN_PATH", str(home / "token"))
+    monkeypatch.setattr(known, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
 
 
 class Handler(BaseHTTPRequestHandler):
