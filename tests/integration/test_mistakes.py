@@ -99,6 +99,13 @@ def test_command_line(argv, code, message, monkeypatch, capsys, tmp_path):
     assert message in tell(answer)
 
 
+def test_what_needs_no_source_is_told_before_one_is_fetched(monkeypatch, capsys, tmp_path):
+    matrix(tmp_path, "nowhere")
+    answer = run_command(monkeypatch, capsys, "build-matrix", "--test")
+    assert answer.code == 2
+    assert "names no test" in answer.err
+
+
 # --- kernels ------------------------------------------------------------------------------------------------
 
 KERNELS = [

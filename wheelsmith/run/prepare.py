@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,27 +12,12 @@ from pathlib import Path
 from wheelsmith.base.errors import MatrixError, Place, SettingError
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
-from wheelsmith.matrix import (
-    CudaCompatibility,
-    KernelRef,
-    Matrix,
-    cell_of,
-    expand,
-    idle_rules,
-    load_matrix,
-    project_settings,
-    select,
-)
-from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Folded, Listener, Notice, log_notices
-from wheelsmith.model.engines import USE_IMAGES
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_toolkit
+from wheelsmith.matrix import KernelRef, Matrix, cell_of, expand, idle_rules, load_matrix, select
+from wheelsmith.model import BuildPlan, Cell, Excluded, Folded, Listener, Notice, log_notices
 from wheelsmith.plan.fold import Build, fold, folded
-from wheelsmith.plan.recipe import (
-    KernelSource,
-    KernelSpec,
-    ProjectSpec,
-)
+from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
+from wheelsmith.run.planner import Planner, older_cells
 from wheelsmith.run.source_spec import describe, python_backends_of, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached
 from wheelsmith.store import in_use
@@ -157,6 +142,8 @@ def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: S
 
     :param source: what was fetched of it before; None fetches it.
     """
+    if request.test and not matrix.kernel.test:
+        raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     for rule in idle_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
     everything = expand(matrix)
@@ -166,23 +153,15 @@ def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: S
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _untold(spec, matrix):
         listen(Notice(level="info", text=text))
-    if request.test and not matrix.kernel.test:
-        raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     engine = _engine(matrix, request, images, listen)
-    kernel = KernelSource(
-        id=source.id,
-        paths=source.paths,
-        readme=describe(source, spec),
-        python_backends=python_backends_of(source, spec),
-    )
-    planner = _Planner(
+    planner = Planner(
         matrix=matrix,
         spec=spec,
-        kernel=kernel,
+        source=_kernel_source(source, spec),
         engine=engine,
         toolchains=Toolchains(request.cache, listen),
-        older=_older(matrix, everything),
+        older=older_cells(matrix, everything),
     )
     planned = tuple(planner.plan(answer) for answer in answers)
     plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
@@ -215,10 +194,13 @@ def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
         yield f"{hint.name} is known to want env: {json.dumps(missing)}; {hint.why}"
 
 
-def _older(matrix: Matrix, answers: tuple[Cell | Excluded, ...]) -> dict[str, tuple[Cell, ...]]:
-    if matrix.cuda_compatibility is not CudaCompatibility.OLDEST_MINOR:
-        return {}
-    return older_minors(answer for answer in answers if isinstance(answer, Cell))
+def _kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:
+    return KernelSource(
+        id=source.id,
+        paths=source.paths,
+        readme=describe(source, spec),
+        python_backends=python_backends_of(source, spec),
+    )
 
 
 def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], listen: Listener) -> Engine:
@@ -235,68 +217,6 @@ def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], lis
     if unconfined:
         listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.probe().isolation}"))
     return choice.engine
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planner:
-    """Plans cells of one kernel; asks the engine for each image's compilers once.
-
-    :param older: cell id → the cells that may answer for it.
-    :param not_folded: is filled while planning, see ``Prepared``.
-    """
-
-    matrix: Matrix
-    spec: KernelSpec | ProjectSpec
-    kernel: KernelSource
-    engine: Engine
-    toolchains: Toolchains
-    older: dict[str, tuple[Cell, ...]]
-    not_folded: dict[str, str] = field(default_factory=dict)
-    build_hosts: dict[str | None, BuildHost] = field(default_factory=dict)
-    planned: dict[str, BuildPlan | Excluded] = field(default_factory=dict)
-
-    def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
-        if isinstance(answer, Excluded):
-            return answer
-        older = self.older.get(answer.id, ())
-        made, why_not = plan_by_oldest_minor(answer, older, self._by_itself, self._as_if)
-        if why_not:
-            self.not_folded[answer.id] = why_not
-        return made
-
-    def _by_itself(self, cell: Cell) -> BuildPlan | Excluded:
-        if cell.id not in self.planned:
-            self.planned[cell.id] = self._make(cell)
-        return self.planned[cell.id]
-
-    def _as_if(self, cell: Cell) -> BuildPlan | Excluded:
-        return self._make(cell, lambda host: with_toolkit(host, cell))
-
-    def _make(self, cell: Cell, offered: Callable[[BuildHost], BuildHost] = lambda host: host) -> BuildPlan | Excluded:
-        image = cell.settings.image
-        if image and not self.engine.has_images:
-            reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
-            return Excluded(cell=cell, reason=f"{reason}: use {USE_IMAGES}")
-        named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
-        source, declared = self.kernel, self.matrix.kernel.declare
-        build_host = offered(self._build_host(image or self.matrix.engine.image))
-        if isinstance(self.spec, KernelSpec):
-            return plan_kernel(cell, spec=self.spec, source=source, build_host=build_host, declared=declared, **named)
-        return plan_project(
-            cell,
-            spec=self.spec,
-            source=source,
-            build_host=build_host,
-            resolve=self.toolchains.lock,
-            declared=declared,
-            settings=project_settings(self.matrix, cell),
-            **named,
-        )
-
-    def _build_host(self, image: str | None) -> BuildHost:
-        if image not in self.build_hosts:
-            self.build_hosts[image] = self.engine.build_host(image)
-        return self.build_hosts[image]
 
 
 def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:
