@@ -22,7 +22,7 @@ class Capacity:
     """What all tasks together may use.
 
     :param memory: bytes. A task that alone needs more runs alone.
-    :param lanes: tasks at once that need no core.
+    :param io_slots: tasks at once that need no core.
     """
 
     cores: int
