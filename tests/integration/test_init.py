@@ -2,13 +2,16 @@
 
 import json
 import re
+import tarfile
 
 import pytest
 from factory import Factory
-from kernels import cuda_kernel, pure_kernel, tiny_kernel, tvm_kernel
+from kernels import cuda_kernel, pure_kernel, tiny_kernel, tvm_kernel, write
 from loopback_hub import Hub, serve
 
 from wheelsmith.matrix import load_matrix
+from wheelsmith.model import LockedWheel
+from wheelsmith.toolchain import Toolchains
 
 
 @pytest.fixture
@@ -38,6 +41,25 @@ def test_the_source_is_fetched_once(factory):
             assert answer.returncode == 0, answer.stderr
             asked.append(sorted(hub.requests[sum(map(len, asked)) :]))
     assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize(
+    ("source", "name"), [(".", "My-thing"), ("../cast_1.0", "cast-1-0"), ("../x/k_v-v1.0rc1.tar.gz", "k-v")]
+)
+def test_a_project_that_does_not_say_its_name_is_called_after_its_place(source, name, factory, monkeypatch):
+    torch = (LockedWheel(name="torch", version="2.13.0", sha256="0" * 64),)
+    monkeypatch.setattr(Toolchains, "lock", lambda *_, **__: torch)
+    (factory.folder / "My_thing").mkdir()
+    project = factory.folder / "My_thing" / source
+    if project.suffix == ".gz":
+        project.parent.mkdir()
+        with tarfile.open(project, "w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("setup.py"))
+    else:
+        write(project, {"setup.py": ""})
+    answer = factory.run_in_process("init", source, "--matrix", "My_thing/matrix.yaml")
+    assert answer.returncode == 0, answer.stderr
+    assert load_matrix(factory.folder / "My_thing/matrix.yaml").kernel.distribution == name
 
 
 def test_of_a_hub_repo_the_newest_version_is_taken(factory):

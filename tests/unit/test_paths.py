@@ -92,7 +92,7 @@ NEAR = {
         "_remove": "a run's own folder, in that one: no build could have written either name",
         "_remove_if_dead": "of the lock beside the work folders",
     },
-    "run/first_matrix.py": {"first_matrix": USER, "_backends": TREE},
+    "run/first_matrix.py": {"first_matrix": USER, "_likely_name": USER, "_backends": TREE},
     "run/prepare.py": {"fetch_kernel": USER, "prepare_matrix": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "python_backends_of.read": TREE, "_named": TREE},
     "run/header_advice.py": {"_includes_all": TREE},

@@ -20,7 +20,7 @@ from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.platforms import CPU, platforms
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
 from wheelsmith.run.source_spec import own_words
-from wheelsmith.source import SourceTree
+from wheelsmith.source import ARCHIVES, SourceTree
 
 _RELEASES = 2  # of a framework, the newest
 _TRIED = 4  # releases of torch that a project is asked for, one after the other
@@ -29,6 +29,8 @@ _CAPABILITIES = ("8.0", "9.0", "10.0", "12.0+PTX")
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./@+=~-]*(:[A-Za-z0-9_./@+=~-]+)*")
 _NO_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 _GUESSED_VERSION = "0.1.0"
+# The end of an archive's name, with the version in it.
+_ARCHIVE = re.compile(rf"(-v?\d[^-]*)?({'|'.join(map(re.escape, ARCHIVES))})$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +77,13 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
     :param file: where it will lie: paths start from there.
     :raises WheelsmithError: the source cannot be had, or nothing of it can be built here.
     """
-    request = Request(matrix=file, cache=cache)
-    source = fetch_kernel(kernel, request, file.resolve().parent / OutputSettings().path, listen)
+    request, base = Request(matrix=file, cache=cache), file.resolve().parent
+    source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
     spec = own_words(source)
-    drafts = _of_kernel(kernel, spec) if isinstance(spec, KernelSpec) else _of_project(kernel, spec, source)
+    if isinstance(spec, KernelSpec):
+        drafts = _of_kernel(kernel, spec)
+    else:
+        drafts = _of_project(kernel, spec, source, spec.name or _likely_name(kernel, base))
     excluded: tuple[Excluded, ...] = ()
     for draft in drafts:
         tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, listen, source)
@@ -108,9 +113,8 @@ def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
     )
 
 
-def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree) -> Iterator[Draft]:
+def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str) -> Iterator[Draft]:
     """Yield a draft for each release of torch, the newest first: an environment is looked up for each."""
-    name = spec.name or _likely_name(kernel)
     hint = hint_for(name)
     backends = hint.backends if hint else _backends(source)
     for release in [*reversed(torch_releases().values())][:_TRIED]:
@@ -127,12 +131,13 @@ def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree) -> Ite
         )
 
 
-def _likely_name(kernel: KernelRef) -> str:
+def _likely_name(kernel: KernelRef, base: Path) -> str:
     """Return what a project is most likely called that does not say it: as the place where it lies."""
     if kernel.sdist:
         return kernel.sdist.partition("==")[0]
-    place = kernel.subdirectory or (kernel.git or "").removesuffix(".git") or Path(kernel.path or "").absolute()
-    return re.sub(r"[^A-Za-z0-9]+", "-", Path(place).name).strip("-")[:100] or "project"
+    place = kernel.subdirectory or kernel.hub or (kernel.git or "").removesuffix(".git")
+    name = _ARCHIVE.sub("", Path(place or (base / str(kernel.path)).resolve()).name)
+    return re.sub(r"[^A-Za-z0-9]+", "-", name)[:100].strip("-") or "project"
 
 
 def _backends(source: SourceTree) -> tuple[str, ...]:

@@ -12,8 +12,10 @@ from wheelsmith.source.hub import read_hub
 from wheelsmith.source.hub_builds import read_hub_builds
 from wheelsmith.source.outputs import Outputs
 from wheelsmith.source.tree import SourceTree, copy_into
+from wheelsmith.source.unpack import ARCHIVES
 
 __all__ = [
+    "ARCHIVES",
     "BuildTrees",
     "Outputs",
     "SourceTree",
