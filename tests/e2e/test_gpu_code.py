@@ -1,10 +1,17 @@
-"""What we read of a binary's GPU code against what NVIDIA's own cuobjdump says."""
+"""What we read of a binary's GPU code against what NVIDIA's own cuobjdump says.
 
+In the quick tier NVIDIA's tools, and what they make, may be those of an earlier run: nothing of ours has a part in it,
+and the name of each folder holds the pin, the command and the source. With --all everything is made anew.
+"""
+
+import hashlib
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from once import made_once
 from sampled import sampled
 
 from wheelsmith.model.events import ignore
@@ -15,6 +22,7 @@ from wheelsmith.wheel.gpu import UnpackBudget, read_gpu_code
 
 # In one group, for cuobjdump is fetched and installed once for all of them.
 pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.xdist_group("gpu code")]
+SHARED = ("-shared", "-Xcompiler", "-fPIC", "-cudart", "none")
 SOURCE = "__global__ void k(float *x) { x[threadIdx.x] += 1; }\nvoid f(float *x) { k<<<1, 1>>>(x); }\n"
 # Read by every ptxas of CUDA 12.4 and later.
 PTX = ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
@@ -22,9 +30,36 @@ TOOLKIT = re.compile(r"toolkit=(\d+)\.?(\d),")
 LISTED = re.compile(r"(?:ELF|PTX) file.*\.sm_(\d+)([af]?)\.(cubin|ptx)")
 
 
-def install(package, folder):
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
-    subprocess.run([*pip, package], check=True)
+@pytest.fixture(scope="module")
+def kept(request, tmp_path_factory):
+    """The folder where tools, and what they make, are kept."""
+    every = request.config.getoption("all")
+    return tmp_path_factory.mktemp("kept") if every else Path(request.config.cache.mkdir("gpu code"))
+
+
+def install(package, kept):
+    """Install a package that is pinned, and return where."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+    return made_once(kept / package, lambda folder: subprocess.run([*pip, folder, package], check=True)) / "nvidia"
+
+
+@pytest.fixture(scope="module")
+def nvcc(cuda, kept):
+    """What CUDA 13.0 makes of the source, by some options, as a file of a name."""
+    host = subprocess.run(["g++", "--version"], check=True, capture_output=True, text=True).stdout
+
+    def nvcc(name, *options, linking=()):
+        """Return the file; what is linked, instead of compiled, are files that were made so."""
+        given = [host, cuda.name, SOURCE, name, *options, *(part.parent.name for part in linking)]
+
+        def make(folder):
+            source = folder / "k.cu"
+            source.write_text(SOURCE)
+            subprocess.run([cuda / "bin" / "nvcc", *options, *(linking or [source]), "-o", folder / name], check=True)
+
+        return made_once(kept / hashlib.sha256("\0".join(given).encode()).hexdigest(), make) / name
+
+    return nvcc
 
 
 def toolkits(cuobjdump, file):
@@ -42,10 +77,8 @@ def read(path, mistakes=()):
 
 
 @pytest.fixture(scope="module")
-def cuobjdump(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cuobjdump")
-    install("nvidia-cuda-cuobjdump==13.5.37", folder)
-    return folder / "nvidia" / "cu13" / "bin" / "cuobjdump"
+def cuobjdump(kept):
+    return install("nvidia-cuda-cuobjdump==13.5.37", kept) / "cu13" / "bin" / "cuobjdump"
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +102,9 @@ def cuda():
     ),
     ids=" ".join,
 )
-def test_the_same_is_read(codes, cuda, cuobjdump, tmp_path):
-    source, library = tmp_path / "k.cu", tmp_path / "k.so"
-    source.write_text(SOURCE)
+def test_the_same_is_read(codes, nvcc, cuobjdump):
     flags = [f"-gencode=arch=compute_{c.split(':')[0]},code={c.split(':')[1]}" for c in codes]
-    nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
-    subprocess.run(nvcc, check=True)
+    library = nvcc("k.so", *SHARED, *flags)
     code = read(library)
     listing = "".join(
         subprocess.run([cuobjdump, option, library], check=True, capture_output=True, text=True).stdout
@@ -92,27 +122,16 @@ def test_the_same_is_read(codes, cuda, cuobjdump, tmp_path):
 
 
 @pytest.mark.parametrize("mode", sampled(["none", "size", "speed", "balance"], "balance"))
-def test_compressed_code_is_read(mode, cuda, cuobjdump, tmp_path):
-    source, library = tmp_path / "k.cu", tmp_path / "k.so"
-    source.write_text(SOURCE)
+def test_compressed_code_is_read(mode, nvcc, cuobjdump):
     flags = ["-gencode=arch=compute_80,code=sm_80", f"-compress-mode={mode}", "-Xfatbin=-compress-all"]
-    nvcc = [cuda / "bin" / "nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "none", *flags, source, "-o", library]
-    subprocess.run(nvcc, check=True)
+    library = nvcc("k.so", *SHARED, *flags)
     code = read(library)
     assert code.assemblers == toolkits(cuobjdump, library) == {"13.0"}
 
 
 @pytest.fixture(scope="module")
-def ptxas(tmp_path_factory):
-    folders = {}
-
-    def get(version):
-        if version not in folders:
-            folders[version] = tmp_path_factory.mktemp("ptxas")
-            install(f"nvidia-cuda-nvcc-cu12=={version}", folders[version])
-        return folders[version] / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
-
-    return get
+def ptxas(kept):
+    return lambda version: install(f"nvidia-cuda-nvcc-cu12=={version}", kept) / "cuda_nvcc" / "bin" / "ptxas"
 
 
 @pytest.mark.parametrize(
@@ -142,14 +161,11 @@ def test_cubins_of_cuda_12_are_read(version, arch, capability, ptxas, cuobjdump,
 
 
 @pytest.mark.parametrize("linked", sampled([False, True], False), ids=["unlinked", "linked"])
-def test_what_has_yet_to_be_linked_is_told_apart(linked, cuda, cuobjdump, tmp_path):
-    source, objects = tmp_path / "k.cu", [tmp_path / "k.o"]
-    source.write_text(SOURCE)
+def test_what_has_yet_to_be_linked_is_told_apart(linked, nvcc, tmp_path):
     flags = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90a,code=sm_90a", "-Xcompiler", "-fPIC"]
-    subprocess.run([cuda / "bin" / "nvcc", "-rdc=true", "-c", *flags, source, "-o", objects[0]], check=True)
+    objects = [nvcc("k.o", "-rdc=true", "-c", *flags)]
     if linked:
-        objects.append(tmp_path / "linked.o")
-        subprocess.run([cuda / "bin" / "nvcc", "-dlink", *flags, objects[0], "-o", objects[1]], check=True)
+        objects.append(nvcc("linked.o", "-dlink", *flags, linking=objects))
     library = tmp_path / "k.so"
     subprocess.run(["g++", "-shared", *objects, "-o", library], check=True)
     useless = "it registers fatbins, and all that they hold has yet to be linked: no GPU runs that"
@@ -159,19 +175,13 @@ def test_what_has_yet_to_be_linked_is_told_apart(linked, cuda, cuobjdump, tmp_pa
     assert code.assemblers == {"13.0"}
 
 
-def test_what_nvlink_reads_is_told_apart(cuda, tmp_path):
-    source, made = tmp_path / "k.cu", tmp_path / "k.o"
-    source.write_text(SOURCE)
+def test_what_nvlink_reads_is_told_apart(nvcc):
     flags = ["-gencode=arch=compute_80,code=lto_80", "-gencode=arch=compute_90,code=compute_90", "-rdc=true"]
-    subprocess.run([cuda / "bin" / "nvcc", "-c", *flags, source, "-o", made], check=True)
-    code = read(made)
+    code = read(nvcc("k.o", "-c", *flags))
     assert (code.intermediate, code.relocatable, code.ptx) == ({"8.0"}, {"9.0"}, set())
 
 
 @pytest.mark.parametrize("option", ["-cubin", "-fatbin", "-ptx"])
-def test_a_file_that_is_no_library_is_read(option, cuda, tmp_path):
-    source, made = tmp_path / "k.cu", tmp_path / "made"
-    source.write_text(SOURCE)
-    subprocess.run([cuda / "bin" / "nvcc", option, "-arch=sm_90a", source, "-o", made], check=True)
-    code = read(made)
+def test_a_file_that_is_no_library_is_read(option, nvcc):
+    code = read(nvcc("made", option, "-arch=sm_90a"))
     assert "9.0a" in code.machine_code | code.ptx
