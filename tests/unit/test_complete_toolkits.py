@@ -133,7 +133,7 @@ def test_it_is_made_once_for_one_environment(tmp_path, monkeypatch):
     "begins", ["#!/a/place/bin/python\n", "#!/bin/sh\n'''exec' \"/a long place/bin/python3\" \"$0\" \"$@\"\n' '''\n"]
 )
 def test_scripts_of_an_environment_are_run_by_the_sandboxs_python(begins, tmp_path, monkeypatch):
-    def pip(*argv, seconds):
+    def pip(*argv, seconds, cancel=None):
         del seconds
         if argv[0] == "install":
             write(
@@ -153,7 +153,7 @@ def test_an_environment_is_of_exactly_the_wheels_that_were_resolved(tmp_path, mo
     """pip takes 2.13.0+cpu for ==2.13.0 where an index has both, and a version as its file name has it."""
     asked = []
 
-    def pip(*argv, seconds):
+    def pip(*argv, seconds, cancel=None):
         del seconds
         asked.append(Path(argv[-1]).read_text())
         return type("Answer", (), {"returncode": 0, "stderr": ""})

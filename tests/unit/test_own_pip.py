@@ -2,8 +2,10 @@
 
 import importlib.metadata
 import json
+import socket
 import subprocess
 import sys
+import threading
 import zlib
 
 import pytest
@@ -146,3 +148,21 @@ def test_where_somebody_took_it_away_it_is_said_how_to_get_it(tmp_path, monkeypa
     with pytest.raises(ToolchainError, match="pip is not installed beside wheelsmith") as caught:
         run_pip("config", "list", seconds=60)
     assert caught.value.remedy.startswith(f"uv pip install --python {tmp_path}/bare/bin/python pip")
+
+
+def test_it_ends_when_the_run_is_cancelled():
+    """Not only once an environment of gigabytes is there."""
+    cancel = threading.Event()
+
+    def asked(server):
+        with server.accept()[0]:
+            cancel.set()
+            ended.wait()
+
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=asked, args=(server,), daemon=True).start()
+        index = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ToolchainError, match="pip was cancelled"):
+            run_pip("download", "--no-deps", "--index-url", index, "p", seconds=600, cancel=cancel)
+        ended.set()

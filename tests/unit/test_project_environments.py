@@ -89,7 +89,7 @@ def test_a_build_sees_both_and_how_many_compilers_it_may_start(isolates, compile
 def test_an_environment_without_cuda_takes_no_second_place(tmp_path, monkeypatch):
     made, told = [], []
 
-    def install(wheels, python, arch, folder):
+    def install(wheels, python, arch, folder, cancel):
         made.append(wheels)
         (folder / "torch").mkdir()
         (folder / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\ncuda: str = '13.0'\n")
@@ -241,5 +241,5 @@ def test_an_end_is_told_of_what_fails(tmp_path, monkeypatch):
 
 
 class Mistaken:
-    def __call__(self, *argv, seconds):
+    def __call__(self, *argv, seconds, cancel=None):
         raise ToolchainError("pip took longer than 1 s")

@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Event
 
 from packaging.version import InvalidVersion, Version
 
@@ -93,9 +94,12 @@ def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[Loc
         raise ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip") from None
 
 
-def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path) -> None:
+def install_environment(
+    wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path, cancel: Event | None = None
+) -> None:
     """Install exactly these wheels under ``folder``; nothing of them is run.
 
+    :param cancel: ends it, once it is set.
     :raises ToolchainError: pip could not, or they would unpack to more than wheels do.
     """
     # Beside the folder, for they may be gigabytes, and /tmp may be memory.
@@ -104,10 +108,10 @@ def install_environment(wheels: tuple[LockedWheel, ...], python: str, arch: str,
         lock.write_text("".join(map(_line, wheels)), encoding="utf-8")
         exactly = ("--quiet", "--no-deps", "--require-hashes", *_platform(python, arch), "--requirement", str(lock))
         fetched.mkdir()
-        _run("download", "--dest", str(fetched), *exactly)
+        _run("download", "--dest", str(fetched), *exactly, cancel=cancel)
         _check_fetched(tuple(fetched.iterdir()))
         from_there = ("--no-index", "--find-links", str(fetched))
-        _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly)
+        _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly, cancel=cancel)
     _name_python((folder / "bin").glob("*"), python)
 
 
@@ -131,8 +135,8 @@ def _name_python(scripts: Iterable[Path], python: str) -> None:
             script.write_bytes(f"#!/usr/bin/env python{python}\n".encode() + content)
 
 
-def _run(*argv: str) -> None:
-    answer = run_pip(*argv, seconds=_PATIENCE)
+def _run(*argv: str, cancel: Event | None) -> None:
+    answer = run_pip(*argv, seconds=_PATIENCE, cancel=cancel)
     if answer.returncode:
         errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         raise ToolchainError(f"the build environment cannot be made: {errors[0] if errors else 'pip failed'}")

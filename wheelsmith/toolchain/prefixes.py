@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Event
 
 from filelock import FileLock
 
@@ -41,11 +42,13 @@ class Toolchains:
     """Read-only folders under a cache, named by what they are made from.
 
     :param cache: one folder for all of a user's projects; several processes may use it at once.
+    :param cancel: ends what takes long, once it is set.
     """
 
-    def __init__(self, cache: Path, listen: Listener) -> None:
+    def __init__(self, cache: Path, listen: Listener, cancel: Event | None = None) -> None:
         self._root = cache / "prefix"
         self._listen = listen
+        self._cancel = cancel
         self._proven: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
@@ -96,7 +99,7 @@ class Toolchains:
 
         def make(folder: Path) -> None:
             with self._preparing(f"installing {_some(wheels)} for Python {python}"):
-                install_environment(wheels, python, arch, folder)
+                install_environment(wheels, python, arch, folder, self._cancel)
 
         return self._once(final, make)
 

@@ -38,7 +38,7 @@ class LocalExecutor:
             remove_tree(work.folder / result.cell.id)
             on_result(result)
 
-        context = make_context(work, listen)
+        context = make_context(work, listen, cancel)
         whole = Capacity(cores=_cores(work.options), memory=context.memory)
         needs = {plan.cell.id: _fetched(plan) for plan in work.to_build}
         plans = _heaviest_first((*work.to_build, *work.to_recheck))
@@ -56,8 +56,11 @@ class LocalExecutor:
             context.costs.save()
 
 
-def make_context(work: BuildRequest, listen: Listener) -> BuildContext:
-    """Return what cells are built with on this machine."""
+def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = None) -> BuildContext:
+    """Return what cells are built with on this machine.
+
+    :param cancel: ends what is prepared for them, once it is set.
+    """
     options, engine = work.options, engines(work.cache)[work.engine]
     cores = options.cores_per_cell or max(1, _cores(options) // max(1, options.builds))
     # No engine gives more cores than there are, and docker refuses to be asked.
@@ -67,7 +70,7 @@ def make_context(work: BuildRequest, listen: Listener) -> BuildContext:
         source=work.source,
         engine=engine,
         own_engine=engine_for_own_programs(engine),
-        toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen)),
+        toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen, cancel)),
         store=Store(work.cache / "store"),
         objects=Objects(work.cache / "objects"),
         costs=Costs(work.cache / "costs.sqlite"),
