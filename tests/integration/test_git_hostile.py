@@ -228,6 +228,33 @@ def test_ten_folders_in_each_of_ten_folders(repo, refused, monkeypatch):
     assert "the repository has more than 20000 files" in str(refused(repo.url))
 
 
+def test_ten_empty_folders_in_each_of_ten_empty_folders(repo, refused, monkeypatch):
+    monkeypatch.setattr(submodules, "_MOST_ENTRIES", 20_000)
+    tree = repo.tree()
+    for _ in range(12):
+        tree = repo.tree(*((FOLDER, f"{n}", tree) for n in range(10)))
+    repo.commit_tree(tree)
+    assert "the repository has more than 20000 files and folders" in str(refused(repo.url))
+
+
+SIZES = {"no size": "1.2.3 MiB", "nothing": "0 MiB", "a size": "9 GiB", "no such size": "9" * 5000 + " GiB"}
+
+
+@pytest.mark.parametrize("said", SIZES.values(), ids=SIZES)
+def test_what_a_server_tells_of_its_progress_is_not_believed(said, repo, tmp_path, monkeypatch):
+    hook = tmp_path / "hook"
+    words = f"Receiving objects: 1% (1/2), {said}"
+    hook.write_text(f'#!/bin/sh\necho "{words}" >&2\nprintf "%90000s{words}\\n" >&2\nexec "$@"\n')
+    hook.chmod(0o755)
+    (tmp_path / "config").write_text(f"[uploadpack]\n\tpackObjectsHook = {hook}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    repo.commit(START)
+    heard = []
+    kernel, outputs = KernelRef(git=repo.url, revision="main"), Outputs(out=tmp_path / "dist", cache=tmp_path / "cache")
+    assert fetch_source(kernel, base=tmp_path, outputs=outputs, listen=heard.append).paths == ("setup.py",)
+    assert heard == []
+
+
 def test_a_folder_in_a_folder_without_end(repo, refused):
     tree = repo.tree((FILE, "f", repo.blob("f")))
     for _ in range(130):

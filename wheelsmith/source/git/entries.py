@@ -9,7 +9,7 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.source.tree import check_path
 
 _LONGEST = 8192  # bytes of one entry
-_LINK, _MODULE, _FILES = "120000", "160000", "100"
+_LINK, _MODULE, _FOLDER, _FILES = "120000", "160000", "040000", "100"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,18 @@ class TreeEntry:
         return self.mode == _MODULE
 
     @property
+    def is_folder(self) -> bool:
+        """Say whether it is a folder, whose own entries follow."""
+        return self.mode == _FOLDER
+
+    @property
     def is_executable(self) -> bool:
         """Say whether its owner may run it."""
         return self.mode.startswith(_FILES) and bool(int(self.mode, 8) & 0o100)
 
 
 def read_entries(output: Iterable[bytes]) -> Iterator[TreeEntry]:
-    """Yield the entries of ``git ls-tree -r -z --long``.
+    """Yield the entries of ``git ls-tree -r -t -z --long``.
 
     :raises SourceError: one is nothing that a source has.
     """
@@ -65,7 +70,7 @@ def _entry(item: bytes) -> TreeEntry:
     check_path(path)
     if any(part.lower() == ".git" for part in path.split("/")):
         raise SourceError(f"the repository has a file with an unsafe name: {path!r}")
-    if not (mode in {_LINK, _MODULE} or (mode.startswith(_FILES) and size.isdecimal())):
+    if not (mode in {_LINK, _MODULE, _FOLDER} or (mode.startswith(_FILES) and size.isdecimal())):
         raise SourceError(f"{path} in the repository is neither a file nor a link")
     return TreeEntry(path=path, mode=mode, name=oid, size=int(size) if size.isdecimal() else 0)
 

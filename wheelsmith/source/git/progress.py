@@ -7,7 +7,9 @@ import re
 from wheelsmith.base.units import parse_size
 from wheelsmith.model import Listener, Transfer
 
-_RECEIVED = re.compile(rb"Receiving objects: [^\r\n]*?, ([0-9.]+ [KMG]iB)")
+# What a server says begins with its name: remote.
+_RECEIVED = re.compile(rb"Receiving objects: [^,]{0,60}, ([1-9][0-9]{0,8}(?:\.[0-9]{1,9})? [KMG]iB)")
+_LINE_END = re.compile(rb"[\r\n]")
 _LONGEST_LINE = 200  # bytes of what is kept of a line that comes in pieces
 
 
@@ -25,9 +27,10 @@ class Progress:
 
     def hear(self, words: bytes) -> None:
         """Take what git said next."""
-        self._left = (self._left + words)[-len(words) - _LONGEST_LINE :]
-        for found in _RECEIVED.findall(self._left):
-            done = parse_size(found.decode())
+        *lines, left = _LINE_END.split(self._left + words)
+        self._left = left[:_LONGEST_LINE]
+        for found in filter(None, map(_RECEIVED.match, lines)):
+            done = parse_size(found[1].decode())
             if done > self._done:
                 self._done = done
                 self._listen(Transfer(name=self._name, done=done, total=0))

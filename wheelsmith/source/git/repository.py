@@ -96,7 +96,9 @@ class Repository:
         :raises DamagedError: it cannot be read.
         """
         try:
-            with closing(git_output(self._bare, "ls-tree", "-r", "-z", "--long", "--full-tree", commit)) as output:
+            with closing(
+                git_output(self._bare, "ls-tree", "-r", "-t", "-z", "--long", "--full-tree", commit)
+            ) as output:
                 yield from read_entries(output)
         except GitError as error:
             raise DamagedError(self, error.said) from None

@@ -14,7 +14,7 @@ from wheelsmith.source.git.entries import TreeEntry
 from wheelsmith.source.git.repository import Repository
 from wheelsmith.source.tree import check_path
 
-_MOST_ENTRIES = 200_000  # of a whole repository, of which the source may be a part
+_MOST_ENTRIES = 200_000  # of a whole repository, of which the source may be a part; folders, too
 _MOST_MODULES = 100
 _DEEPEST = 8
 _LARGEST_LIST = 1 << 20  # bytes of a .gitmodules
@@ -60,6 +60,7 @@ class ContentsReader:
     wanted: Callable[[str], bool]
     found: dict[str, Placed] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
+    _met: int = 0
 
     def read(self, repository: Repository, commit: str) -> None:
         """Read all of it.
@@ -83,21 +84,28 @@ class ContentsReader:
         """Take what is in a commit; return the submodules to go into."""
         submodules = []
         for entry in module.repository.entries(module.commit):
-            path = module.folder + entry.path
-            check_path(path)
-            if path in self.found or path in self.modules:
-                raise SourceError(f"{path} stands twice in the repository")
-            if not entry.is_submodule:
-                self.found[path] = Placed(repository=module.repository, entry=entry)
-            else:
-                self.modules.add(path)
-                submodules += [entry] if self.wanted(path) else []
-            if len(self.found) > _MOST_ENTRIES or len(self.modules) > _MOST_MODULES:
+            # Folders count, though nothing is in them: a few can be in one another as often as one likes.
+            self._met += 1
+            if not entry.is_folder and self._take(entry, module):
+                submodules.append(entry)
+            if self._met > _MOST_ENTRIES or len(self.modules) > _MOST_MODULES:
                 raise SourceError(
-                    f"the repository has more than {_MOST_ENTRIES} files or {_MOST_MODULES} submodules",
+                    f"the repository has more than {_MOST_ENTRIES} files and folders, or {_MOST_MODULES} submodules",
                     remedy=self._choice(),
                 )
         return submodules
+
+    def _take(self, entry: TreeEntry, module: _Module) -> bool:
+        """Note what an entry is; say whether it is a submodule to go into."""
+        path = module.folder + entry.path
+        check_path(path)
+        if path in self.found or path in self.modules:
+            raise SourceError(f"{path} stands twice in the repository")
+        if entry.is_submodule:
+            self.modules.add(path)
+            return self.wanted(path)
+        self.found[path] = Placed(repository=module.repository, entry=entry)
+        return False
 
     def _addresses(self, module: _Module) -> dict[str, str]:
         """Return where submodules are fetched from: path → address, nothing for those that are never fetched."""
