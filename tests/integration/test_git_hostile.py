@@ -9,6 +9,7 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.matrix import KernelRef
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.source.git import program, repository, source, submodules
+from wheelsmith.source.links import LinkResolver
 
 START = {"setup.py": "raise SystemExit('never run to plan')\n"}
 
@@ -157,6 +158,16 @@ def test_a_folder_of_links_to_folders_of_links(repo, refused, monkeypatch):
     files = {f"d{n}/{m}": (LINK, f"../d{n + 1}") for n in range(8) for m in range(10)}
     repo.commit({**START, **files, "d8/f": "x"})
     assert "more than 2000 files" in str(refused(repo.url))
+
+
+def test_a_link_that_many_folders_share_is_followed_once(repo, tmp_path, monkeypatch):
+    followed = []
+    walk = LinkResolver._walk
+    monkeypatch.setattr(LinkResolver, "_walk", lambda self, link: followed.append(link) or walk(self, link))
+    files = {f"q/l{n}": (LINK, "../setup.py") for n in range(5)}
+    repo.commit({**START, **files, **{f"r{n}": (LINK, "q") for n in range(5)}})
+    assert len(fetched(tmp_path, repo.url).files) == 1 + 5 * 6
+    assert sorted(followed) == sorted([*files, *(f"r{n}" for n in range(5))])
 
 
 def test_links_without_end(repo, refused, monkeypatch):
@@ -344,6 +355,14 @@ LISTS = {
 def test_lists_of_submodules(listed, repo, refused):
     repo.commit({**START, "a": (MODULE, "1" * 40), **({".gitmodules": listed} if listed else {})})
     assert ".gitmodules" in str(refused(repo.url))
+
+
+def test_a_list_of_submodules_includes_no_file_of_this_machine(repo, refused, tmp_path):
+    own = tmp_path / "own"
+    own.write_text('[submodule "a"]\n\turl = https://a-secret-of-this-machine.invalid/x\n')
+    listed = f'[include]\n\tpath = {own}\n[submodule "a"]\n\tpath = a\n'
+    repo.commit({**START, ".gitmodules": listed, "a": (MODULE, "1" * 40)})
+    assert ".gitmodules does not say where it is" in str(refused(repo.url))
 
 
 def test_submodules_within_one_another(repo, refused, tmp_path, monkeypatch):

@@ -206,6 +206,18 @@ def test_links_to_one_another_end(unpacked):
         unpacked(*HONEST, link("thing-1.0/a", "b"), link("thing-1.0/b", "a"))
 
 
+@pytest.mark.parametrize("links", [link, hard])
+def test_links_are_few_and_short(unpacked, links, monkeypatch):
+    """Each of ten thousand can be a way of ten thousand steps through forty others: days, out of a megabyte."""
+    target = "setup.py" if links is link else "thing-1.0/setup.py"
+    with pytest.raises(SourceError, match="longer ones than 1024 bytes"):
+        unpacked(*HONEST, links("thing-1.0/b", "./" * 600 + target))
+    monkeypatch.setattr(unpacking, "MOST_LINKS", 2)
+    assert unpacked(*HONEST, *(links(f"thing-1.0/b{n}", target) for n in range(2)))
+    with pytest.raises(SourceError, match="more than 2 links"):
+        unpacked(*HONEST, *(links(f"thing-1.0/b{n}", target) for n in range(3)))
+
+
 def test_two_links_of_one_name_are_refused(unpacked):
     with pytest.raises(SourceError, match=r"thing-1\.0/b' twice"):
         unpacked(*HONEST, link("thing-1.0/b", "setup.py"), link("thing-1.0/b", "PKG-INFO"))

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from wheelsmith.base.errors import SourceError, WheelError
 from wheelsmith.base.tar_archive import BadArchiveError, TarMember, tar_members
 from wheelsmith.base.zip_archive import Archive
-from wheelsmith.source.links import LinkResolver
+from wheelsmith.source.links import LONGEST_LINK, MOST_LINKS, LinkResolver
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, check_path
 
 _TAR, _ZIP = (".tar.gz", ".tgz"), (".zip",)
@@ -137,6 +137,9 @@ def _read_tar(path: Path, files: _Files) -> None:
             links[name] = info.linkname if info.linkname.startswith("/") else "../" * name.count("/") + info.linkname
         else:
             _write_regular(name, member, files)
+        # Each is a way of so many steps, through so many others.
+        if len(links) > MOST_LINKS or len(info.linkname.encode(errors="replace")) > LONGEST_LINK:
+            raise SourceError(f"it holds more than {MOST_LINKS} links, or longer ones than {LONGEST_LINK} bytes")
     resolver = LinkResolver(links=links, files=frozenset(files.names), folders=frozenset(files.folders))
     for name in links:
         files.copy(files.place(name), resolver.file_of(name))

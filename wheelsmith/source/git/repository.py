@@ -109,7 +109,8 @@ class Repository:
         :raises SourceError: it is not written so.
         """
         try:
-            text = git(self._bare, "config", f"--blob={blob}", "--null", "--list")
+            # By itself git reads the files of this machine that a blob includes.
+            text = git(self._bare, "config", f"--blob={blob}", "--no-includes", "--null", "--list")
         except GitError as error:
             raise SourceError(f".gitmodules cannot be read: {error.said}") from None
         return [(name, value) for name, _, value in (item.partition("\n") for item in text.split("\0"))]

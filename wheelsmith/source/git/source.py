@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cache as remembered
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
@@ -144,6 +145,8 @@ def _contents(kept: dict[str, str], found: dict[str, Placed]) -> dict[str, str]:
     """
     resolver = _resolver(found) if any(found[whole].entry.is_link for whole in kept.values()) else None
     everything = sorted(found) if resolver else []
+    # Folders of links that many links lead to give the same ones again.
+    end_of = remembered(resolver.end_of) if resolver else str
     contents: dict[str, str] = {}
     todo = list(kept.items())
     while todo:
@@ -153,7 +156,7 @@ def _contents(kept: dict[str, str], found: dict[str, Placed]) -> dict[str, str]:
         if resolver is None or not found[whole].entry.is_link:
             contents[path] = whole
             continue
-        end = resolver.end_of(whole)
+        end = end_of(whole)
         if end not in resolver.folders:
             contents[path] = end
             continue
