@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +10,13 @@ from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.printable import visible
+from wheelsmith.plan.recipe import is_licence
 from wheelsmith.source.folder import real_file
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 
 BUILD = "build"
 _MOST_VARIANTS = 1000
-# Of the repo's own files these come along: what a wheel says of its licence, and to people.
-_ALONG = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?|README\.md")
+_README = "README.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +66,8 @@ def read_build_folder(root: Path) -> BuildTrees:
 
 
 def comes_along(path: str) -> bool:
-    """Say whether a file at the top of a repo goes into wheels."""
-    return _ALONG.fullmatch(path) is not None
+    """Say whether a file of the repo's own goes into wheels: what it says of its licence, and to people."""
+    return path == _README or is_licence(path)
 
 
 def check_count(count: int, where: str) -> None:

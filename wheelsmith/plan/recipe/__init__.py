@@ -4,7 +4,7 @@ from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
 from wheelsmith.plan.recipe.compile import CompileTarget
 from wheelsmith.plan.recipe.imports import may_import
-from wheelsmith.plan.recipe.make import KernelSource, compiled_recipe, noarch_recipe
+from wheelsmith.plan.recipe.make import KernelSource, compiled_recipe, is_licence, noarch_recipe
 from wheelsmith.plan.recipe.metadata import Requirements, render_metadata
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project, read_project, with_pkg_info
@@ -23,6 +23,7 @@ __all__ = [
     "Requirements",
     "Section",
     "compiled_recipe",
+    "is_licence",
     "may_import",
     "noarch_recipe",
     "parse_build_toml",

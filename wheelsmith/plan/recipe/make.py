@@ -42,7 +42,12 @@ class KernelSource(Record):
     @property
     def licences(self) -> tuple[str, ...]:
         """Return the files that hold licence texts: those at the top that are named like one."""
-        return tuple(path for path in self.paths if _LICENCE.fullmatch(path))
+        return tuple(path for path in self.paths if is_licence(path))
+
+
+def is_licence(path: str) -> bool:
+    """Say whether a file is called as a licence's text at the top of a source is."""
+    return _LICENCE.fullmatch(path) is not None
 
 
 def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:
