@@ -135,6 +135,15 @@ def test_a_hub_cache_that_changed_after_the_plan_is_not_built(kernel, tmp_path):
         copy_into(tree, work, "src")
 
 
+@pytest.mark.parametrize("target", ["/etc/hostname", "../../../other/blobs/0", "../../blobs/none"])
+def test_a_link_in_a_hub_cache_leads_to_a_file_of_its_own_repo(kernel, tmp_path, target):
+    snapshot = hub_cache(kernel, tmp_path / "hub")
+    hub_cache(kernel, tmp_path / "other")
+    (snapshot / "more").symlink_to(target)
+    with pytest.raises(SourceError, match="more leads out of the repo, or to no file"):
+        source_tree.make_tree(_files(snapshot), origin="hub:org/pure")
+
+
 # --- modes --------------------------------------------------------------------------------------------------
 
 

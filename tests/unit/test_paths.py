@@ -107,7 +107,7 @@ NEAR = {
         (f"Repository.{name}" for name in ("held", "_find", "_all_of_it", "_remove_unfinished", "_write")), CACHE
     ),
     "source/git/source.py": {"_absolute": USER, "_text": CACHE},
-    "source/hub.py": {"_files": "in the Hub client's cache, which no sandbox sees"},
+    "source/hub.py": {"snapshot_file": "in the Hub client's cache, which no sandbox sees"},
     "source/archive.py": {
         "read_archive": USER,
         "check_packed_size": "named by the user, or just fetched into the cache",
@@ -124,7 +124,6 @@ NEAR = {
         "_Files.copy": CACHE,
     },
     "source/__init__.py": {"is_cached": USER},
-    "source/hub_builds.py": {"_real": "in the Hub client's cache, which no sandbox sees"},
     "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
     "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER},
     "store/stock.py": {

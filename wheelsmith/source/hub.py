@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.printable import visible
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:
@@ -129,16 +130,23 @@ def _check_listing(api: HfApi, repo: str, commit: str, repo_type: str) -> None:
 
 
 def _files(root: Path) -> Iterator[FoundFile]:
-    """Yield the snapshot's files; in the Hub cache they are links into the repo's own blobs.
+    """Yield the snapshot's files.
 
     None is executable: the Hub does not tell modes, and those of a cache differ from machine to machine.
     """
-    storage = root.parent.parent.resolve()
     for path, _ in walk(root, lambda path, _: path != "build"):
-        real = (root / path).resolve()
-        if not real.is_relative_to(storage) or not real.is_file():
-            raise SourceError(f"{path} leads out of the repo")
-        yield FoundFile(path=path, real=real)
+        yield FoundFile(path=path, real=snapshot_file(root, path))
+
+
+def snapshot_file(root: Path, path: str) -> Path:
+    """Return where a file of a snapshot lies; in the Hub cache it is a link into the repo's own blobs.
+
+    :raises SourceError: it leads elsewhere, or to no file.
+    """
+    real = (root / path).resolve()
+    if not real.is_relative_to(root.parent.parent.resolve()) or not real.is_file():
+        raise SourceError(f"{visible(path)} leads out of the repo, or to no file")
+    return real
 
 
 def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.printable import visible
 from wheelsmith.source.builds import BUILD, BuildTrees, check_count, comes_along, tree_or_error
-from wheelsmith.source.hub import explained, find_commit
+from wheelsmith.source.hub import explained, find_commit, snapshot_file
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _Repo:
     def _tree(self, root: Path, name: str) -> SourceTree:
         listed = [*self.builds[name], *self.along]
         found = make_tree(
-            (FoundFile(path=file.path, real=_real(root, file.path)) for file in listed),
+            (FoundFile(path=file.path, real=snapshot_file(root, file.path)) for file in listed),
             origin=f"hub:{self.name}",
             revision=self.revision,
             commit=self.commit,
@@ -156,11 +156,3 @@ def _why_not(name: str, files: list[_Listed]) -> SourceError | None:
     if len(files) > MOST_FILES or sum(file.size for file in files) > MOST_BYTES:
         return SourceError(f"it has more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
     return None
-
-
-def _real(root: Path, path: str) -> Path:
-    """Return where a file lies; in the Hub cache it is a link into the repo's own blobs."""
-    real = (root / path).resolve()
-    if not real.is_relative_to(root.parent.parent.resolve()) or not real.is_file():
-        raise SourceError(f"{visible(path)} did not come with the repo")
-    return real
