@@ -171,7 +171,7 @@ def _check_text(text: str, what: str) -> None:
 
 
 def _value(text: str) -> str:
-    _check_text(text, "a value of a variable")
+    _check_text(text, "a value")
     check_placeholders(text)
     return text
 
