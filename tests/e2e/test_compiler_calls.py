@@ -6,6 +6,7 @@ Scripts stand for build systems. That real ones are answered so, test_projects a
 import platform
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 from compiler_calls import Calls
@@ -197,6 +198,22 @@ def test_device_code_is_compiled_in_phases_too(calls):
     assert more.read("out/kernel.o").startswith(b"\x7fELF")
 
 
+def test_device_code_that_is_local_to_a_source_has_the_names_that_nvcc_gives_it(calls):
+    """After where the source lies: two of one name, in two folders, are linked with each other."""
+    toolkit = cuda_prefix(cuda_toolkits()["13.0"], platform.machine(), platform.machine())
+    source = "namespace { __global__ void own(float *x) { *x = 1; } }\nvoid run(float *x) { own<<<1, 1>>>(x); }\n"
+    stand_in = '#!/bin/sh\nexec python3 -IS $WHEELSMITH_LAUNCHER "$0" "$@"\n'
+    compiles = "-gencode arch=compute_80,code=sm_80 -c k.cu -o"
+    script = (
+        f"export PATH=/work/src/bin:$PATH:/opt/cuda/bin; set -e; cd a; nvcc {compiles} ours.o; "
+        f"WHEELSMITH_LAUNCHED=1 /opt/cuda/bin/nvcc -objtemp {compiles} its.o; "
+        "for o in ours its; do nm $o.o | cut -c18- | sort > $o; done; cmp ours its"
+    )
+    made = calls.run(script, {"bin/nvcc": stand_in, "a/k.cu": source}, toolkit=toolkit)
+    assert made.exit.code == 0, made.lines
+    assert ("cicc", False) in made.kinds
+
+
 # --- attacks ----------------------------------------------------------------------------------------------------
 
 
@@ -290,8 +307,49 @@ def test_an_answer_is_not_written_through_a_link(calls):
 
 def test_calls_that_nobody_ends_hold_the_build_alone(tmp_path):
     """They hold cores until the build's own time is over; others come to their turn."""
-    calls = Calls(folder=tmp_path, cache=default_cache(), limits=Limits(seconds=4, memory=2048 * MIB))
+    calls = Calls(folder=tmp_path, cache=default_cache(), limits=Limits(seconds=20, memory=2048 * MIB))
     script = ASK + f"say('request', {HONEST!r})\nhear(0); time.sleep(60)\n"
     evil, honest = calls.run_all([("python3 evil.py", FILES | {"evil.py": script}), (BUILD, FILES)])
     assert evil.exit.ending == "timeout"
     assert honest.exit.code == 0
+
+
+def test_a_call_that_was_killed_holds_nothing(tmp_path):
+    """Whoever calls may be out of patience; what comes after it has the one core."""
+    calls = Calls(folder=tmp_path, cache=default_cache(), cores=1)
+    script = ASK + f"import shutil\nsay('request', {HONEST!r})\nhear(0); shutil.rmtree(own)\n"
+    made = calls.run("python3 evil.py; g++ -I. -c one.cpp -o one.o", FILES | {"evil.py": script})
+    assert made.exit.code == 0
+    assert [kind for kind, _ in made.kinds] == HOST
+
+
+def test_texts_are_kept_no_longer_than_they_are_needed(tmp_path):
+    """Of holes, a build has any number for nothing; and what does not compile must not stay."""
+    calls = Calls(folder=tmp_path, cache=default_cache())
+    calls.limits = replace(calls.limits, disk=24 * MIB)
+    script = (
+        "import shutil\n"
+        + ASK.replace("own = pathlib.Path('/work/calls/mine')", "own = pathlib.Path('/work/calls', sys.argv[1])")
+        + (
+            f"say('request', {HONEST!r})\nhear(0); open(own / 'text-0', 'w').truncate(int(sys.argv[2]) << 20)\n"
+            "say('done-0', '{\"code\": 0}'); print(hear(1)); shutil.rmtree(own)\n"
+        )
+    )
+    made = calls.run("for n in 1 2 3 4; do python3 evil.py $n 10; done", FILES | {"evil.py": script})
+    assert made.lines == ["{}"] * 4
+    # What is no longer kept counts no longer: each was tried.
+    assert [kind for kind, _ in made.kinds].count("preprocess") == 4
+    assert not [path for path in made.work.parent.glob("calls/**/*") if path.is_file()]
+
+
+def test_names_of_a_build_do_nothing_to_a_terminal_or_a_log(calls):
+    """Bytes that are no text among them."""
+    script = (
+        "import os\nfor name in (b'a\\x1b[2J.c', b'a\\xff.c', b'a\\n.c'):\n"
+        "    open(name, 'w').write('int f;'); os.spawnvp(0, 'gcc', ['gcc', '-c', name, '-o', name + b'.o'])\n"
+        "    print(os.path.exists(name + b'.o'))\n"
+    )
+    made = calls.run("python3 names.py", {"names.py": script})
+    assert made.lines == ["True"] * 3
+    assert made.exit.code == 0
+    assert all(step.step.isprintable() for step in made.steps)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.model import StepKind
-from wheelsmith.plan.recipe.compiler_call import compiler_call
-from wheelsmith.plan.recipe.phases import NotSplittableError
+from wheelsmith.plan.recipe.compiler_call import compiler_call, located
+from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind
 
 NVCC = "/opt/cuda/bin/nvcc"
 
@@ -69,6 +69,49 @@ def test_a_listing_without_names_has_those_of_the_compiler():
 def test_c_is_compiled_as_c():
     assert call("-c a.c -o a.o", "gcc").step.argv == ("gcc", "-xc", "-c", "a.c", "-o", "build/obj/a.c.o")
     assert call("-c a.cc -o a.o", "gcc").step.argv == ("gcc", "-c", "a.cc", "-o", "build/obj/a.cc.o")
+
+
+def test_gxx_compiles_c_as_cxx():
+    assert call("-c a.c -o a.o", "g++").step.argv == ("g++", "-c", "a.c", "-o", "build/obj/a.c.o")
+
+
+def test_nvcc_names_what_is_local_after_where_the_source_lies():
+    argv = ("cicc", "--orig_src_file_name", "a.cu", "--orig_src_path_name", "a.cu", "a.cu")
+    phase = Phase(kind=PhaseKind.CICC, target="90", argv=argv, reads={}, writes=())
+    (there,) = located((phase,), "a.cu", "/work/src/a.cu")
+    assert there.argv == ("cicc", "--orig_src_file_name", "a.cu", "--orig_src_path_name", "/work/src/a.cu", "a.cu")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("-fhelp", "-fversion", "-fsyntax-only", "-ftarget-help", "-fself-test=x", "-fwpa", "-fpch-preprocess"),
+        *("-fstack-usage", "-fcallgraph-info=su", "-fopt-info-vec=file", "-fdeps-file=x", "-fdebug-cpp"),
+        *("-fsanitize=address", "-fdiagnostics-format=sarif-file", "-Werror", "-Werror=misleading-indentation"),
+    ],
+)
+@pytest.mark.parametrize("program", ["gcc", "nvcc"])
+def test_what_needs_the_source_or_makes_more_than_an_object_is_the_compilers(option, program):
+    suffix, before = (".cu", "-Xcompiler -O2,") if program == "nvcc" else (".c", "")
+    with pytest.raises(NotSplittableError):
+        call(f"{before}{option} -c a{suffix} -o a.o", program)
+    call(f"{before}-Werror=format-security -c a{suffix} -o a.o", program)
+
+
+@pytest.mark.parametrize("words", [("-c", "a\0.c", "-o", "a.o"), ("-c", "a\udcff.c", "-o", "a.o")])
+def test_a_name_that_is_no_text_is_left_to_the_compiler(words):
+    with pytest.raises(NotSplittableError):
+        compiler_call("gcc", words, nvcc=None)
+
+
+def test_an_option_after_the_source_is_not_put_before_it():
+    with pytest.raises(NotSplittableError):
+        call("-c a.cpp -xc -o a.o")
+
+
+def test_nothing_is_written_over_its_source():
+    with pytest.raises(NotSplittableError):
+        call("-c a.c -o ./a.c", "gcc")
 
 
 def test_where_it_is_built_is_in_no_name():

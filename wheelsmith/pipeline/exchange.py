@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -21,10 +22,12 @@ from wheelsmith.base.errors import OutputError
 
 _FOLDER = PurePosixPath(layout.CALLS).name
 _TICK = 0.01  # seconds between looks
-_LONGEST_REQUEST = 1 << 20  # bytes
+_REST = 4  # times as long as looking took
+_LONGEST_REQUEST = 1 << 16  # bytes; read, they may be twelve times as many
 _LONGEST_ANSWER = 1 << 10
 _LONGEST_TEXT = 1 << 30  # bytes of one source, preprocessed
 _MOST_OPEN = 256  # calls that are answered at a time
+_MOST_SEEN = 4096  # folders that are looked at, those of calls that were killed among them
 _MOST = 200_000  # calls of one build; no honest one comes near
 
 
@@ -38,10 +41,12 @@ class CompilerRequest:
 
     :param program: the name that was called.
     :param words: all that follows it.
+    :param places: source → where it lies, all links followed.
     """
 
     program: str
     words: tuple[str, ...]
+    places: dict[str, str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class WaitingCall:
     request: CompilerRequest
     work: Path
     ended: threading.Event
+    is_over: bool = False
     _answers: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -64,11 +70,12 @@ class WaitingCall:
         """Have commands run where the call was made, and return the exit code of the first that fails, or 0.
 
         :param commands: None runs the compiler itself, as it was called.
-        :raises BuildEndedError: the build came to its end first.
+        :raises BuildEndedError: nobody waits any more: the build came to its end, or whoever called was killed.
         """
         with self._lock, WorkFolder(self.work) as folder:
             number = self._answer(folder, {} if commands is None else {"commands": commands})
             while not self.ended.wait(_TICK):
+                self._check_waited_for(folder)
                 with suppress(OutputError, ValueError, RecursionError, TypeError, LookupError):
                     return int(str(_read(folder, f"{self._own}/done-{number}", _LONGEST_ANSWER)["code"]))
         raise BuildEndedError
@@ -79,9 +86,11 @@ class WaitingCall:
         :param code: its exit code.
         :param output: where it wants the object that is there, if one is.
         :param lines: what it prints.
+        :raises BuildEndedError: as ``run`` does.
         """
         with self._lock, WorkFolder(self.work) as folder:
             self._answer(folder, {"code": code, "output": output, "lines": lines})
+            self.is_over = True
 
     def path(self, name: str) -> str:
         """Return where a command in the sandbox finds a file of this call."""
@@ -101,7 +110,16 @@ class WaitingCall:
     def _own(self) -> str:
         return f"{_FOLDER}/{self.name}"
 
+    def _check_waited_for(self, folder: WorkFolder) -> None:
+        with closing(folder.names(self._own)) as names:
+            try:
+                next(names, None)
+            except OutputError:
+                self.is_over = True
+                raise BuildEndedError from None
+
     def _answer(self, folder: WorkFolder, said: object) -> int:
+        self._check_waited_for(folder)
         number, self._answers = self._answers, self._answers + 1
         folder.put(f"{self._own}/answer-{number}", json.dumps(said).encode())
         return number
@@ -120,30 +138,46 @@ class CallExchange:
         self._work = work
         self._ended = ended
         self._seen = set[str]()
+        self._open: list[WaitingCall] = []
 
     def calls(self) -> Iterator[WaitingCall]:
         """Yield calls as they come, until the build ends.
 
         :raises OutputError: the build put something else in the folder's place, or calls without end.
         """
-        while not self._ended.wait(_TICK):
+        pause = _TICK
+        while not self._ended.wait(pause):
+            began = time.monotonic()
+            self._open = [call for call in self._open if not call.is_over]
             with WorkFolder(self._work) as folder:
-                there = set(itertools.islice(folder.names(_FOLDER), _MOST_OPEN))
-                new = {name: request for name in sorted(there - self._seen) if (request := self._request(folder, name))}
-            for name, request in new.items():
-                self._seen.add(name)
-                yield WaitingCall(name=name, request=request, work=self._work, ended=self._ended)
+                there = set(itertools.islice(folder.names(_FOLDER), _MOST_SEEN))
+                new = itertools.islice(self._new(folder, sorted(there - self._seen)), _MOST_OPEN - len(self._open))
+                calls = list(new)
+            self._open += calls
+            yield from calls
+            # Whatever lies there, other builds come to their turn.
+            pause = max(_TICK, _REST * (time.monotonic() - began))
             if len(self._seen) > _MOST:
                 raise OutputError(f"the build called compilers more than {_MOST} times")
 
-    def _request(self, folder: WorkFolder, name: str) -> CompilerRequest | None:
-        """Return what is asked, once it is there and can be understood."""
-        with suppress(OutputError, ValueError, RecursionError, TypeError, LookupError):
-            said = _read(folder, f"{_FOLDER}/{name}/request", _LONGEST_REQUEST)
-            program, words = said["program"], said["words"]
-            if isinstance(program, str) and isinstance(words, list) and all(isinstance(word, str) for word in words):
-                return CompilerRequest(program=program, words=tuple(words))
-        return None
+    def _new(self, folder: WorkFolder, names: list[str]) -> Iterator[WaitingCall]:
+        """Yield the calls among names; one that cannot be understood is looked at once."""
+        for name in names:
+            with suppress(OutputError):
+                text = b"".join(folder.chunks(f"{_FOLDER}/{name}/request", _LONGEST_REQUEST))
+                self._seen.add(name)
+                with suppress(ValueError, RecursionError, TypeError, LookupError):
+                    yield WaitingCall(name=name, request=_request(text), work=self._work, ended=self._ended)
+
+
+def _request(text: bytes) -> CompilerRequest:
+    said = json.loads(text)
+    program, words, places = said["program"], said["words"], said.get("places", {})
+    if not isinstance(words, list) or not isinstance(places, dict):
+        raise TypeError(text)
+    if not all(isinstance(word, str) for word in (program, *words, *places.values())):
+        raise TypeError(text)
+    return CompilerRequest(program=program, words=tuple(words), places=places)
 
 
 def _read(folder: WorkFolder, name: str, most: int) -> dict[str, object]:

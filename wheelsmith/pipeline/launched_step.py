@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from wheelsmith.base.errors import OutputError
+from wheelsmith.base.printable import visible
 from wheelsmith.engine import Ending, Exit
 from wheelsmith.model import Status
+from wheelsmith.pipeline.allowance import Allowance
 from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.exchange import BuildEndedError, WaitingCall
 from wheelsmith.pipeline.failures import StageError
 from wheelsmith.pipeline.jobs import Job, jobs_after_preprocessing
 from wheelsmith.pipeline.tasks import Task
 from wheelsmith.pipeline.whole_call import WholeCall
-from wheelsmith.plan.recipe.compiler_call import CompilerCall
+from wheelsmith.plan.recipe.compiler_call import CompilerCall, located
 from wheelsmith.plan.recipe.phases import Phase, PhaseKind
 
 
@@ -31,18 +34,30 @@ class LaunchedStep(CompileStep):
 
     :param waiting: who waits for the object.
     :param call: what it is called with.
+    :param allowance: of the build that it is a call of.
     """
 
     waiting: WaitingCall
     call: CompilerCall
+    allowance: Allowance
     _over: bool = False
     _lines: list[str] = field(default_factory=list)
+    _texts: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def source(self) -> str:
+        """Return the source file, in the words of whoever called, made harmless."""
+        return visible(self.call.source)
 
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
         if not any(phase.kind is PhaseKind.PREPROCESS for phase in phases):
             return ()
         return jobs_after_preprocessing(phases, together=not self.context.engine.starts_at_once)
+
+    def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
+        source = self.call.source
+        return located(super()._phases(lines), source, self.waiting.request.places.get(source, source))
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
         return super()._tasks(phases) or self._whole()
@@ -56,6 +71,8 @@ class LaunchedStep(CompileStep):
     def _run(self, job: Job, task: str, memory: int) -> tuple[Task, ...]:
         if self._over:
             return ()
+        if self.allowance.is_spent:
+            return self._whole()
         try:
             return super()._run(job, task, memory)
         except BuildEndedError:
@@ -82,6 +99,8 @@ class LaunchedStep(CompileStep):
         if job.kind is not PhaseKind.PREPROCESS:
             super()._do(job, known, memory)
             return
+        if self._over:  # a text was to be made again
+            raise BuildEndedError
         began = time.monotonic()
         code = self.waiting.run(tuple(self._command_there(phase, n) for n, phase in enumerate(job.phases)))
         if code:
@@ -89,7 +108,9 @@ class LaunchedStep(CompileStep):
             self._over = True
             self.waiting.end(code)
             return
-        self._outputs.put(None, {name: self.waiting.read(f"text-{n}") for n, name in enumerate(job.writes)}, ())
+        for n, name in enumerate(job.writes):
+            self._outputs.put(None, {name: self.allowance.counted(self.waiting.read(f"text-{n}"))}, ())
+            self._texts[name] = self._outputs.size(name)
         self._done(job, Exit(ending=Ending.EXITED, code=0, seconds=time.monotonic() - began), ())
 
     def _command_there(self, phase: Phase, number: int) -> tuple[str, ...]:
@@ -105,10 +126,20 @@ class LaunchedStep(CompileStep):
 
     def _done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
         super()._done(job, exit_, lines)
+        self._forget(job.reads.values())
+        if job.kind is not PhaseKind.PREPROCESS:
+            self.allowance.take(sum(self._outputs.size(name) for name in job.writes))
         self._lines += lines
         if self.step.output in job.writes:
             self._over = True
             self.waiting.end(0, output=self.call.output, lines=tuple(self._lines))
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Keep texts no longer."""
+        for name in names:
+            if size := self._texts.pop(name, 0):
+                self._outputs.drop(name)
+                self.allowance.take(-size)
 
     def _whole(self) -> tuple[Task, ...]:
         """Leave it to the compiler itself, once: several phases may have been refused at the same time."""
@@ -116,6 +147,7 @@ class LaunchedStep(CompileStep):
             was_over, self._over = self._over, True
         if was_over:
             return ()
+        self._forget(tuple(self._texts))
         whole = WholeCall(
             name=f"{self.name}:whole",
             what=self.source,

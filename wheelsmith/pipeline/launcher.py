@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from wheelsmith.base.printable import visible
 from wheelsmith.model import BuildPlan
+from wheelsmith.pipeline.allowance import Allowance
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.exchange import CallExchange, WaitingCall
@@ -39,6 +41,10 @@ class CompilerLauncher:
     task: str
     _ended: threading.Event = field(default_factory=threading.Event)
     _error: Exception | None = None
+    _allowance: Allowance = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._allowance = Allowance(self.context.limits.disk)
 
     @contextlib.contextmanager
     def answering(self, work: Path) -> Iterator[None]:
@@ -96,6 +102,7 @@ class CompilerLauncher:
             tail=_TAIL,
             waiting=waiting,
             call=call,
+            allowance=self._allowance,
         ).tasks()
 
     def _nvcc(self) -> str | None:
@@ -109,4 +116,4 @@ class CompilerLauncher:
 def _made(words: tuple[str, ...]) -> str:
     """Say what a call makes, for people."""
     output = next((word for before, word in itertools.pairwise(words) if before == "-o"), "")
-    return PurePosixPath(output).name or "a compiler's call"
+    return visible(PurePosixPath(output).name) or "a compiler's call"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -74,7 +74,7 @@ class WorkFolder:
                 file.write(content)
             os.rename(half, last, src_dir_fd=folder, dst_dir_fd=folder)
 
-    def names(self, name: str) -> Iterator[str]:
+    def names(self, name: str) -> Generator[str]:
         """Yield the names of what is in a folder, as they come: there may be any number.
 
         :raises OutputError: there is no such folder.

@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -22,25 +23,51 @@ _FOLDER, _WITHIN = "WHEELSMITH_LAUNCH", "WHEELSMITH_LAUNCHED"
 _NVCC = "nvcc.bin"
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.05  # seconds
 _DEEPEST = 8  # files of options that name files of options
-_LONGEST_FILE = 1 << 20  # bytes
+_LONGEST_FILE = 1 << 20  # characters
+_LONGEST_REQUEST = 1 << 16  # bytes
+# What makes a compiler another than it is elsewhere, or has it write more than it is asked for.
+_ALTERING = {
+    "gcc": ("COMPILER_PATH", "GCC_EXEC_PREFIX", "GCC_COMPARE_DEBUG", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"),
+    "nvcc": ("NVCC_CCBIN", "INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "PTXAS_FLAGS"),
+}
+# Characters that compilers do not read in files of options as a shell does, nor one as the other.
+_ODD = {"gcc": set("\\\v\f\0"), "nvcc": set("\\\v\f\0'\"#,")}
 
 
 def launch(called: str, words: list[str]) -> int:
     """Return the exit code of a compiler's call; one that compiles nothing is the compiler's own, at once."""
     program = Path(called).name
     real = _real(Path(called))
-    asked = _with_variables(program, _expanded(words, 0))
+    asked = _with_variables(program, _expanded(program, words, 0))
     folder = os.environ.get(_FOLDER)
     if folder is None or _WITHIN in os.environ or not _makes_something(asked):
         os.execv(real, [real, *words])  # noqa: S606  # the compiler that was called, as it was called
     os.environ[_WITHIN] = "1"
+    # Whoever is killed takes the call back.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     own = Path(folder, f"{os.getpid()}-{os.urandom(6).hex()}")
     own.mkdir()
     try:
-        _write(own / "request", {"program": program, "words": asked})
+        _write(own / "request", _request(called, asked))
         return _obey(own, real, words)
     finally:
         shutil.rmtree(own, ignore_errors=True)
+
+
+def _request(called: str, words: list[str]) -> dict[str, Any]:
+    """Return what is asked; what cannot be told as a whole is told so that it is left to the compiler."""
+    program = Path(called).name
+    altering = (*_ALTERING["gcc"], *_ALTERING.get(program, ()))
+    # nvcc names what is local to a source after where that lies.
+    places = {word: os.path.realpath(word) for word in words if word.endswith(".cu")}
+    said = {
+        "program": called if any(map(os.environ.get, altering)) else program,
+        "words": words,
+        "places": places,
+    }
+    if len(json.dumps(said)) <= _LONGEST_REQUEST:
+        return said
+    return {"program": called, "words": [word for word in words if word == "-c"], "places": {}}
 
 
 def _obey(own: Path, real: str, words: list[str]) -> int:
@@ -48,7 +75,7 @@ def _obey(own: Path, real: str, words: list[str]) -> int:
     while True:
         answer = _read(own / f"answer-{number}")
         if "lines" in answer:
-            return _end(own, answer)
+            return _end(own, answer, [real, *words])
         commands = answer.get("commands") or [[real, *words]]
         code = 0
         for argv in commands:
@@ -57,12 +84,22 @@ def _obey(own: Path, real: str, words: list[str]) -> int:
         number += 1
 
 
-def _end(own: Path, answer: dict[str, Any]) -> int:
+def _end(own: Path, answer: dict[str, Any], argv: list[str]) -> int:
+    if output := answer["output"]:
+        try:
+            _place(own / "object", Path(output))
+        except OSError:
+            return _run(argv)  # it says what is wrong
     for line in answer["lines"]:
         sys.stderr.write(f"{line}\n")
-    if output := answer["output"]:
-        shutil.copyfile(own / "object", output)
     return int(answer["code"])
+
+
+def _place(made: Path, output: Path) -> None:
+    """Put an object where it is wanted as an assembler does: what has another name too is not written to."""
+    if output.exists() and output.stat().st_size and (output.is_symlink() or output.is_file()):
+        output.unlink()
+    shutil.copyfile(made, output)
 
 
 def _run(argv: list[str]) -> int:
@@ -93,30 +130,43 @@ def _with_variables(program: str, words: list[str]) -> list[str]:
     """Return the words with those that nvcc takes from its environment."""
     if program != "nvcc":
         return words
-    first, last = (shlex.split(os.environ.get(f"NVCC_{place}PEND_FLAGS", "")) for place in ("PRE", "AP"))
-    return [*first, *words, *last]
+    first, last = (_split(program, os.environ.get(f"NVCC_{place}PEND_FLAGS", "")) for place in ("PRE", "AP"))
+    return [*(["@"] if first is None else first), *words, *(["@"] if last is None else last)]
 
 
-def _expanded(words: list[str], depth: int) -> list[str]:
-    """Return the words with those of files of options in the place of these, as compilers read them."""
+def _expanded(program: str, words: list[str], depth: int) -> list[str]:
+    """Return the words with those of files of options in the place of these, where it is sure which they are."""
     found: list[str] = []
     rest = iter(words)
     for word in rest:
-        named = next(rest, "") if word in {"--options-file", "-optf"} else word[1:] if word.startswith("@") else ""
-        text = _text(named) if named and depth < _DEEPEST else None
-        if text is not None:
-            found += _expanded(shlex.split(text), depth + 1)
+        if program == "nvcc":
+            named = next(rest, "") if word in {"--options-file", "-optf"} else ""
+            kept = [word, named] if named else [word]
         else:
-            found += [word, named] if named and not word.startswith("@") else [word]
+            named, kept = word[1:] if word.startswith("@") else "", [word]
+        inner = _split(program, _text(named)) if named and depth < _DEEPEST else None
+        found += kept if inner is None else _expanded(program, inner, depth + 1)
     return found
 
 
+def _split(program: str, text: str | None) -> list[str] | None:
+    """Return the words of a text, or None where a compiler may see others."""
+    if text is None or _ODD[program if program == "nvcc" else "gcc"] & set(text):
+        return None
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return None
+
+
 def _text(name: str) -> str | None:
+    """Return what a file says, whole."""
     try:
         with Path(name).open(encoding="utf-8") as file:
-            return file.read(_LONGEST_FILE)
+            text = file.read(_LONGEST_FILE + 1)
     except (OSError, UnicodeError):
         return None
+    return text if len(text) <= _LONGEST_FILE else None
 
 
 def _write(path: Path, said: dict[str, Any]) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from posixpath import normpath
 
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.model import Step, StepKind
-from wheelsmith.plan.recipe.phases import NotSplittableError, check_splittable
+from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, check_splittable
 
 NVCC = "nvcc"
 _HOST = ("gcc", "g++")
@@ -35,6 +36,12 @@ _LISTS = {
     "--generate-nonsystem-dependencies-with-compile": "-MMD",
 }
 _THREADS = re.compile(r"(--threads|-t)=?\d*")
+# For what the compiler must see the source itself, or makes other things of it than an object. What it says of comments
+# and of how a source is laid out, a text has lost: no compilation may end by it.
+_ITS_OWN = re.compile(
+    r"(^|[,=])(-f(help|version|target-help|syntax-only|callgraph-info|stack-usage|opt-info|sanitize|self-test|debug-cpp"
+    r"|diagnostics-(format|add|set)|deps-|condition-coverage|path-coverage|wpa|ltrans|pch-)|-Werror(=misleading-indentation)?$|-xc$)"
+)
 _NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 _LONGEST_NAME = 80
 # Whose value is another word, and may begin with anything.
@@ -72,16 +79,39 @@ def compiler_call(program: str, words: tuple[str, ...], *, nvcc: str | None) -> 
     """
     if program not in (*_HOST, *((NVCC,) if nvcc else ())):
         raise NotSplittableError(program)
+    if not all(_is_text(word) for word in words):
+        raise NotSplittableError("what is no text")
     read = _Words(is_nvcc=program == NVCC)
     read.take(iter(words))
+    for option in read.options:
+        if _ITS_OWN.search(option):
+            raise NotSplittableError(option)
     step = _step(program, read, nvcc or "")
     check_splittable(step)
     return CompilerCall(step=step, output=read.only(read.outputs, "outputs"), listing=read.listing())
 
 
+def located(phases: tuple[Phase, ...], source: str, place: str) -> tuple[Phase, ...]:
+    """Return phases as nvcc makes them where the source is: by its place it names what is local to it.
+
+    :param place: where the source lies, all links followed.
+    """
+    named = ("--orig_src_path_name", source)
+    found = []
+    for phase in phases:
+        argv = list(phase.argv)
+        for at in range(1, len(argv)):
+            if (argv[at - 1], argv[at]) == named:
+                argv[at] = place
+        found.append(replace(phase, argv=tuple(argv)))
+    return tuple(found)
+
+
 def _step(program: str, read: _Words, nvcc: str) -> Step:
     source, output = read.only(read.sources, "sources"), read.only(read.outputs, "outputs")
     suffix = PurePosixPath(source).suffix
+    if normpath(source) == normpath(output):
+        raise NotSplittableError("it would write over its source")
     if not read.compiles or output.startswith(("/dev/", "-", "@")) or source.startswith("@"):
         raise NotSplittableError(f"it does not compile {source} to a file")
     if program == NVCC:
@@ -91,11 +121,18 @@ def _step(program: str, read: _Words, nvcc: str) -> Step:
     else:
         if suffix not in _C | _CXX:
             raise NotSplittableError(f"{program} compiles {suffix or source} by itself")
-        kind, head, last = StepKind.CXX, [program], ["-xc"] if suffix in _C else []
+        kind, head, last = StepKind.CXX, [program], ["-xc"] if suffix in _C and program == "gcc" else []
     own = f"build/obj/{_plain_name(source)}.o"
     return Step(
         kind=kind, output=own, inputs=(), source=source, argv=(*head, *read.options, *last, "-c", source, "-o", own)
     )
+
+
+def _is_text(word: str) -> bool:
+    try:
+        return b"\0" not in word.encode()
+    except UnicodeError:
+        return False
 
 
 def _plain_name(source: str) -> str:

@@ -168,7 +168,7 @@ class TaskQueue:
                 found = task
                 continue
             passed.append(entry)
-            if self._overtaken.get(task.name, 0) >= _PATIENCE:
+            if self._overtaken.get(task.name, 0) >= _PATIENCE and self._fits_beside_waiters(task):
                 break
         for entry in passed:
             heapq.heappush(self._ready, entry)
@@ -181,9 +181,17 @@ class TaskQueue:
         return task.demand.cores <= self._cores or self._cores == self._machine.cores
 
     def _lacks_memory(self, task: Task) -> bool:
+        runs_alone = self._memory >= self._beside_waiters() and self._fits_beside_waiters(task)
+        return task.demand.memory > self._memory and not runs_alone
+
+    def _fits_beside_waiters(self, task: Task) -> bool:
+        """Say whether a task can run once nothing else does; one that somebody waits for can, whatever it needs."""
+        awaited = not self._waiters or any(waiter.group == task.group for waiter in self._waiters.values())
+        return awaited or task.demand.memory <= self._beside_waiters()
+
+    def _beside_waiters(self) -> int:
         # What waiters hold is not given back before the tasks that they wait for are done.
-        free = self._machine.memory - sum(waiter.demand.memory for waiter in self._waiters.values())
-        return task.demand.memory > self._memory and self._memory < free
+        return self._machine.memory - sum(waiter.demand.memory for waiter in self._waiters.values())
 
     def _hold(self, task: Task, sign: int) -> None:
         self._running += sign

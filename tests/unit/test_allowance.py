@@ -1,0 +1,22 @@
+"""What wheelsmith keeps for a build is counted."""
+
+import pytest
+
+from wheelsmith.base.errors import OutputError
+from wheelsmith.pipeline.allowance import Allowance
+
+
+def test_no_more_is_kept_than_may_be():
+    allowance = Allowance(10)
+    assert list(allowance.counted([b"12345", b"67890"])) == [b"12345", b"67890"]
+    with pytest.raises(OutputError):
+        list(allowance.counted(iter([b"1"])))
+    assert allowance.is_spent
+
+
+def test_what_is_given_back_may_be_kept_again():
+    allowance = Allowance(10)
+    allowance.take(11)
+    assert allowance.is_spent
+    allowance.take(-11)
+    assert list(allowance.counted([b"1234567890"])) == [b"1234567890"]

@@ -1,0 +1,79 @@
+"""Calls as a build's folder holds them, which the build can fill with what it likes."""
+
+import json
+import shutil
+
+import pytest
+
+from wheelsmith.base.beneath import WorkFolder
+from wheelsmith.pipeline.exchange import BuildEndedError, CallExchange, WaitingCall
+
+CALL = {"program": "gcc", "words": ["-c", "a.c", "-o", "a.o"]}
+
+
+class Ticks:
+    """Stands for the event that a build has ended, after some looks."""
+
+    def __init__(self, most):
+        self.left = most
+
+    def wait(self, seconds):
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.fixture
+def exchange(tmp_path):
+    WorkFolder.make(tmp_path / "work").__exit__(None, None, None)
+    return CallExchange(tmp_path / "work", Ticks(4))
+
+
+def ask(work, name, said):
+    (work / "calls" / name).mkdir()
+    (work / "calls" / name / "request").write_text(said if isinstance(said, str) else json.dumps(said))
+
+
+def test_calls_without_end_wait_for_those_before_them(exchange, tmp_path):
+    for number in range(300):
+        ask(tmp_path / "work", f"{number}", CALL)
+    taken = 0
+    for call in exchange.calls():
+        shutil.rmtree(tmp_path / "work" / "calls" / call.name)
+        taken += 1
+    assert taken == 256
+
+
+def test_one_that_is_answered_makes_room(exchange, tmp_path):
+    for number in range(300):
+        ask(tmp_path / "work", f"{number}", CALL)
+    calls = []
+    for call in exchange.calls():
+        call.end(0)
+        calls.append(call.name)
+    assert len(set(calls)) == len(calls) == 300
+
+
+def test_what_is_long_or_no_request_is_no_call(exchange, tmp_path):
+    work = tmp_path / "work"
+    ask(work, "long", {"program": "gcc", "words": ["x" * (1 << 16)]})
+    for number, said in enumerate(
+        ["", "[", "[]", "{}", "[" * 50_000, '{"program": "gcc", "words": ["x"], "places": 1}']
+    ):
+        ask(work, f"odd-{number}", said)
+    ask(work, "places", CALL | {"places": {"a": 1}})
+    ask(work, "fine", CALL | {"places": {"a": "/a"}})
+    assert [call.name for call in exchange.calls()] == ["fine"]
+
+
+@pytest.mark.parametrize("do", [lambda call: call.run(None), lambda call: call.end(0)])
+def test_a_call_that_was_killed_is_over(do, exchange, tmp_path):
+    """It takes its folder along; nothing is written there, and nobody waits."""
+    ask(tmp_path / "work", "mine", CALL)
+    (call,) = exchange.calls()
+    assert isinstance(call, WaitingCall)
+    (tmp_path / "work" / "calls" / "mine" / "request").unlink()
+    (tmp_path / "work" / "calls" / "mine").rmdir()
+    with pytest.raises(BuildEndedError):
+        do(call)
+    assert call.is_over
+    assert not (tmp_path / "work" / "calls" / "mine").exists()
