@@ -13,6 +13,7 @@ _BESIDE = (
     "base/facts.py",
     "base/projects.json",
     "base/projects.py",
+    "base/python_cost.py",
     "base/units.py",
     "model/cell.py",
     "model/plan.py",
