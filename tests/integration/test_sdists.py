@@ -23,8 +23,8 @@ from wheelsmith.toolchain import locate as locating
 MATRIX = "kernel: {sdist: %s}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
 
 
-def sdist(name="thing", version="1.0", text="raise SystemExit('never run to plan')\n"):
-    files = {"setup.py": text, "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"}
+def sdist(name="thing", version="1.0", text="raise SystemExit('never run to plan')\n", **more):
+    files = {"setup.py": text, "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", **more}
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         for path, content in files.items():
@@ -132,6 +132,27 @@ def test_an_sdist_is_planned_and_not_run(shelf, plan, html):
     assert (found.distribution, found.version) == ("thing", "1.0")
     assert found.kernel == f"thing==1.0 @{found.source.id.commit[:7]}"
     assert shelf.asked == ["/simple/thing/", "/files/thing-1.0.tar.gz"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "own"),
+    [
+        ("evil", "1.0", {}),
+        ("thing", "1.1", {}),
+        ("thing", "1.0", {"pyproject.toml": "[project]\nname = 'torch'\nversion = '1.0'\n"}),
+        ("thing", "1.0", {"pyproject.toml": "[project]\nname = 'thing'\nversion = '2'\n"}),
+    ],
+)
+def test_an_sdist_that_is_another_project_or_release_is_refused(shelf, plan, name, version, own):
+    shelf.has("thing-1.0.tar.gz", sdist(name, version, **own))
+    with pytest.raises(SourceError, match=r"the sdist of thing 1\.0 says that it is "):
+        plan()
+
+
+@pytest.mark.parametrize(("name", "version"), [("Thing", "1"), ("thing", "1.0+cu118"), ("THING", "v1.0.0")])
+def test_names_and_versions_are_compared_as_packaging_does(shelf, plan, name, version):
+    shelf.has("thing-1.0.tar.gz", sdist(name, version))
+    assert plan().distribution == name
 
 
 def test_a_stranger_is_not_trusted_as_a_folder_is(shelf, plan, monkeypatch):

@@ -43,6 +43,12 @@ def test_a_source_as_it_is_written(word, kernel, tmp_path):
     assert (made.releases, made.computes, made.python) == (("2.10",), (CPU, "cu130"), ("3.11",))
 
 
+@pytest.mark.parametrize("name", ["é", "\U0001f4e6", "a\u2028b", "a\x85b", "a: b #", "\u200b", "x\\y"])
+def test_a_folder_may_be_called_as_it_likes(name):
+    draft = Draft(kernel=KernelRef(path=name), framework="torch", releases=("2.10",), computes=(CPU,))
+    assert parse_matrix(render(draft)).kernel.path == name
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [

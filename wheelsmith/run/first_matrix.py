@@ -227,4 +227,7 @@ def _quoted(release: str) -> str:
 
 def _scalar(text: str) -> str:
     """Return a text as YAML has it, in quotes only where it must be."""
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT else json.dumps(text)
+    if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
+        return text
+    # JSON has two escapes for one sign beyond the first 65,536, and YAML takes each for a sign of its own.
+    return json.dumps(text, ensure_ascii=not text.isprintable())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from wheelsmith.base.errors import MatrixError, Place, SourceError
 from wheelsmith.matrix import CudaCompatibility, Matrix, ProjectSettings
 from wheelsmith.plan import with_own_names
@@ -61,6 +64,8 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
     if isinstance(spec, KernelSpec):
         _refuse_what_projects_have(matrix, file)
         return _named(spec, source, matrix, file)
+    if matrix.kernel.sdist:
+        _check_release(spec, matrix.kernel.sdist)
     if matrix.kernel.module is not None:
         raise MatrixError(
             "module is for kernels in kernel-builder layout: what a project installs, its own build system decides",
@@ -75,6 +80,17 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
             remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
         )
     return spec
+
+
+def _check_release(spec: ProjectSpec, asked: str) -> None:
+    """Refuse an sdist that is another project's, or another release's, than the index said."""
+    name, _, version = asked.partition("==")
+    own = (spec.name or name, spec.version or version)
+    if (canonicalize_name(own[0]), Version(Version(own[1]).public)) != (canonicalize_name(name), Version(version)):
+        raise SourceError(
+            f"the sdist of {name} {version} says that it is {own[0]} {own[1]}",
+            remedy="try another release; if it is what you want, fetch it and name the file: kernel: {path: …}",
+        )
 
 
 def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
