@@ -209,7 +209,9 @@ def _publish(root, number):
 
 
 def test_many_writers_at_once_lose_nothing(tmp_path):
-    context = multiprocessing.get_context("spawn")
+    # Processes of their own that start as near to one another as may be: none has to import anything first.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     writers = [context.Process(target=_publish, args=(tmp_path, number)) for number in range(8)]
     for writer in writers:
         writer.start()
