@@ -1,10 +1,12 @@
 import shutil
 import subprocess
 import sys
+from functools import partial
 
 import containers
 import pytest
 from factory import Factory, example
+from kept_objects import objects_kept
 from once import made_once, run_folder
 
 from wheelsmith.engine import engines
@@ -12,16 +14,17 @@ from wheelsmith.toolchain.pip_settings import pip_settings
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
+def built(request, tmp_path_factory):
     """The default matrix, built; ``first`` is its ``dist`` as that build left it."""
-    folder = made_once(run_folder(tmp_path_factory) / "default", _build_default)
+    folder = made_once(run_folder(tmp_path_factory) / "default", partial(_build_default, request.config))
     return Factory(folder=folder, cache=folder / "cache")
 
 
-def _build_default(folder):
+def _build_default(config, folder):
     factory = example(folder)
-    answer = factory.run("build-matrix", "--engine", "bwrap" if shutil.which("bwrap") else "auto")
-    assert answer.returncode == 0, answer.stderr
+    with objects_kept(config, "default matrix", factory):
+        answer = factory.run("build-matrix", "--engine", "bwrap" if shutil.which("bwrap") else "auto")
+        assert answer.returncode == 0, answer.stderr
     shutil.copytree(folder / "dist", folder / "first", symlinks=True)
 
 

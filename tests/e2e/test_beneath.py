@@ -12,6 +12,7 @@ import pytest
 import wants
 from attacks import BACKEND
 from kernels import BUILD_TOML, matrix, tiny_kernel, write
+from sampled import sampled
 from wheels import make_wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
@@ -152,7 +153,7 @@ SECOND_TRIES = {
 }
 
 
-@pytest.mark.parametrize("name", SECOND_TRIES)
+@pytest.mark.parametrize("name", sampled(SECOND_TRIES, "a folder"))
 def test_a_second_try_touches_nothing_of_the_host(name, releasing, host):
     """Out of memory with a link in the place of a folder: its modes were changed, all the way down."""
     factory, engine = releasing
@@ -199,7 +200,8 @@ DIST = {
 }
 
 
-@pytest.mark.parametrize("name", DIST)
+# The others are tried with a kernel's build in the quick tier: test_hostile_builds.py.
+@pytest.mark.parametrize("name", sampled(DIST, "another name", "many", "deep", "holes"))
 def test_a_wheel_is_a_file_of_its_own(name, releasing, host, tmp_path):
     factory, engine = releasing
     body, words = DIST[name]

@@ -140,6 +140,9 @@ ALL_ANSWERS = """
 """
 
 
+detail = pytest.mark.release("the quick tier has the way to a command, in pages of the same templates")
+
+
 @pytest.mark.parametrize("project", sampled(["activation", "rmsnorm", "layers", "fused"], "rmsnorm", "layers", "fused"))
 def test_every_path_gives_the_command_or_the_reason_that_the_rules_give(visit, base, shop, project):
     """Every combination, and for every different answer every way to write it."""
@@ -365,6 +368,7 @@ def test_impossible_choices_answer_with_the_reason_and_a_way_out(visit):
     assert "activation==" in command_of(page)
 
 
+@detail
 def test_dashes_are_explained_and_stand_on_the_axes_that_would_help(visit):
     def dashed(name):
         return page.locator(f"label.none [name={name}]").count()
@@ -385,6 +389,7 @@ def test_dashes_are_explained_and_stand_on_the_axes_that_would_help(visit):
     assert not page.get_by_text("has no wheel with your other choices").is_visible()
 
 
+@detail
 def test_each_wheel_that_the_picker_gives_is_linked_to_its_answer(visit):
     page = visit("projects/activation/")
     links = page.locator("a.choose")
@@ -407,6 +412,7 @@ def test_a_cell_of_the_matrix_is_a_question_to_the_picker(visit):
     assert "compute=cu132" in page.url
 
 
+@detail
 def test_an_anchor_in_the_address_is_no_choice(visit):
     assert command_of(visit("projects/activation/#content")) == command_of(visit("projects/activation/"))
     assert visit("projects/activation/#wheel-3").locator("#wheel-3 dl").is_visible()
@@ -439,6 +445,7 @@ def test_the_command_and_the_address_are_copied(visit, base):
     page.get_by_role("button", name="Copy the command").wait_for()
 
 
+@detail
 def test_the_address_of_every_root_can_be_copied(visit, base):
     page = visit("", permissions=["clipboard-read", "clipboard-write"])
     for name, address in (("this index", base), ("CUDA 13.0", f"{base}cu130/"), ("every wheel", f"{base}simple/")):
@@ -448,6 +455,7 @@ def test_the_address_of_every_root_can_be_copied(visit, base):
         )
 
 
+@detail
 def test_the_theme_follows_the_system_and_can_be_chosen(visit):
     ground = "getComputedStyle(document.body).backgroundColor"
     page = visit("projects/activation/", color_scheme="dark")
@@ -505,6 +513,7 @@ def test_a_phone_needs_no_sideways_scrolling(visit, width):
         assert page.evaluate(SIDEWAYS) == [], path
 
 
+@detail
 def test_a_matrix_of_many_columns_shows_all_of_them_on_a_phone(visit, tmp_path):
     computes = (None, "11.8", "12.1", "12.4", "12.6", "12.8", "13.0", "13.2", "13.3")
     many = project(*(of_torch(torch, cuda) for torch in ("2.11", "2.13") for cuda in computes))
@@ -519,6 +528,7 @@ def test_a_matrix_of_many_columns_shows_all_of_them_on_a_phone(visit, tmp_path):
         assert 0 <= box["x"] < box["x"] + box["width"] <= 390
 
 
+@detail
 def test_the_charts_of_a_report_use_the_width_and_have_one_axis(visit, tmp_path):
     cell = Cell(release="2.11", toolkit="13.0", arch="x86_64")
     started = RunStarted(kernel="k", engine="bwrap", plans=(), excluded=(), folded={})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from factory import Factory
+from kept_objects import objects_kept
 from kernels import tvm_kernel
 
 from wheelsmith.frameworks.tvm_ffi import tvm_ffi_releases
@@ -33,14 +34,15 @@ OTHER_PYTHONS = ("3.13", "3.12", "3.10")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def built(request, tmp_path_factory):
     """The kernel's wheels and its index, for the CPU and for CUDA 13.0."""
     folder = tmp_path_factory.mktemp("tvm")
     kernel = tvm_kernel(folder / "k")
     (folder / "matrix.yaml").write_text(MATRIX.format(kernel=kernel, cuda="[cpu, 13.0]"))
     factory = Factory.at(folder)
-    answer = factory.run("build-matrix", "--progress", "plain")
-    assert answer.returncode == 0, answer.stderr
+    with objects_kept(request.config, "tvm-ffi", factory):
+        answer = factory.run("build-matrix", "--progress", "plain")
+        assert answer.returncode == 0, answer.stderr
     return factory
 
 
