@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 CARD = "CARD.md"
 _LONGEST = 200_000  # characters of a template, of what it gives, and of code that is looked through
 _STEPS = 20_000
-_ALL = re.compile(r"^__all__\s*(?::[^=\n]*)?=\s*[\[(]([^\])]{0,20000})[\])]", re.MULTILINE)
+_LONGEST_LIST = 20_000  # characters
+_ALL = re.compile(r"^__all__\s*(?::[^=\n]*)?=\s*[\[(]", re.MULTILINE)
+_END = re.compile(r"[\])]")
 _TEXT = re.compile(r"[\"'](\w+)[\"']")
 _CLASS = re.compile(r"^class\s+(\w+)", re.MULTILINE)
 
@@ -79,8 +81,16 @@ def _names(spec: KernelSpec, paths: Collection[str], read: Callable[[str], str])
 
 
 def _exported(text: str) -> tuple[str, ...]:
-    found = _ALL.search(text)
-    return tuple(_TEXT.findall(found[1])) if found else ()
+    end = -1
+    for begin in _ALL.finditer(text):
+        if end < begin.end():
+            closing = _END.search(text, begin.end())
+            if closing is None:
+                break
+            end = closing.start()
+        if end - begin.end() <= _LONGEST_LIST:
+            return tuple(_TEXT.findall(text, begin.end(), end))
+    return ()
 
 
 class _Card:
