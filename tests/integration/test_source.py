@@ -20,6 +20,7 @@ from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.scratch import scratch
 from wheelsmith.source import Outputs, SourceTree, copy_into
 from wheelsmith.source import tree as source_tree
+from wheelsmith.source.builds import read_build_folder
 from wheelsmith.source.folder import read_folder
 from wheelsmith.source.hub import _files
 
@@ -234,6 +235,24 @@ def test_an_output_folder_that_is_a_link_is_left_out(kernel, tmp_path):
     assert paths_of(kernel, out="k/out") == HONEST
     with pytest.raises(SourceError, match="out is a link to a folder"):
         paths_of(kernel)
+
+
+def test_a_link_that_leads_round_is_refused_by_its_name(kernel, tmp_path):
+    (kernel / "round").symlink_to("round")
+    with pytest.raises(SourceError, match="round is a link to nothing"):
+        paths_of(kernel)
+
+
+def test_a_build_with_a_link_that_leads_round_stops_no_other(tmp_path):
+    for name in ("torch211-cxx11-cpu-x86_64-linux", "torch213-cxx11-cpu-x86_64-linux"):
+        (tmp_path / "build" / name).mkdir(parents=True)
+        (tmp_path / "build" / name / "__init__.py").touch()
+    (tmp_path / "build" / name / "round").symlink_to("round")
+    (tmp_path / "LICENSE").symlink_to("LICENSE")
+    builds = read_build_folder(tmp_path)
+    good, bad = builds.fetch(builds.names).values()
+    assert isinstance(good, SourceTree)
+    assert str(bad) == f"build/{name}/round is a link to nothing"
 
 
 # --- names and sizes ----------------------------------------------------------------------------------------

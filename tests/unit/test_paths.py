@@ -100,8 +100,8 @@ NEAR = {
     "run/source_word.py": {"kernel_of": USER},
     "cli/init.py": {"command": USER},
     "pipeline/smoke.py": {"_unpack": WHEEL},
-    "source/folder.py": {"read_folder": SOURCE, "_files.is_source": SOURCE, "_files": SOURCE, "real_file": SOURCE},
-    "source/builds.py": dict.fromkeys(("read_build_folder", "_local", "_files", "_along"), SOURCE),
+    "source/folder.py": {"read_folder": SOURCE, "_files": SOURCE, "real_file": SOURCE},
+    "source/builds.py": dict.fromkeys(("read_build_folder", "_local", "_along"), SOURCE),
     "source/git/program.py": {"git_output": "a file without a name"},
     "source/git/repository.py": dict.fromkeys(
         (f"Repository.{name}" for name in ("held", "_find", "_all_of_it", "_remove_unfinished", "_write")), CACHE
@@ -125,7 +125,7 @@ NEAR = {
     },
     "source/__init__.py": {"is_cached": USER},
     "source/outputs.py": {"Outputs.are": USER, "Outputs.include": USER, "_same": USER},
-    "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER},
+    "source/tree.py": {"SourceTree.read_text": "a tree's own, not a path's", "walk": USER, "mode_of": SOURCE},
     "store/stock.py": {
         "take_inventory": CACHE,
         "_Inventory.add": CACHE,

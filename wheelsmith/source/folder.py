@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.source.outputs import Outputs
-from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
+from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, mode_of, walk
 
 # What tools leave behind; nothing of it is source.
 _LEFT_OUT = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
@@ -36,13 +36,13 @@ def _files(root: Path, outputs: Outputs) -> Iterator[FoundFile]:
     def is_source(path: str, entry: os.DirEntry[str]) -> bool:
         if path == _MATRIX or entry.name == _GIT or outputs.include(entry, Path(entry.path).parent):
             return False
-        if not entry.is_dir():
+        if not stat.S_ISDIR(mode_of(entry)):
             return True
         left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if path == entry.name else set())
         return entry.name not in left_out and not outputs.are(Path(entry.path))
 
     for path, entry in walk(root, is_source):
-        if entry.is_dir():
+        if stat.S_ISDIR(mode_of(entry)):
             raise SourceError(f"{path} is a link to a folder; wheelsmith follows none")
         real = real_file(root / path, root)
         # As git has it: what its owner may run.

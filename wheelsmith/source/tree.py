@@ -119,6 +119,14 @@ def walk(root: Path, wanted: Callable[[str, os.DirEntry[str]], bool]) -> Iterato
             raise SourceError(f"{here or root} cannot be read: {error.strerror or error}") from None
 
 
+def mode_of(entry: os.DirEntry[str]) -> int:
+    """Return the mode of what an entry of a folder is, all links followed; 0 of a link that leads to nothing."""
+    try:
+        return entry.stat().st_mode
+    except OSError:  # or round
+        return 0
+
+
 def make_tree(
     files: Iterable[FoundFile], *, origin: str, revision: str | None = None, commit: str | None = None
 ) -> SourceTree:
