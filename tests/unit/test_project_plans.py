@@ -125,6 +125,7 @@ requires = ["setuptools>=70", "torch>=2.4", "pybind11; python_version > '3.8'"]
         ("[build-system]\nrequires = ['x @ https://example.org/x.whl']", "names an address"),
         ("[project]\nversion = 'one'", "is not a version"),
         (f"[project]\nversion = '{'1' * 5000}'", "is not a version"),
+        (f"[project]\nversion = '{'1' * 65}'", "is not a version"),
         ("[project]\nname = '../x'", "is not a project's name"),
         (f"[build-system]\nrequires = ['x; {'(' * 900}']", "is not a requirement"),
         (f"[build-system]\nrequires = ['torch==1.{'1' * 5000}']", "is not a requirement"),

@@ -25,6 +25,7 @@ ARCHES = ("x86_64", "aarch64")
 _MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _LONGEST_PATTERN = 200
+_LONGEST_VERSION = 64  # characters: files are called after it
 _LONGEST_VALUE = 4096
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 # What a sandbox cannot do without, and what makes the same plan give the same bytes.
@@ -94,8 +95,10 @@ def _pattern(text: str) -> str:
 def public_version(text: str) -> str:
     """Return a version without a local part.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is none, or one that no file can be called after.
     """
+    if len(text) > _LONGEST_VERSION:
+        raise ValueError(f"a version of {len(text)} characters is longer than {_LONGEST_VERSION}")
     try:
         version = Version(text)
     except InvalidVersion:

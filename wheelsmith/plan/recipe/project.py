@@ -26,7 +26,7 @@ _SETUP: dict[str, Callable[[bytes], SetupWords]] = {"setup.cfg": read_setup_cfg,
 _LONGEST_HEADERS = 1 << 14
 # Characters of a requirement or a version: no number in it has more digits than Python reads.
 _LONGEST = 1000
-_LONGEST_NAME = 100  # as in matrix.yaml: files are called after it
+_LONGEST_NAME, _LONGEST_VERSION = 100, 64  # as in matrix.yaml: files are called after them
 _SHOWN = 100  # characters of one
 _MOST = 200  # requirements of a build system; each is a word of a command line
 # They ask git for the version, of which a build has nothing, unless SETUPTOOLS_SCM_PRETEND_VERSION says it.
@@ -177,9 +177,10 @@ def _text(table: dict[str, Any], name: str) -> str | None:
 def _version(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
     text = _text(project, "version")
     try:
-        return str(Version(text if len(text) <= _LONGEST else "")) if text else None
-    except ValueError:  # also of InvalidVersion, which a number of too many digits does not raise
-        raise SourceError(f"{_cut(text)} is not a version", where=Place(file=file)) from None
+        return str(Version(text if len(text) <= _LONGEST_VERSION else "")) if text else None
+    except ValueError:
+        longest = f"of at most {_LONGEST_VERSION} characters"
+        raise SourceError(f"{_cut(text)} is not a version {longest}", where=Place(file=file)) from None
 
 
 def _name(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
