@@ -379,6 +379,22 @@ def test_submodules_without_end(repo, refused):
     assert f"{submodules._MOST_MODULES} submodules" in str(refused(repo.url))
 
 
+def test_submodules_are_not_taken_without_end_together(repo, refused, tmp_path, monkeypatch):
+    """Each of them is within what one may be."""
+    monkeypatch.setattr(submodules, "_MOST_FETCHED", 3 << 20)
+    noise = random.Random(1)
+    inner = {f"m{n}": GitRepo.make(tmp_path / f"served/org/m{n}") for n in range(9)}
+    heads = {
+        name: each.commit_tree(each.tree((FILE, "b", each.blob(noise.randbytes(1 << 20)))))
+        for name, each in inner.items()
+    }
+    listed = modules(**{name: f"{name} ../{name}" for name in heads})
+    repo.commit({**START, ".gitmodules": listed, **{name: (MODULE, head) for name, head in heads.items()}})
+    with serve_git(tmp_path / "served") as server:
+        assert "more than 3 MiB of submodules" in str(refused(server.url_of(repo)))
+    assert sum(path.stat().st_size for path in (tmp_path / "cache").rglob("*") if path.is_file()) < 5 << 20
+
+
 def test_a_submodule_is_the_commit_that_is_named(repo, refused, tmp_path):
     inner = GitRepo.make(tmp_path / "served/org/inner")
     inner.commit({"a": "x"})

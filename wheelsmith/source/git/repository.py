@@ -115,6 +115,10 @@ class Repository:
             raise SourceError(f".gitmodules cannot be read: {error.said}") from None
         return [(name, value) for name, _, value in (item.partition("\n") for item in text.split("\0"))]
 
+    def stored(self) -> int:
+        """Return how many bytes were fetched of it, now and before."""
+        return sum(path.stat().st_size for path in self._bare.glob("objects/*/*"))
+
     def blob(self, name: str) -> Path:
         """Return where a blob lies that was laid out."""
         return self.root / "blobs" / name[:2] / name[2:]

@@ -17,6 +17,7 @@ from wheelsmith.source.tree import check_path
 _MOST_ENTRIES = 200_000  # of a whole repository, of which the source may be a part; folders, too
 _MOST_MODULES = 100
 _DEEPEST = 8
+_MOST_FETCHED = 4 << 30  # bytes of all submodules, where one alone may have a quarter of it
 _LARGEST_LIST = 1 << 20  # bytes of a .gitmodules
 _LIST = ".gitmodules"
 _MOST_TOLD = 5
@@ -61,6 +62,7 @@ class ContentsReader:
     found: dict[str, Placed] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
     _met: int = 0
+    _bytes: int = 0
 
     def read(self, repository: Repository, commit: str) -> None:
         """Read all of it.
@@ -128,11 +130,20 @@ class ContentsReader:
         try:
             repository = self._repository(entry.path, parent, addresses)
             with repository.held():
-                commit = repository.commit_of(entry.name)
+                commit = self._commit(repository, entry.name)
         except (SourceError, ValueError) as error:
             own = f"{error.remedy}; or " if isinstance(error, SourceError) and error.remedy else ""
             raise SourceError(f"submodule {path}: {error}", remedy=own + self._choice()) from None
         return _Module(folder=f"{path}/", repository=repository, commit=commit, depth=parent.depth + 1)
+
+    def _commit(self, repository: Repository, revision: str) -> str:
+        """Fetch a submodule, and count what came."""
+        before = repository.stored()
+        commit = repository.commit_of(revision)
+        self._bytes += repository.stored() - before
+        if self._bytes > _MOST_FETCHED:
+            raise SourceError(f"with it, more than {_MOST_FETCHED >> 20} MiB of submodules were fetched")
+        return commit
 
     def _repository(self, path: str, parent: _Module, addresses: dict[str, str]) -> Repository:
         if path not in addresses:
