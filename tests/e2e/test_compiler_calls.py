@@ -317,8 +317,14 @@ def test_calls_that_nobody_ends_hold_the_build_alone(tmp_path):
     calls = Calls(folder=tmp_path, cache=default_cache(), limits=Limits(seconds=20, memory=2048 * MIB))
     script = ASK + f"say('request', {HONEST!r})\nhear(0); time.sleep(60)\n"
     evil, honest = calls.run_all([("python3 evil.py", FILES | {"evil.py": script}), (BUILD, FILES)])
-    assert evil.exit.ending == "timeout"
+    assert str(evil.error) == "the build ran longer than 20 s"
     assert honest.exit.code == 0
+
+
+def test_a_build_that_does_nothing_is_ended(tmp_path):
+    calls = Calls(folder=tmp_path, cache=default_cache(), limits=Limits(seconds=2, memory=2048 * MIB))
+    (made,) = calls.run_all([("sleep 60", FILES)])
+    assert str(made.error) == "the build ran longer than 2 s"
 
 
 def test_a_call_that_was_killed_holds_nothing(tmp_path):

@@ -105,7 +105,7 @@ class Caller:
             mounts=tuple(mounts),
             env={"WHEELSMITH_LAUNCH": layout.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER},
             workdir=layout.SOURCE,
-            limits=self.context.limits,
+            limits=replace(self.context.limits, seconds=600),
             path=(layout.LAUNCH,),
         )
 

@@ -6,26 +6,32 @@ import shutil
 import pytest
 
 from wheelsmith.base.beneath import WorkFolder
-from wheelsmith.pipeline.exchange import BuildEndedError, CallExchange, WaitingCall
+from wheelsmith.pipeline import exchange as module
+from wheelsmith.pipeline.exchange import BuildEndedError, BuildOverdueError, CallExchange, WaitingCall
 
 CALL = {"program": "gcc", "words": ["-c", "a.c", "-o", "a.o"]}
 
 
 class Ticks:
-    """Stands for the event that a build has ended, after some looks."""
+    """Stands for the event that a build has ended, after some looks, and for a clock between them."""
 
     def __init__(self, most):
         self.left = most
+        self.now = 0.0
 
     def wait(self, seconds):
         self.left -= 1
+        self.now += 1.0
         return self.left < 0
+
+    def monotonic(self):
+        return self.now
 
 
 @pytest.fixture
 def exchange(tmp_path):
     WorkFolder.make(tmp_path / "work").__exit__(None, None, None)
-    return CallExchange(tmp_path / "work", Ticks(4))
+    return CallExchange(tmp_path / "work", Ticks(4), 3600)
 
 
 def ask(work, name, said):
@@ -77,3 +83,26 @@ def test_a_call_that_was_killed_is_over(do, exchange, tmp_path):
         do(call)
     assert call.is_over
     assert not (tmp_path / "work" / "calls" / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("waits", "runs"),
+    [(False, False), (True, False), (True, True)],
+    ids=["works itself", "waits for a compilation", "has a command run"],
+)
+def test_what_a_build_waits_for_is_not_its_time(waits, runs, tmp_path, monkeypatch):
+    WorkFolder.make(tmp_path / "work").__exit__(None, None, None)
+    clock = Ticks(12)
+    monkeypatch.setattr(module, "time", clock)
+    ours = CallExchange(tmp_path / "work", clock, 2.5)
+    if waits:
+        ask(tmp_path / "work", "0", CALL)
+    calls = ours.calls()
+    if waits:
+        next(calls).is_running = runs
+    if waits and not runs:
+        assert list(calls) == []
+    else:
+        with pytest.raises(BuildOverdueError):
+            list(calls)
+        assert clock.now == 3.0

@@ -238,20 +238,28 @@ class RuleModel(_Model):
 
 
 class EngineModel(_Model):
-    """Where cells are built, and what one cell may use."""
+    """Where cells are built, and what one command there may use."""
 
     name: EngineName = Field(AUTO, description="auto takes the first that works here and has the image")
     image: Image | None = Field(
         None, description="A container image: a recipe of wheelsmith image, or a reference; default: manylinux_2_28"
     )
     memory: Annotated[int, BeforeValidator(parse_size)] | None = Field(
-        None, description="Most memory for one cell, such as 8GiB", json_schema_extra=only_text
+        None,
+        description="Most memory for one compilation, test or project's build, such as 8GiB",
+        json_schema_extra=only_text,
     )
     disk: Annotated[int, BeforeValidator(parse_size)] | None = Field(
-        None, description="Most disk for one cell, such as 16GiB", json_schema_extra=only_text
+        None,
+        description="Most disk for one compilation, test or project's build, such as 8GiB; default: 16GiB",
+        json_schema_extra=only_text,
     )
     seconds: Annotated[float, BeforeValidator(parse_seconds)] | None = Field(
-        None, alias="timeout", description="Longest time for one cell, such as 45m", json_schema_extra=only_text
+        None,
+        alias="timeout",
+        description="Longest time for one compilation, test or project's build, such as 45m; what a build waits for "
+        "its compilations is not counted; default: 1h",
+        json_schema_extra=only_text,
     )
 
 

@@ -144,7 +144,7 @@ class CudaCompatibility(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice(Record):
-    """Where cells are built; ``memory`` and ``disk`` in bytes, ``seconds`` of wall time for one cell.
+    """Where cells are built; ``memory`` and ``disk`` in bytes, ``seconds`` of wall time for one command.
 
     :param image: the container image for cells that no rule gives another; engines without images ignore it.
     """

@@ -35,6 +35,7 @@ _PACK_SECONDS = 3.0
 _PACK_MEMORY = 1024 * MIB
 # What setup.py takes that imports torch.
 _DRIVER_MEMORY = 768 * MIB
+_LONGEST_BUILD = 86_400.0  # seconds of a project's build with all that it waits for its compilations
 
 
 class CellBuild:
@@ -166,7 +167,8 @@ class CellBuild:
         context, made = self._context, build_command(self._last, self._context, self._work)
         # It is held to all that a cell may use: what its compilers take is set aside as they run.
         cpus = float(min(context.all_cores, granted_cores()))
-        command = replace(made, limits=replace(made.limits, cpus=cpus))
+        seconds = max(made.limits.seconds, _LONGEST_BUILD)
+        command = replace(made, limits=replace(made.limits, cpus=cpus, seconds=seconds))
         launcher = CompilerLauncher(
             plan=self.plan,
             context=self._context,

@@ -35,6 +35,10 @@ class BuildEndedError(Exception):  # it never leaves the pipeline
     """Nobody waits for an answer any more."""
 
 
+class BuildOverdueError(Exception):  # it never leaves the pipeline
+    """The build's own commands took longer than they may."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerRequest:
     """What a compiler is called with.
@@ -63,6 +67,7 @@ class WaitingCall:
     work: Path
     ended: threading.Event
     is_over: bool = False
+    is_running: bool = False
     _answers: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,11 +79,11 @@ class WaitingCall:
         """
         with self._lock, WorkFolder(self.work) as folder:
             number = self._answer(folder, {} if commands is None else {"commands": commands})
-            while not self.ended.wait(_TICK):
-                self._check_waited_for(folder)
-                with suppress(OutputError, ValueError, RecursionError, TypeError, LookupError):
-                    return int(str(_read(folder, f"{self._own}/done-{number}", _LONGEST_ANSWER)["code"]))
-        raise BuildEndedError
+            self.is_running = True
+            try:
+                return self._code(folder, f"{self._own}/done-{number}")
+            finally:
+                self.is_running = False
 
     def end(self, code: int, *, output: str = "", lines: tuple[str, ...] = ()) -> None:
         """End the call.
@@ -106,6 +111,13 @@ class WaitingCall:
         with WorkFolder(self.work) as folder:
             return folder.create(f"{self._own}/object")
 
+    def _code(self, folder: WorkFolder, path: str) -> int:
+        while not self.ended.wait(_TICK):
+            self._check_waited_for(folder)
+            with suppress(OutputError, ValueError, RecursionError, TypeError, LookupError):
+                return int(str(_read(folder, path, _LONGEST_ANSWER)["code"]))
+        raise BuildEndedError
+
     @property
     def _own(self) -> str:
         return f"{_FOLDER}/{self.name}"
@@ -130,25 +142,30 @@ class CallExchange:
 
     :param work: the build's folder, laid out.
     :param ended: set when its command is at its end.
+    :param seconds: that its own commands may take; while it only waits for answers, nothing is counted.
     """
 
-    def __init__(self, work: Path, ended: threading.Event) -> None:
+    def __init__(self, work: Path, ended: threading.Event, seconds: float) -> None:
         with WorkFolder(work) as folder:
             folder.make_folder(_FOLDER)
         self._work = work
         self._ended = ended
         self._seen = set[str]()
         self._open: list[WaitingCall] = []
+        self._left = seconds
+        self._counted = time.monotonic()
 
     def calls(self) -> Iterator[WaitingCall]:
         """Yield calls as they come, until the build ends.
 
         :raises OutputError: the build put something else in the folder's place, or calls without end.
+        :raises BuildOverdueError: it has taken its time.
         """
         pause = _TICK
         while not self._ended.wait(pause):
             began = time.monotonic()
             self._open = [call for call in self._open if not call.is_over]
+            self._count(began)
             with WorkFolder(self._work) as folder:
                 there = set(itertools.islice(folder.names(_FOLDER), _MOST_SEEN))
                 new = itertools.islice(self._new(folder, sorted(there - self._seen)), _MOST_OPEN - len(self._open))
@@ -159,6 +176,13 @@ class CallExchange:
             pause = max(_TICK, _REST * (time.monotonic() - began))
             if len(self._seen) > _MOST:
                 raise OutputError(f"the build called compilers more than {_MOST} times")
+
+    def _count(self, now: float) -> None:
+        if not self._open or any(call.is_running for call in self._open):
+            self._left -= now - self._counted
+        self._counted = now
+        if self._left < 0:
+            raise BuildOverdueError
 
     def _new(self, folder: WorkFolder, names: list[str]) -> Iterator[WaitingCall]:
         """Yield the calls among names; one that cannot be understood is looked at once."""

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.printable import visible
+from wheelsmith.engine import Ending, Exit
 from wheelsmith.model import BuildPlan
 from wheelsmith.pipeline.allowance import Allowance
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.pipeline.context import BuildContext
-from wheelsmith.pipeline.exchange import CallExchange, WaitingCall
+from wheelsmith.pipeline.exchange import BuildOverdueError, CallExchange, WaitingCall
+from wheelsmith.pipeline.failures import StageError, command_failed
 from wheelsmith.pipeline.launched_step import LaunchedStep
 from wheelsmith.pipeline.tasks import Task, TaskAdder
 from wheelsmith.pipeline.whole_call import WholeCall
@@ -41,6 +43,7 @@ class CompilerLauncher:
     task: str
     _ended: threading.Event = field(default_factory=threading.Event)
     _error: Exception | None = None
+    _is_overdue: bool = False
     _allowance: Allowance = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,16 +55,25 @@ class CompilerLauncher:
 
         :param work: the build's folder, laid out.
         :raises WheelsmithError: what the build left there cannot be read.
+        :raises StageError: the build took longer than it may, what it waited for compilations not counted.
         """
-        thread = threading.Thread(target=self._answer, args=(CallExchange(work, self._ended),), daemon=True)
+        exchange = CallExchange(work, self._ended, self.context.limits.seconds)
+        thread = threading.Thread(target=self._answer, args=(exchange,), daemon=True)
         thread.start()
+        tail: tuple[str, ...] = ()
         try:
             yield
+        except StageError as error:
+            tail = error.failure.tail
+            if not self._is_overdue:
+                raise
         finally:
             self._ended.set()
             thread.join()
             if self._error:
                 raise self._error
+        if self._is_overdue:
+            raise self._overdue(tail)
 
     def _answer(self, exchange: CallExchange) -> None:
         try:
@@ -69,9 +81,17 @@ class CompilerLauncher:
                 if number == 0:
                     self.adder.wait(self.task)
                 self.adder.add(self.plan.cell.id, self._tasks(call, number))
+        except BuildOverdueError:
+            self._is_overdue = True
+            self.cancel.set()
         except Exception as error:  # noqa: BLE001  # it is raised where the build is waited for
             self._error = error
             self.cancel.set()
+
+    def _overdue(self, tail: tuple[str, ...]) -> StageError:
+        limits = self.context.limits
+        late = Exit(ending=Ending.TIMEOUT, code=-1, seconds=limits.seconds)
+        return command_failed(self.log.stage, "the build", late, limits, tail)
 
     def _tasks(self, waiting: WaitingCall, number: int) -> tuple[Task, ...]:
         plan, context = self.plan, self.context
