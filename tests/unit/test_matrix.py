@@ -221,7 +221,7 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
         ("kernel: {path: k, declare: a.pth}\naxes: {torch: [2.13], cuda: [cpu]}", "declare must be a list"),
         (SMALL + "version: 1+cu130", "local part"),
         (SMALL + "version: one", "is not a version"),
-        (SMALL + f"version: {'1' * 65}", "is longer than 64"),
+        (SMALL + f"version: {'1' * 65}", "at most 64 characters"),
         (SMALL + "gpu-archs: [sm_90]", "is not a compute capability"),
         (SMALL + "engine: {name: dokcer}", "is not one of"),
         (SMALL + "engine: {timeout: 5}", "is not a duration"),

@@ -104,7 +104,8 @@ NEAR = {
     "source/builds.py": dict.fromkeys(("read_build_folder", "_local", "_along"), SOURCE),
     "source/git/program.py": {"git_output": "a file without a name"},
     "source/git/repository.py": dict.fromkeys(
-        (f"Repository.{name}" for name in ("held", "_find", "_all_of_it", "_remove_unfinished", "_write")), CACHE
+        (f"Repository.{name}" for name in ("held", "stored", "_find", "_all_of_it", "_remove_unfinished", "_write")),
+        CACHE,
     ),
     "source/git/source.py": {"_absolute": USER, "_text": CACHE},
     "source/hub.py": {"snapshot_file": "in the Hub client's cache, which no sandbox sees"},

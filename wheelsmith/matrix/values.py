@@ -98,7 +98,7 @@ def public_version(text: str) -> str:
     :raises ValueError: it is none, or one that no file can be called after.
     """
     if len(text) > _LONGEST_VERSION:
-        raise ValueError(f"a version of {len(text)} characters is longer than {_LONGEST_VERSION}")
+        raise ValueError(f"a version has at most {_LONGEST_VERSION} characters")
     try:
         version = Version(text)
     except InvalidVersion:
