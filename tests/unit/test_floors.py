@@ -71,3 +71,9 @@ def test_two_classes_never_share_a_name():
     ]
     twice = {name for name, count in Counter(name for name, _ in names).items() if count > 1}
     assert [(name, str(path)) for name, path in names if name in twice] == []
+
+
+def test_two_files_of_tests_never_share_a_name():
+    """pytest takes one of them for the other, and none of all tests is collected."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
