@@ -114,6 +114,7 @@ RULE = Rule(
     proves="every program that installers make of `entry_points.txt` calls a function of a module which is in the "
     "wheel, in the standard library, or may be in a project that it requires; no other of its programs has that name, "
     "and a terminal shows it",
-    leaves_open="whether the module has the function, and whether another project has the module",
+    leaves_open="whether the module has the function, and whether another project has the module; entry points that "
+    "are no programs, which other projects read: torch loads those of `torch.backends` whenever it is imported",
     examine=_examine,
 )

@@ -106,6 +106,7 @@ RULE = Rule(
     proves="no project is required in versions that contradict each other, all `Requires-Dist` lines for it together, "
     "their markers evaluated for every Python and machine that the tags allow, and for each extra: `numpy<1,>2` is "
     "nobody's",
-    leaves_open="whether such a version was ever published, and whether two projects can be installed together",
+    leaves_open="whether such a version was ever published, and whether two projects can be installed together; a "
+    "requirement by URL, which PyPI refuses, is accepted where the URL is no file of a machine",
     examine=_examine,
 )
