@@ -6,6 +6,7 @@ import tarfile
 
 import pytest
 from factory import Factory
+from git_repos import MODULE, GitRepo, modules, serve_git
 from kernels import cuda_kernel, pure_kernel, tiny_kernel, tvm_kernel, write
 from loopback_hub import Hub, serve
 
@@ -116,3 +117,42 @@ def test_a_kernel_of_which_nothing_can_be_built_is_told(factory):
     assert answer.returncode == 2, answer.stderr
     assert "nothing of it can be built here" in answer.stderr
     assert not (factory.folder / "matrix.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "written"),
+    [("none", (), "submodules: false"), ("here", ("here",), "submodules: [here]")],
+)
+def test_submodules_can_be_left_out(words, named, written, factory):
+    """One of them cannot be had."""
+    inner, repo = (GitRepo.make(factory.folder / "served/org" / name) for name in ("inner", "repo"))
+    kernel = tiny_kernel(factory.folder / "k")
+    files = {str(path.relative_to(kernel)): path.read_text() for path in kernel.rglob("*") if path.is_file()}
+    files[".gitmodules"] = modules(here="here ../inner", gone="gone ../gone")
+    repo.commit({**files, "here": (MODULE, inner.commit({"a": "b"})), "gone": (MODULE, "1" * 40)})
+    with serve_git(factory.folder / "served") as server:
+        source = f"git+{server.url_of(repo)}@main"
+        refused = factory.run_in_process("init", source)
+        assert refused.returncode == 4
+        assert "submodule gone" in refused.stderr
+        assert "--submodules" in refused.stderr
+        answer = factory.run_in_process("init", source, "--submodules", words)
+        assert answer.returncode == 0, answer.stderr
+        assert written in (factory.folder / "matrix.yaml").read_text()
+        assert load_matrix(factory.folder / "matrix.yaml").kernel.submodules == named
+        assert factory.run_in_process("plan").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "why"),
+    [
+        ("k", "none", "only a git repository has submodules"),
+        ("git+https://host.invalid/a/b@main", "../x", "--submodules: "),
+        ("git+https://host.invalid/a/b@main", "", "--submodules: "),
+    ],
+)
+def test_what_are_no_submodules_is_told(source, words, why, factory):
+    tiny_kernel(factory.folder / "k")
+    answer = factory.run_in_process("init", source, "--submodules", words)
+    assert answer.returncode == 2, answer.stderr
+    assert why in answer.stderr

@@ -19,8 +19,13 @@ from wheelsmith.base.units import counted
     show_default=True,
     help="Where it is written.",
 )
+@click.option(
+    "--submodules",
+    metavar="PATH,…",
+    help="Of a git repository, those that are fetched; none fetches no submodule.  [default: all]",
+)
 @click.option("--force", is_flag=True, help="Replace one that is there.")
-def command(*, source: str, matrix: Path, force: bool) -> None:
+def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -> None:
     """Write a first matrix.yaml for a kernel or a project, one that can be planned as it is.
 
     SOURCE is a folder, an archive, a release on a package index (torch-scatter==2.1.2, or the newest: torch-scatter), a
@@ -31,13 +36,15 @@ def command(*, source: str, matrix: Path, force: bool) -> None:
     from wheelsmith.report import reporter
     from wheelsmith.run.first_matrix import first_matrix
     from wheelsmith.run.prepare import default_cache
-    from wheelsmith.run.source_word import kernel_of
+    from wheelsmith.run.source_word import kernel_of, with_submodules
 
     if matrix.exists() and not force:
         raise MatrixError(
             "it is there already", where=Place(file=str(matrix)), remedy="name another with --matrix, or --force"
         )
     kernel = kernel_of(source, matrix.absolute().parent)
+    if submodules is not None:
+        kernel = with_submodules(kernel, submodules)
     made = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
     atomic_write(matrix, made.text.encode())
     click.echo(f"{matrix}: {made.kernel}, {counted(made.cells, 'cell')}; wheelsmith plan shows it", err=True)

@@ -77,7 +77,7 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     return _matrix(model, file, places)
 
 
-def check_kernel(given: Mapping[str, str | None]) -> KernelRef:
+def check_kernel(given: Mapping[str, str | list[str] | None]) -> KernelRef:
     """Return what may stand under ``kernel`` in a matrix, named elsewhere: on a command line.
 
     :param given: by key.

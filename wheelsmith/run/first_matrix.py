@@ -183,6 +183,9 @@ def _lines(draft: Draft) -> Iterator[str]:
     for key, text in _place(draft.kernel):
         moves = key == "revision" and not re.fullmatch(r"[0-9a-f]{40}", text)
         yield f"  {key}: {_scalar(text)}" + ("    # a tag or a commit stays what it is" if moves else "")
+    if draft.kernel.submodules is not None:
+        named = ", ".join(map(_scalar, draft.kernel.submodules))
+        yield f"  submodules: {f'[{named}]' if named else 'false'}"
     why = "its own name is another project's on PyPI" if draft.module else "a guess; the build compares it"
     if draft.distribution:
         yield f"  distribution: {_scalar(draft.distribution)}    # {why}"

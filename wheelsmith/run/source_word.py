@@ -14,7 +14,7 @@ from wheelsmith.base.errors import MatrixError, MatrixMistakesError
 from wheelsmith.matrix import KernelRef, check_kernel
 
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
-_IN_GIT = "subdirectory="
+_IN_GIT, _NONE = "subdirectory=", "none"
 _FORMS = "a folder, an archive, name==1.2 of a package index, git+https://…@revision, or hub:org/name@revision"
 # An address such as git@host:org/project.git, with the revision behind another @.
 _OF_SCP = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
@@ -38,6 +38,23 @@ def kernel_of(word: str, folder: Path) -> KernelRef:
         return _sdist(word.removeprefix(_SDIST))
     except MatrixMistakesError as error:
         raise _no_source("; ".join(mistake.message for mistake in error.mistakes)) from None
+
+
+def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
+    """Return a git repository of which only these submodules are fetched.
+
+    :param words: their paths, with commas between; ``none`` for none.
+    :raises MatrixError: it is no git repository, or these are no paths.
+    """
+    remedy = "name them by their paths, as in csrc/cutlass,third_party/json, or none"
+    if kernel.git is None:
+        raise MatrixError("only a git repository has submodules", remedy="leave --submodules out")
+    place = {"git": kernel.git, "revision": kernel.revision, "subdirectory": kernel.subdirectory}
+    try:
+        return check_kernel({**place, "submodules": [] if words == _NONE else words.split(",")})
+    except MatrixMistakesError as error:
+        why = "; ".join(mistake.message for mistake in error.mistakes)
+        raise MatrixError(f"--submodules: {why}", remedy=remedy) from None
 
 
 def _hub(word: str) -> KernelRef:

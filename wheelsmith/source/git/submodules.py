@@ -156,7 +156,8 @@ class ContentsReader:
     def _choice(self) -> str:
         """Return how to do with fewer submodules."""
         some = ", ".join(sorted(self.modules)[:_MOST_TOLD])
-        return f"name those that are needed, under kernel: submodules: [{some}], or submodules: false"
+        needed = f"name those that are needed, under kernel: submodules: [{some}], or submodules: false"
+        return f"{needed}; wheelsmith init takes --submodules"
 
 
 def parents(path: str) -> Iterator[str]:
