@@ -33,7 +33,7 @@ def make_toolchain(folder: Path) -> None:
 def run(cache: Path, chance: random.Random) -> bool:
     """Take or make some things; what was there once must be there until the end of the run."""
     store, objects = Store(cache / "store"), Objects(cache / "objects")
-    with in_use(cache), tempfile.TemporaryDirectory() as scratch:
+    with in_use(cache), tempfile.TemporaryDirectory(dir=cache.parent) as scratch:
         names = chance.sample(NAMES, 4)
         for name in names:
             data = content(name)
