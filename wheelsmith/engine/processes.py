@@ -16,6 +16,7 @@ from wheelsmith.base.beneath import apparent_size
 from wheelsmith.base.printable import visible
 from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
 
+_PIPE = 1 << 20  # bytes, the most that one may hold (pipe(7))
 _TICK = 0.1  # seconds between looks at the clock and at the cancel flag
 _DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:
 _DISK_SHARE = 20  # no more than a twentieth of the time goes into looking
@@ -108,13 +109,19 @@ class SupervisedProcess:
                         if _ended(process):
                             return self._last_words(lines)
                         continue
-                    self._printed += len(data)
-                    if self._printed > self.limits.output:
-                        return Ending.TOO_MUCH_OUTPUT
-                    lines.feed(data)
+                    if stop := self._hear(data, lines):
+                        return stop
                 elif process.poll() is not None:
-                    # Something else still holds the pipe; the command itself is done.
-                    return self._last_words(lines)
+                    # Something else still holds the pipe; the command itself is done, and may have spoken since.
+                    left = os.read(process.stdout.fileno(), _PIPE) if selector.select(0) else b""
+                    return self._hear(left, lines) or self._last_words(lines)
+
+    def _hear(self, data: bytes, lines: _Lines) -> Ending | None:
+        self._printed += len(data)
+        if self._printed > self.limits.output:
+            return Ending.TOO_MUCH_OUTPUT
+        lines.feed(data)
+        return None
 
     def _stop(self, pid: int, seconds: float, cancel: Event) -> Ending | None:
         if cancel.is_set():
