@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from wheelsmith.base.git_address import check_subfolder, git_address
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
-from wheelsmith.model import TORCH
+from wheelsmith.model import LONGEST_VERSION, TORCH
 from wheelsmith.model.engines import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, platforms
 
@@ -25,7 +25,6 @@ ARCHES = ("x86_64", "aarch64")
 _MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _LONGEST_PATTERN = 200
-_LONGEST_VERSION = 64  # characters: files are called after it
 _LONGEST_VALUE = 4096
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 # What a sandbox cannot do without, and what makes the same plan give the same bytes.
@@ -97,8 +96,8 @@ def public_version(text: str) -> str:
 
     :raises ValueError: it is none, or one that no file can be called after.
     """
-    if len(text) > _LONGEST_VERSION:
-        raise ValueError(f"a version has at most {_LONGEST_VERSION} characters")
+    if len(text) > LONGEST_VERSION:
+        raise ValueError(f"a version has at most {LONGEST_VERSION} characters")
     try:
         version = Version(text)
     except InvalidVersion:

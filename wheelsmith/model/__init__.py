@@ -36,10 +36,19 @@ from wheelsmith.model.plan import (
     WheelSpec,
 )
 from wheelsmith.model.result import BuildResult, Failure, Status, Timing, WheelFile
-from wheelsmith.model.wheel_name import MOST_TAGS, VARIANT_LABEL, WheelName, read_wheel_name, same_version, wheel_stem
+from wheelsmith.model.wheel_name import (
+    LONGEST_VERSION,
+    MOST_TAGS,
+    VARIANT_LABEL,
+    WheelName,
+    read_wheel_name,
+    same_version,
+    wheel_stem,
+)
 
 __all__ = [
     "CUDA",
+    "LONGEST_VERSION",
     "MOST_TAGS",
     "SCHEMA_VERSION",
     "TORCH",

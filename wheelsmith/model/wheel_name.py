@@ -14,7 +14,8 @@ from packaging.version import InvalidVersion, Version
 MOST_TAGS = 1000
 
 
-_LONGEST_VERSION = 300  # characters
+LONGEST_VERSION = 64  # characters of one that is planned: files are called after it
+_LONGEST_COMPARED = 300  # characters of anybody's
 
 
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
@@ -23,7 +24,7 @@ VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 def same_version(text: str | None, version: Version) -> bool:
     """Say whether a version is the same one, in whatever legal way it is written: 2024.01.02 is 2024.1.2."""
     try:
-        return len(text or "") <= _LONGEST_VERSION and Version(text or "") == version
+        return len(text or "") <= _LONGEST_COMPARED and Version(text or "") == version
     except (InvalidVersion, ValueError):
         return False
 

@@ -46,7 +46,6 @@ def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
     :param words: their paths, with commas between; ``none`` for none.
     :raises MatrixError: it is no git repository, or these are no paths.
     """
-    remedy = "name them by their paths, as in csrc/cutlass,third_party/json, or none"
     if kernel.git is None:
         raise MatrixError("only a git repository has submodules", remedy="leave --submodules out")
     place = {"git": kernel.git, "revision": kernel.revision, "subdirectory": kernel.subdirectory}
@@ -54,7 +53,9 @@ def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
         return check_kernel({**place, "submodules": [] if words == _NONE else words.split(",")})
     except MatrixMistakesError as error:
         why = "; ".join(mistake.message for mistake in error.mistakes)
-        raise MatrixError(f"--submodules: {why}", remedy=remedy) from None
+        raise MatrixError(
+            f"--submodules: {why}", remedy="name them by their paths, as in csrc/cutlass,third_party/json, or none"
+        ) from None
 
 
 def _hub(word: str) -> KernelRef:

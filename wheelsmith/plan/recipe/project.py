@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.record import Record
-from wheelsmith.model import TORCH
+from wheelsmith.model import LONGEST_VERSION, TORCH
 from wheelsmith.plan.recipe.setup_words import SetupWords, read_setup_cfg, read_setup_py
 from wheelsmith.plan.recipe.toml_text import load_toml
 
@@ -24,9 +24,9 @@ _PKG_INFO = "PKG-INFO"
 _SETUP: dict[str, Callable[[bytes], SetupWords]] = {"setup.cfg": read_setup_cfg, "setup.py": read_setup_py}
 # Characters: what parses them takes ever longer for the next one, and the name and the version come first.
 _LONGEST_HEADERS = 1 << 14
-# Characters of a requirement or a version: no number in it has more digits than Python reads.
+# Characters of a requirement: no number in it has more digits than Python reads.
 _LONGEST = 1000
-_LONGEST_NAME, _LONGEST_VERSION = 100, 64  # as in matrix.yaml: files are called after them
+_LONGEST_NAME = 100  # as in matrix.yaml: files are called after it
 _SHOWN = 100  # characters of one
 _MOST = 200  # requirements of a build system; each is a word of a command line
 # They ask git for the version, of which a build has nothing, unless SETUPTOOLS_SCM_PRETEND_VERSION says it.
@@ -177,9 +177,9 @@ def _text(table: dict[str, Any], name: str) -> str | None:
 def _version(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
     text = _text(project, "version")
     try:
-        return str(Version(text if len(text) <= _LONGEST_VERSION else "")) if text else None
+        return str(Version(text if len(text) <= LONGEST_VERSION else "")) if text else None
     except ValueError:
-        longest = f"of at most {_LONGEST_VERSION} characters"
+        longest = f"of at most {LONGEST_VERSION} characters"
         raise SourceError(f"{_cut(text)} is not a version {longest}", where=Place(file=file)) from None
 
 
