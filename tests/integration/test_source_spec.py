@@ -37,20 +37,36 @@ def test_pkg_info_that_nobody_needs_is_not_read(project):
         ask(project.parent, PROJECT)
 
 
-def test_what_a_known_project_wants_to_be_told_is_said_where_it_is_not(project):
-    (project / "setup.py").write_text("from setuptools import setup\nsetup(name='NATTEN', version='1')")
+@pytest.fixture
+def wants(project):
+    """Return a function: what is said that a known project wants, of a matrix."""
     path, told = project.parent / "matrix.yaml", []
 
-    def said(text):
+    def said(name, text):
+        (project / "setup.py").write_text(f"from setuptools import setup\nsetup(name='{name}', version='1')")
         path.write_text(text)
         told.clear()
         prepare(Request(matrix=path, cache=project.parent / "cache", engine="local"), told.append)
         return [notice.text for notice in told if "known to want" in notice.text]
 
-    (line,) = said(PROJECT)
+    return said
+
+
+def test_what_a_known_project_wants_to_be_told_is_said_where_it_is_not(wants):
+    (line,) = wants("NATTEN", PROJECT)
     assert line.startswith('natten is known to want env: {"NATTEN_CUDA_ARCH": "{capabilities}"}; ')
-    assert said(PROJECT + "env: {NATTEN_CUDA_ARCH: '90'}\n") == []
-    assert said(PROJECT + "rules: [{where: {cuda: cpu}, set: {env: {NATTEN_CUDA_ARCH: '90'}}}]\n") == []
+    assert wants("NATTEN", PROJECT + "env: {NATTEN_CUDA_ARCH: '90'}\n") == []
+    assert wants("NATTEN", PROJECT + "rules: [{where: {cuda: cpu}, set: {env: {NATTEN_CUDA_ARCH: '90'}}}]\n") == []
+
+
+def test_a_command_that_a_known_project_cannot_do_without_is_said_where_there_is_none(wants):
+    env, command = "env: {BUILD_CUDA_EXT: '1'}\n", "before-build: sed -i s/a/b/ a.cu"
+    (line,) = wants("auto_gptq", PROJECT + env)
+    assert line.startswith("auto-gptq is known to want before-build: \"sed -i 's/vec")
+    assert wants("auto_gptq", PROJECT + env + command) == []
+    assert wants("auto_gptq", f"{PROJECT}{env}rules: [{{where: {{cuda: cpu}}, set: {{{command}}}}}]") == []
+    # causal-conv1d's makes it obey gpu-archs; it has a wheel without.
+    assert wants("causal-conv1d", PROJECT + "env: {CAUSAL_CONV1D_FORCE_BUILD: 'TRUE'}\n") == []
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ def test_what_a_project_is_told_can_be_read(name):
     made = parse_matrix(text)
     assert made.project.env == hint.env
     assert made.project.build_requires == hint.build_requires
+    assert made.project.before_build == (hint.before_build if hint.needs_before_build else None)
     if hint.before_build:
         told = parse_matrix(text.replace("# before-build:", "before-build:"))
         assert told.project.before_build == hint.before_build

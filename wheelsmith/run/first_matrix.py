@@ -221,7 +221,8 @@ def _told(hint: ProjectHint | None) -> Iterator[str]:
     if hint.build_requires:
         yield f"build-requires: [{', '.join(hint.build_requires)}]"
     if hint.before_build:
-        yield f"# before-build: {json.dumps(hint.before_build)}    # {hint.before_build_why}"
+        perhaps = "" if hint.needs_before_build else "# "
+        yield f"{perhaps}before-build: {json.dumps(hint.before_build)}    # {hint.before_build_why}"
 
 
 def _quoted(release: str) -> str:

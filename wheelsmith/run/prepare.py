@@ -188,10 +188,14 @@ def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: S
 def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
     """Say what a project that is known wants to be told, and the matrix does not tell any cell."""
     hint = hint_for(matrix.kernel.distribution or spec.name) if isinstance(spec, ProjectSpec) else None
-    told = {name for given in (matrix.project, *(rule.project for rule in matrix.rules)) for name in given.env}
-    missing = {name: text for name, text in hint.env.items() if name not in told} if hint else {}
-    if hint and missing:
+    if hint is None:
+        return
+    given = (matrix.project, *(rule.project for rule in matrix.rules))
+    told = {name for words in given for name in words.env}
+    if missing := {name: text for name, text in hint.env.items() if name not in told}:
         yield f"{hint.name} is known to want env: {json.dumps(missing)}; {hint.why}"
+    if hint.needs_before_build and not any(words.before_build for words in given):
+        yield f"{hint.name} is known to want before-build: {json.dumps(hint.before_build)}; {hint.before_build_why}"
 
 
 def _kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:

@@ -18,7 +18,8 @@ class ProjectHint(Record):
     :param env: variables, with placeholders.
     :param backends: what it can be built for: ``cpu``, ``cuda``.
     :param why: the variables; where there are none, the backends.
-    :param before_build: what makes it obey the matrix in something else; not needed for a wheel.
+    :param before_build: what makes it obey the matrix in something else, or compile at all.
+    :param needs_before_build: without it there is no wheel.
     """
 
     name: str
@@ -27,6 +28,7 @@ class ProjectHint(Record):
     backends: tuple[str, ...]
     why: str
     before_build: str | None
+    needs_before_build: bool
     before_build_why: str | None
     source: str
     date: str
