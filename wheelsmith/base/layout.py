@@ -10,6 +10,7 @@ PLAN = "/work/plan.json"
 TORCH = "/opt/torch"
 TVM_FFI = "/opt/tvm-ffi"
 CUDA = "/opt/cuda"
+CXX = "/opt/cxx"
 LIBRARIES = "/opt/libraries"
 TOOLS = "/opt/wheelsmith"
 # What stands before compilers, and where their calls are answered.

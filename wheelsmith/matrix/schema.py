@@ -28,6 +28,7 @@ from wheelsmith.matrix.values import (
     Headers,
     HubRepo,
     Image,
+    Manylinux,
     ModuleName,
     Patterns,
     ProjectName,
@@ -38,12 +39,14 @@ from wheelsmith.matrix.values import (
     ShellCommand,
     Subfolder,
     Submodules,
+    Toolchain,
     computes_of,
     distinct,
     only_text,
     text_or_number,
     toolkit_of,
 )
+from wheelsmith.model import HOST
 from wheelsmith.model.engines import AUTO
 from wheelsmith.platforms import Platform, platforms
 
@@ -200,6 +203,8 @@ class SettingsModel(_Model):
     gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
     advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
     torch_headers: Headers | None = Field(None, alias="torch-headers", description="whole or light, for these cells")
+    toolchain: Toolchain | None = Field(None, description="The C++ compilers for these cells")
+    manylinux: Manylinux | None = Field(None, description="The manylinux policy that these cells keep to")
     image: Image | None = Field(None, description="The container image that these cells must be built in")
     env: Env | None = Field(None, description="A project's: more variables for these cells", max_length=100)
     build_requires: BuildRequires | None = Field(
@@ -300,6 +305,14 @@ class MatrixModel(_Model):
         alias="torch-headers",
         description="light: torch/all.h has tensors, operators and their registration only, which compiles in half "
         "the time; whole: all of it",
+    )
+    toolchain: Toolchain = Field(
+        HOST,
+        description="The C++ compilers: host, those of the machine or the image; pinned, those that wheelsmith "
+        "fetches; or the name of pinned ones",
+    )
+    manylinux: Manylinux = Field(
+        "2_28", description="The manylinux policy that pinned compilers keep to: the glibc that wheels need"
     )
     env: Env | None = Field(
         None,

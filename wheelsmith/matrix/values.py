@@ -16,9 +16,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from wheelsmith.base.git_address import check_subfolder, git_address
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
-from wheelsmith.model import LONGEST_VERSION, TORCH
+from wheelsmith.model import HOST, LONGEST_VERSION, PINNED, TORCH
 from wheelsmith.model.engines import AUTO, ENGINES
-from wheelsmith.platforms import CPU, Platform, platforms
+from wheelsmith.platforms import CPU, Platform, cxx_toolchains, platforms
 
 ARCHES = ("x86_64", "aarch64")
 # A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
@@ -287,7 +287,11 @@ Boolean = Annotated[bool, BeforeValidator(_boolean)]
 Arch = Literal["x86_64", "aarch64"]
 if TYPE_CHECKING:
     EngineName = str
+    Toolchain = str
+    Manylinux = str
 else:
     EngineName = Literal[(AUTO, *ENGINES)]
+    Toolchain = Literal[(PINNED, HOST, *dict.fromkeys(each.compilers.name for each in cxx_toolchains()))]
+    Manylinux = Literal[tuple(dict.fromkeys(each.policy.name for each in cxx_toolchains()))]
 Headers = Literal["whole", "light"]
 GpuArchs = Annotated[list[Capability], Field(min_length=1), AfterValidator(distinct)]

@@ -1,7 +1,7 @@
 """The types that everything is made of: plain, frozen, and readable as JSON in both directions."""
 
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.model.cell import CUDA, TORCH, Cell, CellSettings, Excluded, ReleaseRecord
+from wheelsmith.model.cell import CUDA, HOST, PINNED, TORCH, Cell, CellSettings, Excluded, ReleaseRecord
 from wheelsmith.model.events import (
     CellFinished,
     CellLine,
@@ -21,13 +21,12 @@ from wheelsmith.model.events import (
     ignore,
     log_notices,
 )
-from wheelsmith.model.pinned import PinnedFile, PinnedPackage, PinnedTree
+from wheelsmith.model.pinned import PinnedFile, PinnedPackage, PinnedTree, PrefixId
 from wheelsmith.model.plan import (
     SCHEMA_VERSION,
     BuildPlan,
     Folded,
     LockedWheel,
-    PrefixId,
     Project,
     Recipe,
     SourceId,
@@ -48,8 +47,10 @@ from wheelsmith.model.wheel_name import (
 
 __all__ = [
     "CUDA",
+    "HOST",
     "LONGEST_VERSION",
     "MOST_TAGS",
+    "PINNED",
     "SCHEMA_VERSION",
     "TORCH",
     "VARIANT_LABEL",

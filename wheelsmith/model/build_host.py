@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wheelsmith.base.record import Record
+from wheelsmith.model.pinned import PrefixId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +15,16 @@ class Toolset(Record):
     :param cxx: the C++ compiler to call, e.g. ``g++`` or ``aarch64-linux-gnu-g++``.
     :param version: what it says of itself, for people.
     :param digest: sha256 over the programs and libraries that decide the bytes of an object file.
+    :param prefix: that they lie in; None where the machine or the image has them.
+    :param policy: the manylinux policy that what they make keeps to, as ``manylinux_2_28``; None where nobody knows.
     """
 
     arch: str
     cxx: str
     version: str
     digest: str
+    prefix: PrefixId | None = None
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 
 from wheelsmith.base.record import Record
 
+HOST, PINNED = "host", "pinned"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellSettings(Record):
@@ -16,12 +18,17 @@ class CellSettings(Record):
     :param advertise: False builds the cell but leaves it out of the index.
     :param image: the container image that the cell must be built in; None leaves it to the engine's default.
     :param torch_headers: ``whole``, or ``light`` for a torch/all.h with tensors and operators only.
+    :param toolchain: the C++ compilers: a name of pinned ones, ``pinned`` for those that are taken first, or ``host``
+        for what the machine or the image has.
+    :param manylinux: the policy that pinned compilers keep to, as ``2_28``.
     """
 
     gpu_archs: tuple[str, ...] | None = None
     advertise: bool = True
     image: str | None = None
     torch_headers: str = "whole"
+    toolchain: str = HOST
+    manylinux: str = "2_28"
 
 
 TORCH, CUDA = "torch", "cuda"

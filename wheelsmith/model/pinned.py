@@ -6,10 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wheelsmith.base.record import Record, canonical_digest
-from wheelsmith.model.plan import PrefixId
 
 # Part of every prefix's name: raised when the way a prefix is laid out changes.
 _LAYOUT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixId(Record):
+    """A toolchain prefix that can be made from pinned files, or that an image holds.
+
+    :param kind: a platform's name, a framework's, ``library``, ``cxx`` for compilers, or ``image-cuda`` for a toolkit
+        that lies in the image.
+    :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
+    :param digest: sha256 over the pins it is made from, known before anything is fetched.
+    """
+
+    kind: str
+    version: str
+    arch: str
+    digest: str
+
+    @property
+    def in_image(self) -> bool:
+        """Say whether an image holds it, so that there is nothing to fetch or to mount."""
+        return self.kind.startswith("image-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +73,25 @@ class PinnedPackage(Record):
     """A Debian package, pinned by hash; ``size`` in bytes.
 
     :param url: where its distribution has it.
+    :param mirrors: where else it is.
     """
 
     filename: str
     url: str
     sha256: str
     size: int
+    mirrors: tuple[str, ...] = ()
 
 
 def pinned_prefix(
-    kind: str, version: str, arch: str, pins: Sequence[PinnedFile | PinnedTree | PinnedPackage]
+    kind: str, version: str, arch: str, pins: Sequence[PinnedFile | PinnedTree | PinnedPackage], *, layout: int = 0
 ) -> PrefixId:
-    """Name a toolchain prefix by the files that it is made from."""
-    digest = canonical_digest({"layout": _LAYOUT, "pins": [[pin.filename, pin.sha256] for pin in pins]})
+    """Name a toolchain prefix by the files that it is made from.
+
+    :param layout: raised when the way in which prefixes of this kind are laid out changes.
+    """
+    made_from: dict[str, object] = {"layout": _LAYOUT, "pins": [[pin.filename, pin.sha256] for pin in pins]}
+    if layout:
+        made_from["layout of the kind"] = layout
+    digest = canonical_digest(made_from)
     return PrefixId(kind=kind, version=version, arch=arch, digest=digest)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from wheelsmith.base.record import Record, canonical_digest
 from wheelsmith.model.build_host import ImageId, Toolset
 from wheelsmith.model.cell import TORCH, Cell
+from wheelsmith.model.pinned import PrefixId
 
 SCHEMA_VERSION = 1
 
@@ -43,26 +44,6 @@ class SourceId(Record):
     def commit_is(self) -> str:
         """Return what people call ``commit``."""
         return "SHA-256" if self.origin.startswith(("sdist:", "archive:")) else "commit"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixId(Record):
-    """A toolchain prefix that can be made from pinned files, or that an image holds.
-
-    :param kind: a platform's name, a framework's, ``library``, or ``image-cuda`` for a toolkit that lies in the image.
-    :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
-    :param digest: sha256 over the pins it is made from, known before anything is fetched.
-    """
-
-    kind: str
-    version: str
-    arch: str
-    digest: str
-
-    @property
-    def in_image(self) -> bool:
-        """Say whether an image holds it, so that there is nothing to fetch or to mount."""
-        return self.kind.startswith("image-")
 
 
 class StepKind(StrEnum):
@@ -223,6 +204,8 @@ class BuildPlan(Record):
             del data["project"]["test_requires"]
         if not self.libraries:
             del data["libraries"]
+        if self.toolset and not self.toolset.prefix:
+            del data["toolset"]["prefix"], data["toolset"]["policy"]
         # What is declared changes no byte, but a wheel that was checked with it is not proven without it.
         if not self.wheel.declared:
             del data["wheel"]["declared"]

@@ -65,7 +65,7 @@ def compile_steps(plan: BuildPlan) -> tuple[Step, ...]:
 
 
 def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -> tuple[Mount, ...]:
-    """Return the mounts of compilers, fetching what is not here.
+    """Return the mounts of the platform's compilers, fetching what is not here.
 
     :param headers: the framework's and those of libraries, too.
     """
@@ -84,6 +84,17 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
     return tuple(mounts)
 
 
+def host_compiler_mounts(plan: BuildPlan, context: BuildContext) -> tuple[Mount, ...]:
+    """Return the mount of pinned compilers, fetching what is not here; none where the machine or the image has them."""
+    prefix = plan.toolset.prefix if plan.toolset else None
+    return (Mount(source=context.toolchains.prepare(prefix), target=layout.CXX),) if prefix else ()
+
+
+def host_compiler_path(plan: BuildPlan) -> tuple[str, ...]:
+    """Return the folder of pinned compilers, for PATH."""
+    return (f"{layout.CXX}/bin",) if plan.toolset and plan.toolset.prefix else ()
+
+
 def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command:
     """Return the one command that builds a laid-out cell, fetching the toolchains it mounts."""
     toolchains = context.toolchains.toolchains
@@ -93,6 +104,8 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         Mount(source=toolchains.tools(), target=layout.TOOLS),
     ]
     importable, programs = [f"{layout.TOOLS}/site"], [f"{layout.TOOLS}/bin"]
+    mounts += host_compiler_mounts(plan, context)
+    programs += host_compiler_path(plan)
     if project:
         if context.engine.isolates:
             programs.insert(0, layout.LAUNCH)
@@ -163,6 +176,7 @@ def compile_command(
         env={**plan.environment, **_QUICK_MEMORY},
         workdir=layout.WORK,
         limits=replace(limits, cpus=1.0, reserved=memory),
+        path=host_compiler_path(plan),
         image=plan.image,
     )
 

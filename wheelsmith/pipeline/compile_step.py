@@ -13,7 +13,7 @@ from wheelsmith.base.record import canonical_digest
 from wheelsmith.engine import Command, Ending, Exit, Mount
 from wheelsmith.model import BuildPlan, Step, StepFinished, StepKind
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
-from wheelsmith.pipeline.command import compile_command, toolchain_mounts
+from wheelsmith.pipeline.command import compile_command, host_compiler_mounts, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
@@ -238,6 +238,7 @@ class CompileStep:
         # What is not in a job's key is not seen: an assembler's .incbin reads what no text tells of.
         is_seen = job.sees_source or self.step.kind is StepKind.NVCC
         mounts = toolchain_mounts(self.plan, self.context, headers=job.sees_source) if is_seen else ()
+        mounts = (*host_compiler_mounts(self.plan, self.context), *mounts)
         mounts = (Mount(source=folder / "build", target=layout.BUILD, writable=True), *mounts)
         if job.sees_source:
             mounts = (*mounts, Mount(source=self.work / "src", target=layout.SOURCE))

@@ -47,7 +47,12 @@ class RepairJob:
         # A project's contents are its own; a kernel's were planned, file by file.
         members = None if plan.project else tuple(plan.recipe.contents)
         # A kernel is linked with nothing of the machine's own, and an image's libraries are not there any more.
-        order = RepairRequest(spec=plan.wheel, members=members, grafts=bool(plan.project and plan.image is None))
+        order = RepairRequest(
+            spec=plan.wheel,
+            members=members,
+            grafts=bool(plan.project and plan.image is None),
+            policy=plan.toolset.policy if plan.toolset else None,
+        )
         remove_tree(self.folder)
         with WorkFolder.make(self.folder) as folder:
             with folder.create(ORDER) as file:

@@ -8,11 +8,11 @@ from packaging.version import Version
 
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
-from wheelsmith.model import BuildHost, Cell, PrefixId, Toolset
+from wheelsmith.model import HOST, BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.dependencies import dependencies
-from wheelsmith.platforms import platforms
+from wheelsmith.platforms import cxx_toolchain, platforms
 
 _OLDEST_PYTHON = (3, 10)  # of the package build, in the sandbox
 
@@ -109,6 +109,15 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
 
     :raises NotBuildableError: there are none.
     """
+    settings = cell.settings
+    if settings.toolchain != HOST:
+        found = cxx_toolchain(settings.toolchain, settings.manylinux, build_host.machine, cell.arch)
+        if found is None:
+            raise NotBuildableError(
+                f"there are no pinned compilers on {build_host.machine} for {cell.arch} and "
+                f"manylinux_{settings.manylinux}: toolchain: host takes those that are here"
+            )
+        return found.toolset
     if toolset := build_host.toolset(cell.arch):
         return toolset
     native = cell.arch == build_host.machine

@@ -15,6 +15,7 @@ from wheelsmith.platforms.cuda_capabilities import parse_capability
 from wheelsmith.platforms.cuda_devices import DriverFloor, driver_floors
 from wheelsmith.platforms.devices import Devices, Driver, Gpu
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
+from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
 from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
 
@@ -24,12 +25,14 @@ __all__ = [
     "DRIVER_LIBRARIES",
     "CudaPackages",
     "CudaToolkit",
+    "CxxToolchain",
     "DeviceCompile",
     "Devices",
     "Driver",
     "DriverFloor",
     "Gpu",
     "HeaderLibrary",
+    "HostCompilers",
     "Platform",
     "Toolkit",
     "compute_name",
@@ -39,6 +42,8 @@ __all__ = [
     "cuda_packages",
     "cuda_prefix",
     "cuda_toolkits",
+    "cxx_toolchain",
+    "cxx_toolchains",
     "driver_floors",
     "header_libraries",
     "header_library",

@@ -87,6 +87,8 @@ def _places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
     for base in os.environ.get(_PLACES, "").split():
         yield f"{base.rstrip('/')}/{pin.filename}"
     yield pin.url
+    if isinstance(pin, PinnedPackage):
+        yield from pin.mirrors
 
 
 def _archive(filename: str, place: str, scratch: Path, settings: PipSettings, listen: Listener, *, most: int) -> Path:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import lzma
-import shutil
-import tarfile
 from pathlib import Path
-from typing import IO, BinaryIO
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.toolchain.debian_package import package_members
 
-_MAGIC = b"!<arch>\n"
-_HEADER = 60  # bytes: a name of 16, ten of size from 48 on, two to end it
-_CONTENT = b"data.tar.xz"
 _OWN = "./usr/lib/nvidia-cuda-toolkit"
 # Where the package has them → where a toolkit does. Debian's nvcc.profile names folders of its own.
 _PLACES = {
@@ -47,35 +41,13 @@ def lay_out_compilers(package: Path, folder: Path) -> None:
     :raises ToolchainError: it lacks one.
     """
     lacking = dict(_PLACES)
-    try:
-        with package.open("rb") as file:
-            _find_content(file)
-            with tarfile.open(fileobj=file, mode="r|xz") as archive:
-                for member in archive:
-                    content = archive.extractfile(member) if member.isreg() and member.name in lacking else None
-                    if content:
-                        _write(content, folder / lacking.pop(member.name), member.mode)
-    except (OSError, EOFError, ValueError, tarfile.TarError, lzma.LZMAError) as error:
-        raise ToolchainError(f"{package.name} cannot be unpacked: {error}") from error
+    for member, content in package_members(package):
+        if member.isreg() and member.name in lacking:
+            path = folder / lacking.pop(member.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as target:
+                target.writelines(content)
+            path.chmod(0o755 if member.mode & 0o111 else 0o644)
     if lacking:
         raise ToolchainError(f"{package.name} lacks {', '.join(sorted(lacking))}")
     (folder / "bin" / "nvcc.profile").write_text(_PROFILE)
-
-
-def _find_content(file: BinaryIO) -> None:
-    """Go to where the files of a package begin."""
-    if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it is no Debian package")
-    while len(header := file.read(_HEADER)) == _HEADER:
-        if header[:16].rstrip(b" /") == _CONTENT:
-            return
-        size = int(header[48:58])
-        file.seek(size + size % 2, 1)
-    raise ValueError(f"it has no {_CONTENT.decode()}")
-
-
-def _write(content: IO[bytes], path: Path, mode: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as target:
-        shutil.copyfileobj(content, target)
-    path.chmod(0o755 if mode & 0o111 else 0o644)

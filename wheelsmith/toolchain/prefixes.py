@@ -19,11 +19,13 @@ from wheelsmith.base.printable import some_of
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.frameworks import framework
 from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedPackage, PinnedTree, PrefixId, Preparing
-from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, header_library
+from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
+from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
 from wheelsmith.toolchain.cuda_compilers import lay_out_compilers
+from wheelsmith.toolchain.cxx.programs import programs_of
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import install_environment, known_lock, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings
@@ -61,20 +63,21 @@ class Toolchains:
 
         :raises ToolchainError: it cannot be made, and what fixes that.
         """
-        makers = {"cuda": self._cuda, DEVELOPMENT: self._development, LIBRARY: self._library}
+        makers = {"cuda": self._cuda, DEVELOPMENT: self._development, LIBRARY: self._library, CXX: self._cxx}
         make = makers.get(prefix.kind, self._framework)
         return self._once(self._path(prefix), lambda folder: make(prefix, folder))
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
-        """Return the compilers of a toolkit by the hash of their bytes, as they are now.
+        """Return the compilers of a prefix by the hash of their bytes, as they are now.
 
         The pins say what they should be; an object must be kept under what really made it. A toolkit in an image is
         named by its bytes already.
         """
-        if prefix.kind != "cuda":
+        if prefix.kind not in {"cuda", CXX}:
             return {}
         root = self.prepare(prefix)
-        return {name: _hash(root / name, _stamp(root / name)) for name in _COMPILERS}
+        names = _COMPILERS if prefix.kind == "cuda" else programs_of(root)
+        return {name: _hash(root / name, _stamp(root / name)) for name in names}
 
     def tools(self) -> Path:
         """Return the folder with what runs a build inside a sandbox: build, ninja and the backend."""
@@ -203,6 +206,17 @@ class Toolchains:
             publish_tree(folder, final)
         finally:
             remove_tree(folder)
+
+    def _cxx(self, prefix: PrefixId, folder: Path) -> None:
+        from wheelsmith.toolchain.archives import fetch_package
+        from wheelsmith.toolchain.cxx.lay_out import lay_out_cxx
+
+        toolchain = next(each for each in cxx_toolchains() if each.prefix == prefix)
+        with tempfile.TemporaryDirectory(dir=self._root) as scratch:
+            settings, listen = pip_settings(), self._listen
+            packages = [fetch_package(pin, Path(scratch), settings, listen) for pin in toolchain.packages]
+            with self._preparing(f"laying out {toolchain.compilers.title}"):
+                lay_out_cxx(toolchain, packages, folder)
 
     def _framework(self, prefix: PrefixId, folder: Path) -> None:
         calls = framework(prefix.kind)

@@ -20,11 +20,13 @@ class RepairRequest(Record):
     :param spec: what the plan promised.
     :param members: every file that the wheel must hold besides its own records; None leaves it open.
     :param grafts: it was linked here, so that libraries of this machine may be put into it.
+    :param policy: that it was built for, as ``manylinux_2_28``; None takes what its symbols allow.
     """
 
     spec: WheelSpec
     members: tuple[str, ...] | None
     grafts: bool
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         tagged.mkdir()
         needed = _needed(contents)
         left_out = [] if order.grafts else [name for name in sorted(needed) if not _is_everywhere(name)]
-        contents = open_wheel(auditwheel.repair(raw, tagged, left_out=left_out))
+        platform = f"{order.policy}_{spec.arch}" if order.policy else "auto"
+        contents = open_wheel(auditwheel.repair(raw, tagged, platform=platform, left_out=left_out))
     return pack(contents, work)
 
 

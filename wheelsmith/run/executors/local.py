@@ -101,7 +101,8 @@ def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
 
 
 def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
-    prefixes = (plan.headers, plan.toolkit, *plan.libraries)
+    compilers = plan.toolset.prefix if plan.toolset else None
+    prefixes = (compilers, plan.headers, plan.toolkit, *plan.libraries)
     return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
 
 

@@ -1,0 +1,238 @@
+"""Pinned compilers need none of the machine's, and what they make needs no newer C library than the policy has."""
+
+import ctypes
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from factory import Factory
+from kernels import matrix, tiny_kernel
+
+from wheelsmith.model import PINNED, ignore
+from wheelsmith.platforms import cxx_toolchain
+from wheelsmith.run.prepare import default_cache
+from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.cxx.link_versions import is_newer
+from wheelsmith.wheel.check import check_wheel
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.network,
+    pytest.mark.xdist_group("pinned compilers"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="pins of compilers are for x86_64"),
+]
+PROJECTS = Path(__file__).parent / "projects"
+VERSION = re.compile(r"@([A-Z]+_[\d.]+)")
+# What a newer libstdc++ has, and what there must be but one of in a process.
+BORDER = """\
+#include <condition_variable>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <locale>
+#include <memory>
+#include <memory_resource>
+#include <random>
+#include <shared_mutex>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+struct own : std::runtime_error { using std::runtime_error::runtime_error; };
+static thread_local int calls = 0;
+static std::shared_mutex mutex;
+extern "C" {
+void throw_own() { throw own("own"); }
+void throw_path() { (void)std::filesystem::file_size("/there/is/none"); }
+std::exception_ptr *keep(void (*thrower)()) {
+  try { thrower(); } catch (...) { return new std::exception_ptr(std::current_exception()); }
+  return nullptr;
+}
+int caught(void (*thrower)()) {
+  try { thrower(); }
+  catch (const std::filesystem::filesystem_error &error) { return error.code().value(); }
+  catch (const std::runtime_error &error) { return 1000; }
+  catch (...) { return -1; }
+  return 0;
+}
+int rethrown(std::exception_ptr *kept) {
+  try { std::rethrow_exception(*kept); }
+  catch (const std::exception &error) { return 2000; }
+  return 0;
+}
+void *cout() { return &std::cout; }
+const void *number_format() { return &std::use_facet<std::numpunct<char>>(std::locale()); }
+int print(const char *text) { std::cout << text << std::flush; return calls; }
+int threads(int number) {
+  std::vector<std::thread> running; int sum = 0;
+  for (int n = 0; n < number; n++)
+    running.emplace_back([&] { calls++; std::unique_lock lock(mutex); sum += calls; });
+  for (auto &each : running) each.join();
+  return sum;
+}
+int entries(const char *folder) {
+  int found = 0;
+  for (auto &each : std::filesystem::directory_iterator(folder)) found += each.is_regular_file();
+  return found;
+}
+double parsed(const char *text) { double value = 0; std::istringstream(text) >> value; return value; }
+int from_pool() {
+  std::pmr::monotonic_buffer_resource pool;
+  return std::pmr::vector<int>(100, 1, &pool)[99];
+}
+int random_bits() { return std::random_device()() != std::random_device()(); }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def toolchain():
+    """Return the compilers' folder."""
+    return Toolchains(default_cache(), ignore).prepare(cxx_toolchain(PINNED, "2_28", "x86_64", "x86_64").prefix)
+
+
+@pytest.fixture
+def compile_library(tmp_path, toolchain):
+    """Return a function that makes a shared library, by the pinned compilers with no other program, or by others."""
+
+    def made(name, source, *options, cxx=toolchain / "bin" / "g++", path=""):
+        (tmp_path / f"{name}.cpp").write_text(source)
+        command = [cxx, "-std=c++20", "-O2", "-fPIC", "-shared", f"{name}.cpp", "-o", f"{name}.so", *options]
+        answer = subprocess.run(command, cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr[-3000:]
+        return tmp_path / f"{name}.so"
+
+    return made
+
+
+def needed_versions(toolchain, library):
+    told = subprocess.run(
+        [toolchain / "bin" / "nm", "-D", "--undefined-only", "--with-symbol-versions", library],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(VERSION.findall(told.stdout))
+
+
+def newer_than_allowed(toolchain, library):
+    newest = cxx_toolchain(PINNED, "2_28", "x86_64", "x86_64").policy.newest
+    return {version for version in needed_versions(toolchain, library) if is_newer(version, newest)}
+
+
+def test_all_that_is_newer_in_libstdcxx_can_be_linked_with_and_needs_nothing_newer(toolchain, compile_library):
+    everything = ("-Wl,-z,defs", "-Wl,--whole-archive", "-lstdc++_nonshared", "-Wl,--no-whole-archive", "-lpthread")
+    library = compile_library("everything", "", *everything)
+    assert {"GLIBC_2.2.5", "GLIBCXX_3.4"} <= needed_versions(toolchain, library)
+    assert newer_than_allowed(toolchain, library) == set()
+
+
+def test_what_only_a_newer_c_library_has_cannot_be_linked_with(toolchain, tmp_path):
+    (tmp_path / "new.c").write_text("int pidfd_open(int, unsigned);\nint own(void) { return pidfd_open(1, 0); }\n")
+    command = [toolchain / "bin" / "gcc", "-fPIC", "-shared", "-Wl,-z,defs", "new.c", "-o", "new.so"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "undefined reference to `pidfd_open'" in answer.stderr
+
+
+@pytest.mark.parametrize("call", ["exp(x)", "pow(x, x)", "log(x)"])
+def test_the_newest_version_that_is_allowed_is_linked_with(toolchain, compile_library, call):
+    """Of each there is one of glibc 2.29, too."""
+    source = f'#include <cmath>\nextern "C" double own(double x) {{ return std::{call}; }}'
+    library = compile_library("math", source)
+    assert "GLIBC_2.2.5" in needed_versions(toolchain, library)
+    assert newer_than_allowed(toolchain, library) == set()
+
+
+def test_exceptions_streams_files_threads_and_locale_cross_the_border(toolchain, compile_library, tmp_path):
+    """Beside a library that the machine's own compiler made, and the machine's newer libstdc++."""
+    pinned = ctypes.CDLL(str(compile_library("pinned", BORDER, "-lpthread")))
+    other = ctypes.CDLL(str(compile_library("other", BORDER, "-lpthread", cxx="g++", path=os.environ["PATH"])))
+    assert newer_than_allowed(toolchain, tmp_path / "pinned.so") == set()
+    for here, there in ((pinned, other), (other, pinned)):
+        assert here.caught(there.throw_own) == 1000
+        assert here.caught(there.throw_path) == 2  # ENOENT
+        there.keep.restype = ctypes.c_void_p
+        assert here.rethrown(ctypes.c_void_p(there.keep(there.throw_path))) == 2000
+        here.parsed.restype = ctypes.c_double
+        assert here.parsed(b"2.5") == 2.5
+        assert here.threads(8) == 8
+        assert here.entries(str(tmp_path).encode()) == 4
+        assert here.from_pool() == 1
+        assert here.random_bits() == 1
+    for there_is_one in ("cout", "number_format"):
+        places = [getattr(library, there_is_one) for library in (pinned, other)]
+        for place in places:
+            place.restype = ctypes.c_void_p
+        assert places[0]() == places[1]()
+
+
+def test_nothing_of_the_machine_is_read(toolchain, tmp_path):
+    (tmp_path / "a.cpp").write_text(BORDER)
+    command = [toolchain / "bin/g++", "-std=c++20", "-fPIC", "-shared", "a.cpp", "-o", "a.so", "-MD", "-Wl,--trace"]
+    answer = subprocess.run(command, cwd=tmp_path, env={"PATH": ""}, capture_output=True, text=True, check=True)
+    linked = [Path(line).resolve() for line in answer.stdout.split() if line.startswith("/")]
+    read = (tmp_path / "a.d").read_text().replace("\\\n", " ").split()[2:]
+    headers = [(tmp_path / word).resolve() for word in read]
+    assert len(linked) > 5
+    assert len(headers) > 100
+    strangers = {path for path in (*linked, *headers) if not path.is_relative_to(toolchain)}
+    assert {path for path in strangers if not path.name.startswith("cc")} == set()
+
+
+def test_no_link_leads_out(toolchain):
+    for path in toolchain.rglob("*"):
+        if path.is_symlink():
+            assert path.resolve(strict=True).is_relative_to(toolchain), path
+
+
+def test_the_bytes_are_the_same_wherever_it_lies(toolchain, compile_library, tmp_path):
+    other = shutil.copytree(toolchain, tmp_path / "elsewhere" / "and deeper", symlinks=True)
+    made = {compile_library("same", BORDER, cxx=place / "bin" / "g++").read_bytes() for place in (toolchain, other)}
+    assert len(made) == 1
+
+
+SPEAKING = """\
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+int tiny_answer() {
+  std::cout << std::exp(std::filesystem::current_path().string().size()) << std::endl;
+  return 42;
+}
+"""
+
+
+def test_a_kernel_is_the_same_wheel_in_and_out_of_a_sandbox(tmp_path):
+    factory = Factory.at(tmp_path)
+    tiny_kernel(tmp_path / "k", **{"tiny.cpp": SPEAKING})
+    matrix(tmp_path, "k", more="toolchain: pinned\n")
+    wheels = []
+    for engine in ("bwrap", "local"):
+        answer = factory.run("build-matrix", "--engine", engine, "--out", engine, "--force", "--no-reuse")
+        assert answer.returncode == 0, answer.stderr
+        wheels += (tmp_path / engine / "wheels").iterdir()
+    assert [wheel.name.rpartition("-")[2] for wheel in wheels] == ["manylinux_2_28_x86_64.whl"] * 2
+    assert wheels[0].read_bytes() == wheels[1].read_bytes()
+    assert check_wheel(wheels[0]).ok
+
+
+@pytest.mark.release("an environment with a whole torch")
+def test_a_projects_calls_of_compilers_are_of_the_pinned_ones(tmp_path):
+    factory = Factory.at(tmp_path)
+    shutil.copytree(PROJECTS / "setuptools", tmp_path / "k")
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    (tmp_path / "matrix.yaml").write_text(
+        f"kernel: {{path: k}}\naxes: {{torch: [2.13], cuda: [cpu, 13.0], python: [{python}]}}\ntoolchain: pinned\n"
+        'env: {CAPABILITIES: "{capabilities}"}\nrules:\n- {where: {cuda: "13.0"}, set: {gpu-archs: [9.0]}}\n'
+    )
+    answer = factory.run("build-matrix", "--engine", "bwrap")
+    assert answer.returncode == 0, answer.stderr
+    wheels = sorted((tmp_path / "dist" / "wheels").iterdir())
+    assert [wheel.name.rpartition("-")[2] for wheel in wheels] == ["manylinux_2_28_x86_64.whl"] * 2
+    for wheel in wheels:
+        assert check_wheel(wheel).ok

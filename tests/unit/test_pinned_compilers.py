@@ -1,0 +1,108 @@
+"""Which compilers a cell is built with: the machine's, or pinned ones, which are another plan."""
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+from packaging.version import Version
+from plans import plan
+
+from wheelsmith.matrix import parse_matrix
+from wheelsmith.model import PINNED, BuildHost, Cell, CellSettings, PinnedPackage, PrefixId, Toolset
+from wheelsmith.model.pinned import pinned_prefix
+from wheelsmith.plan.reasons import NotBuildableError, compilers
+from wheelsmith.platforms import cxx_toolchain, cxx_toolchains
+from wheelsmith.platforms.host_compilers import KIND
+from wheelsmith.toolchain.cxx.link_versions import is_newer
+
+GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 13", digest="machine's")
+HERE = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)
+MATRIX = "kernel: {path: k}\naxes: {torch: [2.11], cuda: [cpu]}\n"
+
+
+def cell(arch="x86_64", **settings):
+    return Cell(release="2.11", toolkit=None, arch=arch, settings=CellSettings(**settings))
+
+
+def test_the_machines_are_used_unless_others_are_asked_for():
+    assert compilers(cell(), HERE) == GXX
+
+
+@pytest.mark.parametrize("name", [PINNED, "gcc-12.2.0"])
+def test_pinned_ones_need_none_of_the_machine(name):
+    found = compilers(cell(toolchain=name), replace(HERE, toolsets=()))
+    assert found.cxx == "/opt/cxx/bin/g++"
+    assert found.prefix == cxx_toolchain(name, "2_28", "x86_64", "x86_64").prefix
+    assert found.prefix.kind == KIND
+    assert found.digest == found.prefix.digest
+
+
+@pytest.mark.parametrize("more", [{"arch": "aarch64"}, {"manylinux": "2_5"}, {"toolchain": "gcc-1"}])
+def test_what_nobody_pinned_is_named(more):
+    arch = more.pop("arch", "x86_64")
+    with pytest.raises(NotBuildableError, match=f"no pinned compilers on x86_64 for {arch} .* toolchain: host"):
+        compilers(cell(arch, **{"toolchain": PINNED, **more}), HERE)
+
+
+def test_a_plan_with_the_machines_is_the_one_that_it_was():
+    """What was built before there were others is not built again."""
+    made = replace(plan(1), toolset=GXX)
+    assert made.build_digest == "4b91371d8511527f28924d8a169226c1bb5d4cb8fa4f5a7e2e93fef25989aeb4"
+    other = replace(GXX, prefix=cxx_toolchains()[0].prefix)
+    assert replace(made, toolset=other).build_digest != made.build_digest
+
+
+@pytest.mark.parametrize("text", ["pinned", "host", "gcc-12.2.0"])
+def test_a_matrix_says_which(text):
+    rule = f"rules: [{{where: {{cuda: cpu}}, set: {{toolchain: {text}}}}}]\n"
+    assert parse_matrix(f"{MATRIX}toolchain: {text}\n").settings.toolchain == text
+    assert parse_matrix(MATRIX + rule).rules[0].settings.toolchain == text
+
+
+def test_every_policy_allows_no_more_than_auditwheels_of_that_name():
+    known = json.loads(files("auditwheel").joinpath("policy/manylinux-policy.json").read_text())
+    theirs = {policy["name"].removeprefix("manylinux_"): policy["symbol_versions"] for policy in known}
+    for each in cxx_toolchains():
+        for prefix, newest in each.policy.newest.items():
+            assert newest in theirs[each.policy.name][each.compilers.arch][prefix]
+
+
+def test_every_package_is_pinned_once_and_has_a_mirror():
+    for each in cxx_toolchains():
+        names = [pin.filename.partition("_")[0] for pin in each.packages]
+        assert len(set(names)) == len(names)
+        for pin in each.packages:
+            assert pin.url.endswith(f"/{pin.filename}")
+            assert len(pin.sha256) == 64
+            assert all(mirror.endswith(pin.url.partition("/debian/")[2]) for mirror in pin.mirrors)
+            assert pin.mirrors
+
+
+def test_another_way_to_lay_them_out_is_another_prefix():
+    pins = [PinnedPackage(filename="a.deb", url="u", sha256="s", size=1)]
+    first, second = (pinned_prefix(KIND, "1", "x86_64", pins, layout=number) for number in (1, 2))
+    assert first != second
+    assert isinstance(first, PrefixId)
+
+
+@pytest.mark.parametrize(
+    ("version", "newer"),
+    [
+        ("GLIBC_2.28", False),
+        ("GLIBC_2.3.4", False),
+        ("GLIBC_2.29", True),
+        ("GLIBC_2.100", True),
+        ("GLIBC_3.0", True),
+        ("GLIBC_PRIVATE", False),
+        ("GLIBCXX_3.4.24", False),
+        ("GLIBCXX_3.4.25", True),
+        ("OPENSSL_9.9", False),
+    ],
+)
+def test_versions_are_compared_number_by_number(version, newer):
+    newest = {"GLIBC": "2.28", "GLIBCXX": "3.4.24"}
+    assert is_newer(version, newest) is newer
+    prefix, _, number = version.partition("_")
+    if prefix in newest and number[0].isdigit():
+        assert (Version(number) > Version(newest[prefix])) is newer
