@@ -149,9 +149,12 @@ class CompileStep:
 
     def _estimate(self, job: Job) -> tuple[Resources, float]:
         """Say what a job needs, now that all is made that it reads."""
-        size = sum(self._outputs.size(name) for name in job.reads.values())
-        cost = self._estimates.of(job, size or None)
+        cost = self._estimates.of(job, self._size(job))
         return Resources(memory=self.context.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
+
+    def _size(self, job: Job) -> int | None:
+        """Return the bytes that a job reads; None where that is not known."""
+        return sum(self._outputs.size(name) for name in job.reads.values()) or None
 
     # --- one job --------------------------------------------------------------------------------------------
 
@@ -191,6 +194,9 @@ class CompileStep:
         return True
 
     def _do(self, job: Job, known: str | None, memory: int) -> None:
+        # Others of the project may have shown meanwhile that so much is not enough.
+        if (needed := self._estimate(job)[0].memory) > memory:
+            raise RetryTask(memory=needed)
         folder = self._folder(job)
         try:
             with WorkFolder(folder) as work:
@@ -222,6 +228,7 @@ class CompileStep:
         command = self._command(job, job.argv, folder, memory)
         exit_ = self.context.engine.run(command, output.read, self.cancel)
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self.context.most_memory(2 * memory)) > memory:
+            self._estimates.fell_short(job, self._size(job), int((more - _SPARE) / _HEADROOM))
             raise RetryTask(memory=more)
         if not exit_.ok:
             limits = command.limits

@@ -33,6 +33,23 @@ class InFlightKeys:
             self._tasks.pop(key, None)
 
 
+class Shortfalls:
+    """By how much guesses of memory were too low in this run, by what they were of."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._factors: dict[str, float] = {}
+
+    def note(self, what: str, factor: float) -> None:
+        """Take note of a guess that was too low by a factor."""
+        with self._lock:
+            self._factors[what] = max(factor, self.factor(what))
+
+    def factor(self, what: str) -> float:
+        """Return by how much to raise the next guess."""
+        return self._factors.get(what, 1.0)
+
+
 class ToolchainPrefetcher:
     """Toolchains that are prepared ahead; what went wrong then is told to every cell that wants one."""
 
@@ -91,6 +108,7 @@ class BuildContext:
     force: bool = False
     reuse: bool = True
     claims: InFlightKeys = field(default_factory=InFlightKeys)
+    shortfalls: Shortfalls = field(default_factory=Shortfalls)
 
     def most_memory(self, memory: int) -> int:
         """Bound what a piece may take (bytes) by what a cell may, and the whole run."""

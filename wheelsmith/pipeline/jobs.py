@@ -157,7 +157,8 @@ class Estimates:
         cell = plan.cell
         self._names = f"{plan.wheel.distribution} {step.output} {cell.compute} {cell.arch}"
         self._release = f"{cell.framework}{cell.release}"
-        self._costs = context.costs
+        self._project = plan.wheel.distribution
+        self._costs, self._shortfalls = context.costs, context.shortfalls
 
     def of(self, job: Job, size: int | None = None) -> Cost:
         """Return what a job is expected to cost.
@@ -167,8 +168,8 @@ class Estimates:
         known = self._costs.find(self._keys(job.kind, _target(job)))
         if known:
             return known
-        guess = _by_size(_UNKNOWN[job.kind], job.kind, size)
-        return replace(guess, memory=int(guess.memory * _DEBUG)) if "-g" in job.phases[-1].argv else guess
+        guess = _guess(job, size)
+        return replace(guess, memory=int(guess.memory * self._shortfalls.factor(self._like(job))))
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
         """Return the seconds of a chain of phases that are not known by name yet."""
@@ -178,9 +179,24 @@ class Estimates:
         """Take note of what a job has cost."""
         self._costs.learn(self._keys(job.kind, _target(job)), cost)
 
+    def fell_short(self, job: Job, size: int | None, memory: int) -> None:
+        """Take note that a guess was too low: what else is compiled of the project is like it more often than not.
+
+        :param memory: bytes that it is given now.
+        """
+        self._shortfalls.note(self._like(job), memory / _guess(job, size).memory)
+
+    def _like(self, job: Job) -> str:
+        return f"{self._project} {job.kind}"
+
     def _keys(self, kind: PhaseKind, target: str) -> tuple[str, ...]:
         own = f"{self._names} {kind} {target}"
         return f"{own} {self._release}", own
+
+
+def _guess(job: Job, size: int | None) -> Cost:
+    guess = _by_size(_UNKNOWN[job.kind], job.kind, size)
+    return replace(guess, memory=int(guess.memory * _DEBUG)) if "-g" in job.phases[-1].argv else guess
 
 
 def _by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:
