@@ -16,16 +16,32 @@ from typing import Any
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "platforms" / "host_compilers.json"
 ARCHIVE = "https://deb.debian.org/debian"
 SNAPSHOT = "https://snapshot.debian.org/archive/debian"  # the archive as it was on any day
-COMPILERS = "bookworm"
-PROGRAMS = ("gcc-12", "g++-12", "cpp-12", "binutils", "libbinutils", "libctf0", "libctf-nobfd0", "libjansson4")
-OF_PROGRAMS = ("libgmp10", "libisl23", "libmpc3", "libmpfr6", "libzstd1", "zlib1g")
-STANDARD = ("libgcc-12-dev", "libgcc-s1", "libstdc++-12-dev", "libstdc++-12-pic", "libstdc++6")
-MORE = ("libatomic1", "libgomp1")
+SUITE, MAJOR = "bookworm", "12"
+TITLE = "g++ {version} of Debian 12"
+# What compilers are made of, wherever they make code for.
+COMMON = ("libbinutils", "libctf0", "libctf-nobfd0", "libjansson4")
+COMMON += ("libgmp10", "libisl23", "libmpc3", "libmpfr6", "libzstd1", "zlib1g")
+NATIVE = ("gcc-12", "g++-12", "cpp-12", "binutils", "binutils-{name}")
+NATIVE += ("libgcc-12-dev", "libgcc-s1", "libstdc++-12-dev", "libstdc++-12-pic", "libstdc++6", "libatomic1", "libgomp1")
+CROSS = ("gcc-12-{name}", "g++-12-{name}", "cpp-12-{name}", "binutils-{name}")
+CROSS += tuple(
+    f"{name}-{{debian}}-cross"
+    for name in (
+        "libgcc-12-dev",
+        "libgcc-s1",
+        "libstdc++-12-dev",
+        "libstdc++-12-pic",
+        "libstdc++6",
+        "libatomic1",
+        "libgomp1",
+    )
+)
 C_LIBRARY = ("libc6", "libc6-dev", "libcrypt1", "libcrypt-dev", "linux-libc-dev")
-# machine → Debian's name of it, and its triplet.
-MACHINES = {"x86_64": ("amd64", "x86_64-linux-gnu")}
+DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+# The machine that they run on, and what they make code for.
+TARGETS = [("x86_64", "x86_64"), ("x86_64", "aarch64")]
 # A manylinux policy → the newest versions of symbols that it allows (auditwheel's manylinux-policy.json), and a release
-# of Debian whose headers are no newer than its readers.
+# of Debian whose C library's headers need no newer ones.
 POLICIES = {
     "2_28": ({"GLIBC": "2.28", "GLIBCXX": "3.4.24", "CXXABI": "1.3.11", "GCC": "7.0.0"}, "bullseye"),
 }
@@ -35,28 +51,13 @@ def main() -> None:
     """Write the file anew."""
     lists = {name: packages(Path(path)) for name, _, path in (word.partition("=") for word in sys.argv[1:])}
     today = datetime.now(UTC)
-    rows = [
-        {
-            "name": f"gcc-{found(lists, arch, 'gcc-12')['Version'].partition('-')[0]}",
-            "title": f"g++ {found(lists, arch, 'g++-12')['Version']} of Debian 12",
-            "machine": machine,
-            "arch": machine,
-            "triplet": triplet,
-            "major": "12",
-            "packages": [
-                pin(found(lists, arch, name), today)
-                for name in (*PROGRAMS, f"binutils-{triplet.replace('_', '-')}", *OF_PROGRAMS, *STANDARD, *MORE)
-            ],
-        }
-        for machine, (arch, triplet) in MACHINES.items()
-    ]
     policies = [
         {
             "name": name,
             "newest": newest,
             "packages": {
-                machine: [pin(lists[f"{suite}/{arch}"][package], today) for package in C_LIBRARY]
-                for machine, (arch, _) in MACHINES.items()
+                arch: [pin(lists[f"{suite}/{DEBIAN[arch]}"][package], today) for package in C_LIBRARY]
+                for _, arch in TARGETS
             },
         }
         for name, (newest, suite) in POLICIES.items()
@@ -65,15 +66,27 @@ def main() -> None:
         "schema_version": 1,
         "source": f"{ARCHIVE}, suites {', '.join(sorted({name.partition('/')[0] for name in lists}))}",
         "date": today.date().isoformat(),
-        "compilers": rows,
+        "compilers": [row(lists, machine, arch, today) for machine, arch in TARGETS],
         "policies": policies,
     }
     TARGET.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
-def found(lists: dict[str, dict[str, dict[str, str]]], arch: str, name: str) -> dict[str, str]:
-    """Return what is written of one of the compilers' packages."""
-    return lists[f"{COMPILERS}/{arch}"][name]
+def row(lists: dict[str, dict[str, dict[str, str]]], machine: str, arch: str, day: datetime) -> dict[str, Any]:
+    """Return what is written of one compiler."""
+    known, triplet = lists[f"{SUITE}/{DEBIAN[machine]}"], f"{arch}-linux-gnu"
+    wanted = NATIVE if machine == arch else CROSS
+    names = [name.format(name=triplet.replace("_", "-"), debian=DEBIAN[arch]) for name in wanted]
+    version = known[names[1]]["Version"]
+    return {
+        "name": f"gcc-{version.partition('-')[0]}",
+        "title": TITLE.format(version=version),
+        "machine": machine,
+        "arch": arch,
+        "triplet": triplet,
+        "major": MAJOR,
+        "packages": [pin(known[name], day) for name in (*names, *COMMON)],
+    }
 
 
 def packages(path: Path) -> dict[str, dict[str, str]]:

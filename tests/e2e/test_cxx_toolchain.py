@@ -18,6 +18,7 @@ from wheelsmith.platforms import cxx_toolchain
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.cxx.link_versions import is_newer
+from wheelsmith.toolchain.cxx.programs import programs_of
 from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [
@@ -236,3 +237,28 @@ def test_a_projects_calls_of_compilers_are_of_the_pinned_ones(tmp_path):
     assert [wheel.name.rpartition("-")[2] for wheel in wheels] == ["manylinux_2_28_x86_64.whl"] * 2
     for wheel in wheels:
         assert check_wheel(wheel).ok
+
+
+def test_their_programs_find_their_own_libraries(toolchain):
+    """But for the C library, which is the machine's."""
+    for name in programs_of(toolchain):
+        if (toolchain / name).read_bytes()[:4] == b"\x7fELF":
+            listed = {**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}
+            told = subprocess.run([toolchain / name], env=listed, capture_output=True, text=True, check=True).stdout
+            found = [Path(line.split(" => ")[1].split()[0]).resolve() for line in told.splitlines() if " => " in line]
+            strangers = {path.name for path in found if not path.is_relative_to(toolchain)}
+            assert strangers <= {"libc.so.6", "libm.so.6"}, name
+
+
+@pytest.mark.release("other compilers of 47 MB")
+def test_a_wheel_for_aarch64_keeps_to_the_policy(tmp_path):
+    factory = Factory.at(tmp_path)
+    tiny_kernel(tmp_path / "k", **{"tiny.cpp": SPEAKING})
+    matrix(tmp_path, "k", more="toolchain: pinned\n")
+    text = (tmp_path / "matrix.yaml").read_text()
+    (tmp_path / "matrix.yaml").write_text(text.replace("axes: {", "axes: {arch: [aarch64], "))
+    answer = factory.run("build-matrix", "--engine", "bwrap")
+    assert answer.returncode == 0, answer.stderr
+    (wheel,) = (tmp_path / "dist" / "wheels").iterdir()
+    assert wheel.name.endswith("-manylinux_2_28_aarch64.whl")
+    assert check_wheel(wheel).ok

@@ -8,6 +8,7 @@ import pytest
 from packaging.version import Version
 from plans import plan
 
+from wheelsmith.base.errors import WheelError
 from wheelsmith.matrix import parse_matrix
 from wheelsmith.model import PINNED, BuildHost, Cell, CellSettings, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
@@ -15,6 +16,8 @@ from wheelsmith.plan.reasons import NotBuildableError, compilers
 from wheelsmith.platforms import cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.host_compilers import KIND
 from wheelsmith.toolchain.cxx.link_versions import is_newer
+from wheelsmith.wheel.archive import WheelContents
+from wheelsmith.wheel.relabel import for_platform
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 13", digest="machine's")
 HERE = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)
@@ -38,11 +41,18 @@ def test_pinned_ones_need_none_of_the_machine(name):
     assert found.digest == found.prefix.digest
 
 
-@pytest.mark.parametrize("more", [{"arch": "aarch64"}, {"manylinux": "2_5"}, {"toolchain": "gcc-1"}])
+@pytest.mark.parametrize("more", [{"manylinux": "2_5"}, {"toolchain": "gcc-1"}])
 def test_what_nobody_pinned_is_named(more):
-    arch = more.pop("arch", "x86_64")
-    with pytest.raises(NotBuildableError, match=f"no pinned compilers on x86_64 for {arch} .* toolchain: host"):
-        compilers(cell(arch, **{"toolchain": PINNED, **more}), HERE)
+    with pytest.raises(NotBuildableError, match=r"no pinned compilers on x86_64 for x86_64 .* toolchain: host"):
+        compilers(cell(**{"toolchain": PINNED, **more}), HERE)
+
+
+def test_others_make_code_for_other_machines():
+    found = compilers(cell("aarch64", toolchain=PINNED), HERE)
+    assert found.cxx == "/opt/cxx/bin/aarch64-linux-gnu-g++"
+    assert found.prefix.arch == "x86_64-aarch64"
+    with pytest.raises(NotBuildableError, match="no pinned compilers on aarch64 for x86_64"):
+        compilers(cell(toolchain=PINNED), replace(HERE, machine="aarch64"))
 
 
 def test_a_plan_with_the_machines_is_the_one_that_it_was():
@@ -106,3 +116,29 @@ def test_versions_are_compared_number_by_number(version, newer):
     prefix, _, number = version.partition("_")
     if prefix in newest and number[0].isdigit():
         assert (Version(number) > Version(newest[prefix])) is newer
+
+
+def wheel_for(*platforms):
+    tags = "".join(f"Tag: cp311-abi3-{platform}\n" for platform in platforms)
+    return WheelContents(
+        filename=f"k-1-cp311-abi3-{'.'.join(platforms)}.whl",
+        info="k-1.dist-info",
+        files={"k-1.dist-info/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\n{tags}".encode(), "k.so": b""},
+    )
+
+
+@pytest.mark.parametrize("own", [("manylinux_2_17_x86_64",), ("manylinux_2_17_x86_64", "manylinux2014_x86_64")])
+def test_a_wheel_that_needs_less_is_for_what_it_was_built_for(own):
+    made = for_platform(wheel_for(*own), "manylinux_2_28_x86_64")
+    assert made.filename == "k-1-cp311-abi3-manylinux_2_28_x86_64.whl"
+    assert made.wheel.get_all("Tag") == ["cp311-abi3-manylinux_2_28_x86_64"]
+    assert made.wheel["Root-Is-Purelib"] == "false"
+    assert set(made.files) == {"k-1.dist-info/WHEEL", "k.so"}
+
+
+@pytest.mark.parametrize(
+    "own", ["manylinux_2_34_x86_64", "manylinux_2_17_aarch64", "linux_x86_64", "musllinux_1_2_x86_64"]
+)
+def test_a_wheel_that_needs_more_is_refused(own):
+    with pytest.raises(WheelError, match=f"it needs what {own} has, and was built for manylinux_2_28_x86_64"):
+        for_platform(wheel_for(own), "manylinux_2_28_x86_64")

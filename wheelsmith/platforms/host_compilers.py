@@ -12,7 +12,7 @@ from wheelsmith.model import PINNED, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
 
 KIND = "cxx"
-_LAYOUT = 1  # raised when toolchain/cxx lays the same packages out in another way
+_LAYOUT = 2  # raised when toolchain/cxx lays the same packages out in another way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,10 @@ class HostCompilers(Record):
     triplet: str
     major: str
     packages: tuple[PinnedPackage, ...]
+
+    def program(self, name: str) -> str:
+        """Return what ``g++`` or ``ar`` is called: where they make code for another machine, after that."""
+        return name if self.machine == self.arch else f"{self.triplet}-{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +69,17 @@ class CxxToolchain:
     def prefix(self) -> PrefixId:
         """Name the folder that they are laid out in, by what they come from."""
         version = f"{self.compilers.name}-manylinux_{self.policy.name}"
-        return pinned_prefix(KIND, version, self.compilers.arch, self.packages, layout=_LAYOUT)
+        made = self.compilers
+        places = made.arch if made.machine == made.arch else f"{made.machine}-{made.arch}"
+        return pinned_prefix(KIND, version, places, self.packages, layout=_LAYOUT)
 
     @property
     def toolset(self) -> Toolset:
         """Return what a plan says of them."""
         prefix = self.prefix
         return Toolset(
-            arch=prefix.arch,
-            cxx=f"{CXX}/bin/g++",
+            arch=self.compilers.arch,
+            cxx=f"{CXX}/bin/{self.compilers.program('g++')}",
             version=self.compilers.title,
             digest=prefix.digest,
             prefix=prefix,

@@ -214,7 +214,8 @@ class Toolchains:
         toolchain = next(each for each in cxx_toolchains() if each.prefix == prefix)
         with tempfile.TemporaryDirectory(dir=self._root) as scratch:
             settings, listen = pip_settings(), self._listen
-            packages = [fetch_package(pin, Path(scratch), settings, listen) for pin in toolchain.packages]
+            pins = toolchain.packages
+            packages = {pin.filename: fetch_package(pin, Path(scratch), settings, listen) for pin in pins}
             with self._preparing(f"laying out {toolchain.compilers.title}"):
                 lay_out_cxx(toolchain, packages, folder)
 

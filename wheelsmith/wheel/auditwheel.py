@@ -23,20 +23,18 @@ _LONGEST = 900  # seconds
 _MOST_MEMORY = 16 * 2**30  # bytes of address space
 
 
-def repair(raw: Path, target: Path, *, platform: str = "auto", left_out: Iterable[str] = ()) -> Path:
-    """Return the wheel with a platform tag that its symbols allow, in ``target``.
+def repair(raw: Path, target: Path, *, left_out: Iterable[str] = ()) -> Path:
+    """Return the wheel with the platform tag that its symbols allow, in ``target``.
 
-    :param platform: the tag; ``auto`` takes the oldest.
     :param left_out: names of libraries that are not put into it.
-    :raises WheelError: the tag, or every one that is known, does not allow them.
+    :raises WheelError: no manylinux platform allows them.
     """
     excludes = [f"--exclude={pattern}" for pattern in (*_provided(), *left_out)]
-    answer = _run("repair", "--plat", platform, "--only-plat", *excludes, "-w", str(target), str(raw))
+    answer = _run("repair", "--plat", "auto", "--only-plat", *excludes, "-w", str(target), str(raw))
     found = list(target.glob("*.whl"))
     if answer.returncode or len(found) != 1:
         raise WheelError(
-            f"{'no manylinux platform fits' if platform == 'auto' else f'{platform} does not fit'} {raw.name}: "
-            f"{_last_words(answer)}",
+            f"no manylinux platform fits {raw.name}: {_last_words(answer)}",
             remedy="see what it links with: auditwheel show",
         )
     return found[0]

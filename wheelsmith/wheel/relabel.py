@@ -18,6 +18,7 @@ from wheelsmith.frameworks import patches_of, read_local_version
 from wheelsmith.model import WheelSpec, read_wheel_name, same_version, wheel_stem
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.headers import read_headers
+from wheelsmith.wheel.manylinux import is_no_older
 from wheelsmith.wheel.requirements import read_requirements
 
 _ABI3 = re.compile(r"cp3(\d+)")
@@ -49,6 +50,26 @@ def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContent
     files = {_moved(name, old, stem): data for name, data in contents.files.items()}
     files[f"{stem}.dist-info/METADATA"] = metadata
     return replace(contents, filename=f"{stem}-{tags}.whl", info=f"{stem}.dist-info", files=files)
+
+
+def for_platform(contents: WheelContents, platform: str) -> WheelContents:
+    """Return the wheel for the machines of a platform tag, which have all that it needs.
+
+    :raises WheelError: some of them lack what it needs.
+    """
+    tags = read_wheel_name(contents.filename).tags
+    for tag in tags:
+        if not is_no_older(platform, tag.platform):
+            raise WheelError(
+                f"it needs what {tag.platform} has, and was built for {platform}",
+                remedy="see what it links with: auditwheel show; what lies ready in the project was made elsewhere",
+            )
+    headers = contents.wheel
+    del headers["Tag"]
+    for name in sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}):
+        headers["Tag"] = f"{name}-{platform}"
+    filename = f"{contents.filename.rpartition('-')[0]}-{platform}.whl"
+    return replace(contents, filename=filename, files={**contents.files, f"{contents.info}/WHEEL": _bytes(headers)})
 
 
 def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:

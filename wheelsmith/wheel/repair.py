@@ -17,7 +17,7 @@ from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
 from wheelsmith.wheel.finished import RepairRequest
 from wheelsmith.wheel.manylinux import policies
 from wheelsmith.wheel.own_libraries import every_process_has
-from wheelsmith.wheel.relabel import relabel
+from wheelsmith.wheel.relabel import for_platform, relabel
 from wheelsmith.wheel.search_paths import without_host_folders
 
 
@@ -42,8 +42,9 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         tagged.mkdir()
         needed = _needed(contents)
         left_out = [] if order.grafts else [name for name in sorted(needed) if not _is_everywhere(name)]
-        platform = f"{order.policy}_{spec.arch}" if order.policy else "auto"
-        contents = open_wheel(auditwheel.repair(raw, tagged, platform=platform, left_out=left_out))
+        contents = open_wheel(auditwheel.repair(raw, tagged, left_out=left_out))
+        if order.policy:
+            contents = for_platform(contents, f"{order.policy}_{spec.arch}")
     return pack(contents, work)
 
 

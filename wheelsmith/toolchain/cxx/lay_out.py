@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
@@ -33,34 +33,42 @@ _COMPILER = """\
 own="${{0%/bin/*}}"
 exec "$own/usr/bin/{program}" --sysroot="$own" "$@"
 """
+# Of the compilers' packages, what is linked with.
+_RUNTIME = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
 _LONGEST = 300  # seconds
 
 
-def lay_out_cxx(toolchain: CxxToolchain, packages: Iterable[Path], folder: Path) -> None:
+def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: Path) -> None:
     """Write ``bin`` with compilers, and what they need.
 
-    :param packages: the toolchain's, compared with their pins.
+    :param packages: the toolchain's, compared with their pins, by their file names.
     :raises ToolchainError: a package lacks something.
     """
-    for package in packages:
-        _unpack(package, folder)
+    for pin in toolchain.compilers.packages:
+        # Beside the C library that is compiled with lies none of their own: that is older than they are.
+        _unpack(packages[pin.filename], folder, {"lib": "usr/lib"})
+    for pin in toolchain.policy.packages[toolchain.compilers.arch]:
+        _unpack(packages[pin.filename], folder, {})
     _keep_links_inside(folder)
     _find_own_libraries(folder)
     _name_programs(folder, toolchain.compilers)
     _limit_libraries(folder, toolchain)
 
 
-def _unpack(package: Path, folder: Path) -> None:
+def _unpack(package: Path, folder: Path, moved: dict[str, str]) -> None:
+    def place(name: str) -> Path:
+        first, *rest = _inside(package, name).parts or (".",)
+        return folder.joinpath(moved.get(first, first), *rest)
+
     for member, content in package_members(package):
-        name = PurePosixPath(member.name).as_posix()
-        path = folder / _inside(package, name)
-        if member.isdir() or _UNUSED.fullmatch(name):
+        if member.isdir() or _UNUSED.fullmatch(PurePosixPath(member.name).as_posix()):
             continue
+        path = place(member.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         if member.issym():
             path.symlink_to(member.linkname)
         elif member.islnk():
-            path.hardlink_to(folder / _inside(package, member.linkname))
+            path.hardlink_to(place(member.linkname))
         else:
             with path.open("wb") as target:
                 target.writelines(content)
@@ -89,7 +97,7 @@ def _keep_links_inside(folder: Path) -> None:
 def _find_own_libraries(folder: Path) -> None:
     """Have the programs look for their libraries here."""
     libraries = next(folder.glob("usr/lib/*/libgmp.so.*")).parent
-    for program in (*folder.glob("usr/bin/*"), *folder.glob("usr/lib/gcc/*/*/*")):
+    for program in (*folder.glob("usr/bin/*"), *folder.glob("usr/lib/gcc*/*/*/*")):
         if program.is_file() and not program.is_symlink() and _is_program(program):
             place = f"$ORIGIN/{os.path.relpath(libraries, program.parent)}"
             _run("patchelf", "--force-rpath", "--set-rpath", place, program)
@@ -113,31 +121,36 @@ def _name_programs(folder: Path, compilers: HostCompilers) -> None:
     triplet = compilers.triplet
     programs, beside = folder / "bin", folder / "usr" / triplet / "bin"
     for made in (programs, beside):
-        made.mkdir(parents=True)
+        made.mkdir(parents=True, exist_ok=True)
     for name, program in _COMPILERS.items():
-        path = programs / name
+        path = programs / f"{triplet}-{name}"
         path.write_text(_COMPILER.format(program=f"{triplet}-{program}-{compilers.major}"))
         path.chmod(0o755)
-        (programs / f"{triplet}-{name}").hardlink_to(path)
     linker = folder / "usr" / "bin" / f"{triplet}-ld"
     if not linker.exists():
         linker.symlink_to(f"{triplet}-ld.bfd")
     for name in _BINUTILS:
-        for called in (name, f"{triplet}-{name}"):
-            (programs / called).symlink_to(f"../usr/bin/{triplet}-{name}")
+        (programs / f"{triplet}-{name}").symlink_to(f"../usr/bin/{triplet}-{name}")
         # Where GCC looks before PATH.
-        (beside / name).symlink_to(f"../../bin/{triplet}-{name}")
+        if not (beside / name).exists():
+            (beside / name).symlink_to(f"../../bin/{triplet}-{name}")
+    if compilers.machine == compilers.arch:
+        for name in (*_COMPILERS, *_BINUTILS):
+            (programs / name).symlink_to(f"{triplet}-{name}")
 
 
 def _limit_libraries(folder: Path, toolchain: CxxToolchain) -> None:
     """Leave to the linker what is allowed of each library, and of libstdc++ the rest to put into what is linked."""
-    triplet, newest = toolchain.compilers.triplet, toolchain.policy.newest
-    for path in sorted((folder / "lib" / triplet).glob("*.so*")):
-        if not path.is_symlink():
-            limit_versions(path, newest)
-    own = folder / "usr" / "lib" / "gcc" / triplet / toolchain.compilers.major
-    allowed, newer = limit_versions((folder / "usr" / "lib" / triplet / "libstdc++.so.6").resolve(), newest)
-    keep_newer_objects(own / "libstdc++_pic.a", own / f"lib{NONSHARED}.a", allowed, newer, folder / "bin")
+    compilers, newest = toolchain.compilers, toolchain.policy.newest
+    own = next(folder.glob(f"usr/lib/gcc*/{compilers.triplet}/{compilers.major}"))
     library = own / "libstdc++.so"
+    shared = library.resolve()
+    compilers_own = (path for path in shared.parent.glob("lib*.so*") if path.name.startswith(_RUNTIME))
+    offered = {}
+    for path in sorted((*(folder / "lib" / compilers.triplet).glob("*.so*"), *compilers_own)):
+        if not path.is_symlink():
+            offered[path] = limit_versions(path, newest)
+    programs = folder / "bin" / f"{compilers.triplet}-"
+    keep_newer_objects(own / "libstdc++_pic.a", own / f"lib{NONSHARED}.a", *offered[shared], str(programs))
     library.unlink()
-    library.write_text(f"INPUT ( -l:libstdc++.so.6 -l{NONSHARED} )\n")
+    library.write_text(f"INPUT ( -l:{shared.name.partition('.so')[0]}.so.6 -l{NONSHARED} )\n")

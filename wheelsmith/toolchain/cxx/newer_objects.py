@@ -39,31 +39,31 @@ _LONGEST = 300  # seconds
 
 
 def keep_newer_objects(
-    archive: Path, target: Path, allowed: frozenset[str], newer: frozenset[str], programs: Path
+    archive: Path, target: Path, allowed: frozenset[str], newer: frozenset[str], programs: str
 ) -> None:
     """Write an archive of what is newer.
 
     :param archive: all of libstdc++, compiled for shared libraries.
     :param allowed: what the shared library offers within the policy.
     :param newer: what it offers, but not within the policy.
-    :param programs: folder of ``ar``, ``gcc`` and ``objcopy``.
+    :param programs: what ``ar``, ``gcc`` and ``objcopy`` are called, up to that.
     :raises ToolchainError: one of them fails.
     """
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
-        _run(programs / "ar", "x", str(archive.absolute()), folder=work)
+        _run(f"{programs}ar", "x", str(archive.absolute()), folder=work)
         members = [_read(path) for path in sorted(work.glob("*.o"))]
         kept = _with_what_they_need([each for each in members if each.offered & newer], members, allowed | newer)
         for member in kept:
             if own := sorted(member.strong & allowed):
                 (work / "own").write_text("\n".join(own))
-                _run(programs / "objcopy", "--localize-symbols=own", member.path.name, folder=work)
+                _run(f"{programs}objcopy", "--localize-symbols=own", member.path.name, folder=work)
             _hide(member.path, allowed)
         (work / "c_library.c").write_text(_C_LIBRARY)
-        _run(programs / "gcc", "-O2", "-fPIC", "-c", "c_library.c", folder=work)
+        _run(f"{programs}gcc", "-O2", "-fPIC", "-c", "c_library.c", folder=work)
         target.unlink(missing_ok=True)
         names = sorted(member.path.name for member in kept)
-        _run(programs / "ar", "crD", str(target.absolute()), "c_library.o", *names, folder=work)
+        _run(f"{programs}ar", "crD", str(target.absolute()), "c_library.o", *names, folder=work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +123,8 @@ def _hide(path: Path, known: frozenset[str]) -> None:
                 file.write(bytes([_HIDDEN]))
 
 
-def _run(program: Path, *words: str, folder: Path) -> None:
-    command = [str(program.absolute()), *words]
+def _run(program: str, *words: str, folder: Path) -> None:
+    command = [program, *words]
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=_LONGEST)
     if answer.returncode:
-        raise ToolchainError(f"{program.name} {words[-1]}: {answer.stderr.strip()[-300:]}")
+        raise ToolchainError(f"{Path(program).name} {words[-1]}: {answer.stderr.strip()[-300:]}")
