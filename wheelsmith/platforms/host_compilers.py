@@ -1,4 +1,4 @@
-"""Compilers for C and C++ that any Linux machine runs alike, and the oldest C library that what they make needs."""
+"""Compilers for C and C++ that are the same on every machine, and the C library that what they make needs."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _UNUSED = re.compile(
 )
 _COMPILERS = {"gcc": "gcc", "cc": "gcc", "g++": "g++", "c++": "g++", "cpp": "cpp"}
 _BINUTILS = ("addr2line", "ar", "as", "c++filt", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size", "strip")
-# A program on PATH is called by its whole name, so what is beside it is found; other names of it are no links.
+# Whoever finds a program on PATH calls it by its whole name, so that it knows where it lies.
 _COMPILER = """\
 #!/bin/sh
 own="${{0%/bin/*}}"
@@ -83,15 +83,15 @@ def _inside(package: Path, name: str) -> PurePosixPath:
 
 
 def _keep_links_inside(folder: Path) -> None:
-    """Have links lead to what lies here, and not to the machine's own: take away those that lead to nothing."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_symlink():
-            target = path.readlink()
-            if target.is_absolute():
-                path.unlink()
-                path.symlink_to(os.path.relpath(folder / target.relative_to("/"), path.parent))
-            if not path.exists():
-                path.unlink()
+    """Have links lead to what lies here, and not to the machine's own; take away those that lead to nothing."""
+    links = [path for path in folder.rglob("*") if path.is_symlink()]
+    for path in links:
+        target = path.readlink()
+        if target.is_absolute():
+            path.unlink()
+            path.symlink_to(os.path.relpath(folder / target.relative_to("/"), path.parent))
+    for path in [path for path in links if not path.exists()]:
+        path.unlink()
 
 
 def _find_own_libraries(folder: Path) -> None:
