@@ -172,6 +172,15 @@ def test_exceptions_streams_files_threads_and_locale_cross_the_border(toolchain,
         assert places[0]() == places[1]()
 
 
+def test_programs_can_be_linked_too(toolchain, tmp_path):
+    """As CMake and configure do, to see whether a compiler works."""
+    (tmp_path / "main.cpp").write_text(f"{BORDER}int main() {{ return threads(4) + random_bits(); }}\n")
+    command = [toolchain / "bin" / "g++", "-std=c++20", "main.cpp", "-o", "main", "-lpthread"]
+    subprocess.run(command, cwd=tmp_path, env={"PATH": ""}, check=True)
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == 5
+    assert newer_than_allowed(toolchain, tmp_path / "main") == set()
+
+
 def test_nothing_of_the_machine_is_read(toolchain, tmp_path):
     (tmp_path / "a.cpp").write_text(BORDER)
     command = [toolchain / "bin/g++", "-std=c++20", "-fPIC", "-shared", "a.cpp", "-o", "a.so", "-MD", "-Wl,--trace"]
