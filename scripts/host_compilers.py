@@ -21,21 +21,11 @@ TITLE = "g++ {version} of Debian 12"
 # What compilers are made of, wherever they make code for.
 COMMON = ("libbinutils", "libctf0", "libctf-nobfd0", "libjansson4")
 COMMON += ("libgmp10", "libisl23", "libmpc3", "libmpfr6", "libzstd1", "zlib1g")
-NATIVE = ("gcc-12", "g++-12", "cpp-12", "binutils", "binutils-{name}")
-NATIVE += ("libgcc-12-dev", "libgcc-s1", "libstdc++-12-dev", "libstdc++-12-pic", "libstdc++6", "libatomic1", "libgomp1")
+LIBRARIES = ("libgcc-12-dev", "libgcc-s1", "libstdc++-12-dev", "libstdc++-12-pic", "libstdc++6")
+LIBRARIES += ("libatomic1", "libgomp1")
+NATIVE = ("gcc-12", "g++-12", "cpp-12", "binutils", "binutils-{name}", *LIBRARIES)
 CROSS = ("gcc-12-{name}", "g++-12-{name}", "cpp-12-{name}", "binutils-{name}")
-CROSS += tuple(
-    f"{name}-{{debian}}-cross"
-    for name in (
-        "libgcc-12-dev",
-        "libgcc-s1",
-        "libstdc++-12-dev",
-        "libstdc++-12-pic",
-        "libstdc++6",
-        "libatomic1",
-        "libgomp1",
-    )
-)
+CROSS += tuple(f"{name}-{{debian}}-cross" for name in LIBRARIES)
 C_LIBRARY = ("libc6", "libc6-dev", "libcrypt1", "libcrypt-dev", "linux-libc-dev")
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 # The machine that they run on, and what they make code for.

@@ -186,6 +186,11 @@ class BuildPlan(Record):
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
+    def pinned_compilers(self) -> PrefixId | None:
+        """Return the prefix of pinned compilers; None where the machine or the image has them, or none are needed."""
+        return self.toolset.prefix if self.toolset else None
+
+    @property
     def build_digest(self) -> str:
         """Return the sha256 of all that decides the wheel's bytes, in hex."""
         if not self._digest:

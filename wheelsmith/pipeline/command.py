@@ -86,13 +86,13 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
 
 def host_compiler_mounts(plan: BuildPlan, context: BuildContext) -> tuple[Mount, ...]:
     """Return the mount of pinned compilers, fetching what is not here; none where the machine or the image has them."""
-    prefix = plan.toolset.prefix if plan.toolset else None
+    prefix = plan.pinned_compilers
     return (Mount(source=context.toolchains.prepare(prefix), target=layout.CXX),) if prefix else ()
 
 
 def host_compiler_path(plan: BuildPlan) -> tuple[str, ...]:
     """Return the folder of pinned compilers, for PATH."""
-    return (f"{layout.CXX}/bin",) if plan.toolset and plan.toolset.prefix else ()
+    return (f"{layout.CXX}/bin",) if plan.pinned_compilers else ()
 
 
 def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command:

@@ -124,8 +124,8 @@ def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, re
     :param reads: the name of each input → the hash of its content.
     """
     cuda = plan.toolkit if step.kind is StepKind.NVCC else None
-    host = plan.toolset.prefix if plan.toolset else None
     programs = context.toolchains.toolchains.programs
+    known = [programs(prefix) for prefix in (plan.pinned_compilers, cuda) if prefix]
     return canonical_digest(
         {
             "format": FORMAT,
@@ -133,7 +133,7 @@ def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, re
             "reads": reads,
             "compilers": plan.toolset.digest if plan.toolset else "",
             "cuda": cuda.digest if cuda else "",
-            "programs": {**(programs(host) if host else {}), **(programs(cuda) if cuda else {})},
+            "programs": {name: digest for each in known for name, digest in each.items()},
             "environment": plan.environment,
         }
     )

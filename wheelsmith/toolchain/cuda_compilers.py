@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.toolchain.debian_package import package_members
+from wheelsmith.toolchain.debian_package import package_members, write_member
 
 _OWN = "./usr/lib/nvidia-cuda-toolkit"
 # Where the package has them → where a toolkit does. Debian's nvcc.profile names folders of its own.
@@ -43,11 +43,7 @@ def lay_out_compilers(package: Path, folder: Path) -> None:
     lacking = dict(_PLACES)
     for member, content in package_members(package):
         if member.isreg() and member.name in lacking:
-            path = folder / lacking.pop(member.name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as target:
-                target.writelines(content)
-            path.chmod(0o755 if member.mode & 0o111 else 0o644)
+            write_member(member, content, folder / lacking.pop(member.name))
     if lacking:
         raise ToolchainError(f"{package.name} lacks {', '.join(sorted(lacking))}")
     (folder / "bin" / "nvcc.profile").write_text(_PROFILE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +27,14 @@ def package_members(package: Path) -> Iterator[tuple[tarfile.TarInfo, Iterator[b
         with tarfile.open(fileobj=file, mode="r|xz") as archive:
             for member in archive:
                 yield member, _chunks(package, archive, member)
+
+
+def write_member(member: tarfile.TarInfo, content: Iterable[bytes], path: Path) -> None:
+    """Write a file of a package, with one of two plain modes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as target:
+        target.writelines(content)
+    path.chmod(0o755 if member.mode & 0o111 else 0o644)
 
 
 def _chunks(package: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:

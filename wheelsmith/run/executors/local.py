@@ -101,8 +101,7 @@ def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
 
 
 def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
-    compilers = plan.toolset.prefix if plan.toolset else None
-    prefixes = (compilers, plan.headers, plan.toolkit, *plan.libraries)
+    prefixes = (plan.pinned_compilers, plan.headers, plan.toolkit, *plan.libraries)
     return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
 
 

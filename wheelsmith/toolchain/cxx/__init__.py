@@ -1,1 +1,1 @@
-"""Compilers that run on any Linux machine, with libraries that keep what they make to a policy."""
+"""Compilers that need none of the machine's, with libraries that keep what they make to a policy."""

@@ -18,7 +18,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.platforms import CxxToolchain, HostCompilers
 from wheelsmith.toolchain.cxx.link_versions import limit_versions
 from wheelsmith.toolchain.cxx.newer_objects import NONSHARED, keep_newer_objects
-from wheelsmith.toolchain.debian_package import package_members
+from wheelsmith.toolchain.debian_package import package_members, write_member
 
 # What only running programs need, and programs that nobody calls to compile or to link.
 _UNUSED = re.compile(
@@ -71,9 +71,7 @@ def _unpack(package: Path, folder: Path, moved: dict[str, str]) -> None:
         elif member.islnk():
             path.hardlink_to(place(member.linkname))
         else:
-            with path.open("wb") as target:
-                target.writelines(content)
-            path.chmod(0o755 if member.mode & 0o111 else 0o644)
+            write_member(member, content, path)
 
 
 def _inside(package: Path, name: str) -> PurePosixPath:

@@ -46,7 +46,7 @@ def limit_versions(path: Path, newest: dict[str, str]) -> tuple[frozenset[str], 
         found = next((part for part in library.iter_sections() if isinstance(part, GNUVerSymSection)), None)
         if found is None:
             return frozenset(), frozenset()
-        offered = _offered(library)
+        offered = _offered(library, found)
         marks = dict(_marks(offered, newest))
         for number, index in marks.items():
             file.seek(found["sh_offset"] + 2 * number)
@@ -55,13 +55,12 @@ def limit_versions(path: Path, newest: dict[str, str]) -> tuple[frozenset[str], 
     return frozenset(allowed), frozenset(offered.keys() - allowed)
 
 
-def _offered(library: ELFFile) -> dict[str, list[tuple[int, int, str]]]:
+def _offered(library: ELFFile, versions: GNUVerSymSection) -> dict[str, list[tuple[int, int, str]]]:
     """Return name → its number in the table, the version's mark, and the version, for each version that it has."""
     names = {}
     for section in library.iter_sections():
         if isinstance(section, GNUVerDefSection):
             names = {version["vd_ndx"]: next(iter(texts)).name for version, texts in section.iter_versions()}
-    versions = next(part for part in library.iter_sections() if isinstance(part, GNUVerSymSection))
     symbols = next(part for part in library.iter_sections() if isinstance(part, SymbolTableSection))
     offered = defaultdict(list)
     for number, symbol in enumerate(symbols.iter_symbols()):
