@@ -26,6 +26,7 @@ LIBRARIES += ("libatomic1", "libgomp1")
 NATIVE = ("gcc-12", "g++-12", "cpp-12", "binutils", "binutils-{name}", *LIBRARIES)
 CROSS = ("gcc-12-{name}", "g++-12-{name}", "cpp-12-{name}", "binutils-{name}")
 CROSS += tuple(f"{name}-{{debian}}-cross" for name in LIBRARIES)
+RUNTIME = "libc6"  # that they run with
 C_LIBRARY = ("libc6", "libc6-dev", "libcrypt1", "libcrypt-dev", "linux-libc-dev")
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 # The machine that they run on, and what they make code for.
@@ -76,6 +77,7 @@ def row(lists: dict[str, dict[str, dict[str, str]]], machine: str, arch: str, da
         "triplet": triplet,
         "major": MAJOR,
         "packages": [pin(known[name], day) for name in (*names, *COMMON)],
+        "runtime": pin(known[RUNTIME], day),
     }
 
 

@@ -8,11 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event
 
 import pytest
+import wants
 from factory import Factory
 from kernels import matrix, tiny_kernel
 
+from wheelsmith.engine import Command, Limits, Mount
+from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.model import PINNED, ignore
 from wheelsmith.platforms import cxx_toolchain
 from wheelsmith.run.prepare import default_cache
@@ -248,15 +252,98 @@ def test_a_projects_calls_of_compilers_are_of_the_pinned_ones(tmp_path):
         assert check_wheel(wheel).ok
 
 
-def test_their_programs_find_their_own_libraries(toolchain):
-    """But for the C library, which is the machine's."""
-    for name in programs_of(toolchain):
-        if (toolchain / name).read_bytes()[:4] == b"\x7fELF":
-            listed = {**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"}
-            told = subprocess.run([toolchain / name], env=listed, capture_output=True, text=True, check=True).stdout
-            found = [Path(line.split(" => ")[1].split()[0]).resolve() for line in told.splitlines() if " => " in line]
-            strangers = {path.name for path in found if not path.is_relative_to(toolchain)}
-            assert strangers <= {"libc.so.6", "libm.so.6"}, name
+def test_their_programs_run_with_nothing_of_the_machine(toolchain):
+    """Not even with its C library: each stands behind a script, which starts it with their own."""
+    (loader,) = toolchain.glob("runtime/lib/*/ld-linux-*.so.2")
+    libraries = f"{loader.parent}:{next(toolchain.glob('usr/lib/*/libgmp.so.*')).parent}"
+    moved = [name for name in programs_of(toolchain) if name.endswith(".bin")]
+    assert {Path(name).name for name in moved} >= {"cc1plus.bin", "collect2.bin", "x86_64-linux-gnu-ld.bfd.bin"}
+    for name in moved:
+        command = [loader, "--inhibit-cache", "--library-path", libraries, "--list", toolchain / name]
+        told = subprocess.run(command, env={}, capture_output=True, text=True, check=True).stdout
+        found = [Path(line.split(" => ")[1].split()[0]) for line in told.splitlines() if " => " in line]
+        assert any(path.name == "libc.so.6" for path in found), name
+        assert [path for path in found if not path.resolve().is_relative_to(toolchain)] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [
+            "-I/usr/include",
+            "-isystem",
+            "/usr/include/x86_64-linux-gnu/",
+            "-I",
+            "/usr/include",
+            "-idirafter/usr/include",
+        ],
+        ["-L/usr/lib/x86_64-linux-gnu", "-L", "/lib/x86_64-linux-gnu/", "-L/usr/lib"],
+        ["/usr/lib/x86_64-linux-gnu/libm.so", "/usr/lib/x86_64-linux-gnu/librt.a", "/lib/x86_64-linux-gnu/libdl.a"],
+    ],
+)
+def test_a_build_that_names_the_machines_folders_is_not_led_there(toolchain, tmp_path, words):
+    """As CPython's setup.py does, and CMake for what it found by itself."""
+    (tmp_path / "own folder").mkdir()
+    (tmp_path / "own folder" / "own.h").write_text("#define OWN 4\n")
+    (tmp_path / "main.cpp").write_text(f'#include "own.h"\n{BORDER}int main() {{ return threads(OWN); }}\n')
+    kept = ['-DTEXT="a b"', "-I", "own folder", "-pthread", "-L", "."]
+    command = [
+        toolchain / "bin/g++",
+        *words,
+        *kept,
+        "-std=c++20",
+        "main.cpp",
+        *words,
+        "-o",
+        "main",
+        "-MD",
+        "-Wl,--trace",
+    ]
+    told = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    read = (tmp_path / "main.d").read_text().replace("\\\n", " ").replace("\\ ", "_").split()[2:]
+    linked = [line for line in told.stdout.split() if line.startswith("/")]
+    places = {Path(word).resolve() for word in (*read, *linked) if word.startswith("/")}
+    assert len(places) > 100
+    assert {path for path in places if not path.is_relative_to(toolchain) and not path.name.startswith("cc")} == set()
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == 4
+
+
+def test_a_library_that_only_the_machine_has_is_not_linked_with(toolchain, tmp_path):
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    command = [toolchain / "bin" / "gcc", "main.c", "/usr/lib/x86_64-linux-gnu/libonly-here.so", "-o", "main"]
+    told = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+    assert "cannot find -lonly-here" in told.stderr
+
+
+LOOKING = """\
+import os, subprocess
+for folder in ("/usr/include", "/usr/lib/gcc", "/usr/lib/x86_64-linux-gnu/pkgconfig", "/usr/share/pkgconfig"):
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    print("seen", [name for name in names if not name.startswith(("python", "x86_64"))])
+open("a.cpp", "w").write("int own;")
+print("compiled", subprocess.run(["/usr/bin/g++", "-c", "a.cpp"], capture_output=True).returncode == 0)
+"""
+
+
+@pytest.mark.parametrize("brings", [True, False])
+def test_a_build_sees_nothing_of_the_machine_to_compile_or_to_link_with(tmp_path, brings):
+    """But for the headers of its Python; a build that brings no compilers sees all of it."""
+    wants.program("g++")
+    (tmp_path / "work").mkdir()
+    command = Command(
+        name="looking",
+        argv=("python3", "-c", LOOKING),
+        mounts=(Mount(source=tmp_path / "work", target="/work", writable=True),),
+        env={},
+        workdir="/work",
+        limits=Limits(seconds=60.0),
+        brings_compilers=brings,
+    )
+    lines = []
+    assert Bubblewrap().run(command, lines.append, Event()).ok, lines
+    assert lines[-1] == f"compiled {not brings}"
+    assert (lines[:-1] == ["seen []"] * 4) == brings
 
 
 @pytest.mark.release("other compilers of 47 MB")

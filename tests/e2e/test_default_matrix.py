@@ -81,7 +81,7 @@ def test_our_check_agrees_and_names_every_capability(built):
 def test_a_wheel_that_lies_is_caught(built, tmp_path):
     """Each lie is told by a real wheel, renamed or rewritten."""
     honest = wheels(built, "*cu130.torch2.13*")[0]
-    older = shutil.copy(honest, tmp_path / honest.name.replace("manylinux_2_34", "manylinux_2_17"))
+    older = shutil.copy(honest, tmp_path / honest.name.replace("manylinux_2_28", "manylinux_2_17"))
     assert {"tags", "platform-tag"} <= lies(older)
     renamed = shutil.copy(honest, tmp_path / honest.name.replace("torch2.13", "torch2.11"))
     assert {"name-and-version", "torch-requirement"} <= lies(renamed)

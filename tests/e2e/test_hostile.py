@@ -244,7 +244,8 @@ def test_what_it_leaves_is_no_wheel(releasing, tmp_path, name):
     write(factory.folder / "k", {"evil.py": backend, "pyproject.toml": pyproject})
     axes = "axes: {torch: [2.13], cuda: [cpu], python: [3.11]}\n"
     limits = "engine: {image: debian, memory: 1GiB, disk: 1GiB, timeout: 60s}\n"
-    (factory.folder / "matrix.yaml").write_text(f"kernel: {{path: k}}\n{axes}{limits}")
+    # What it leaves lay ready on the machine.
+    (factory.folder / "matrix.yaml").write_text(f"kernel: {{path: k}}\n{axes}{limits}toolchain: host\n")
     # Its environment has a torch, as every project's has; these attacks have no use for a whole one.
     make_wheel(tmp_path / "packages", "torch", "2.13.0")
     factory.resolves_alone()

@@ -285,7 +285,7 @@ def test_no_engine_for_somebody_elses_code(monkeypatch, capsys, tmp_path):
 
 def test_no_compiler_is_a_reason_not_a_crash(monkeypatch, capsys, tmp_path):
     tiny_kernel(tmp_path / "k")
-    matrix(tmp_path, "k")
+    matrix(tmp_path, "k", more="toolchain: host\n")
     from wheelsmith.engine import this_machine
 
     monkeypatch.setattr("wheelsmith.engine.machine.SYSTEM_PROGRAMS", str(tmp_path))

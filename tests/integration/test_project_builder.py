@@ -37,6 +37,7 @@ def build(source, *, version="1.0", needs=(), planned=("my-project", "1.0"), **t
     name, public = planned
     plan = {
         "project": {"config_settings": {}, "before_build": None, **told},
+        "toolset": None,
         "wheel": {"distribution": name, "version": f"{public}+cu130.torch2.11"},
     }
     (source.parent / "plan.json").write_text(json.dumps(plan))

@@ -192,6 +192,7 @@ FAR = {
     "toolchain/cxx/link_versions.py": "of a prefix that is being made",
     "toolchain/cxx/programs.py": CACHE,
     "toolchain/cxx/newer_objects.py": "of a prefix that is being made, and a temporary folder",
+    "toolchain/cxx/scripts.py": "as lay_out.py: of a prefix that is being made",
     "toolchain/debian_package.py": "a package whose hash was compared",
     "toolchain/environment.py": CACHE,
     "toolchain/locate.py": USER,

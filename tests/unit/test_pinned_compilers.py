@@ -10,7 +10,7 @@ from plans import plan
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.matrix import parse_matrix
-from wheelsmith.model import PINNED, BuildHost, Cell, CellSettings, PinnedPackage, PrefixId, Toolset
+from wheelsmith.model import HOST, PINNED, BuildHost, Cell, CellSettings, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
 from wheelsmith.plan.reasons import NotBuildableError, compilers
 from wheelsmith.platforms import cxx_toolchain, cxx_toolchains
@@ -28,8 +28,14 @@ def cell(arch="x86_64", **settings):
     return Cell(release="2.11", toolkit=None, arch=arch, settings=CellSettings(**settings))
 
 
-def test_the_machines_are_used_unless_others_are_asked_for():
-    assert compilers(cell(), HERE) == GXX
+def test_pinned_ones_are_used_unless_the_machines_are_asked_for():
+    assert compilers(cell(), HERE) == compilers(cell(toolchain=PINNED), HERE)
+    assert compilers(cell(toolchain=HOST), HERE) == GXX
+
+
+def test_where_nobody_pinned_any_it_is_the_machines():
+    arm = replace(HERE, machine="aarch64", toolsets=(replace(GXX, arch="aarch64"),))
+    assert compilers(cell("aarch64"), arm) == arm.toolsets[0]
 
 
 @pytest.mark.parametrize("name", [PINNED, "gcc-12.2.0"])
@@ -80,8 +86,10 @@ def test_every_policy_allows_no_more_than_auditwheels_of_that_name():
 
 def test_every_package_is_pinned_once_and_has_a_mirror():
     for each in cxx_toolchains():
-        names = [pin.filename.partition("_")[0] for pin in each.packages]
+        compiled_with = (*each.compilers.packages, *each.policy.packages[each.compilers.arch])
+        names = [pin.filename.partition("_")[0] for pin in compiled_with]
         assert len(set(names)) == len(names)
+        assert each.compilers.runtime in each.packages
         for pin in each.packages:
             assert pin.url.endswith(f"/{pin.filename}")
             assert len(pin.sha256) == 64

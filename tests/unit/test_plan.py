@@ -5,7 +5,7 @@ import pytest
 from packaging.metadata import parse_email
 
 from wheelsmith.base.errors import BuildTomlError
-from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
+from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan import plan_kernel
 from wheelsmith.plan.reasons import NotBuildableError, toolkit_of
@@ -71,7 +71,8 @@ def plan(
     headers="whole",
 ):
     text = TOML.format(general=general, torch=binding, device=device)
-    cell = Cell(release=torch, toolkit=cuda, arch=arch, settings=CellSettings(gpu_archs=archs, torch_headers=headers))
+    settings = CellSettings(gpu_archs=archs, torch_headers=headers, toolchain=HOST)
+    cell = Cell(release=torch, toolkit=cuda, arch=arch, settings=settings)
     return plan_kernel(
         cell,
         spec=parse_build_toml(text),

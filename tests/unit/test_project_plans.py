@@ -9,7 +9,7 @@ import pytest
 
 from wheelsmith.base.errors import MatrixError, SourceError, WheelError
 from wheelsmith.matrix import ProjectSettings
-from wheelsmith.model import BuildPlan, Cell, CellSettings, Excluded, LockedWheel, SourceId
+from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, LockedWheel, SourceId
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.pipeline.smoke import why_untested
 from wheelsmith.plan import plan_project, why_other_cuda
@@ -56,7 +56,7 @@ def plan(
         asked.append(question)
         return resolved
 
-    settings = CellSettings(gpu_archs=archs)
+    settings = CellSettings(gpu_archs=archs, toolchain=HOST)
     cell = Cell(framework=calls[0], release=calls[1], toolkit=cuda, arch=arch, python=python, settings=settings)
     made = plan_project(
         cell,

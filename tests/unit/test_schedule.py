@@ -1,6 +1,6 @@
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -310,6 +310,13 @@ def test_one_that_waits_for_memory_is_not_overtaken_for_ever():
             running.append(task)
         board.done(running.pop(0))
     assert started.index("big:0") < 60
+
+
+def test_small_ones_fill_the_cores_that_large_ones_cannot_use():
+    """However long they have waited for memory: what leaves them enough, once the one that runs is done, may begin."""
+    tasks = [chain(f"{memory}:{n}", [(10.0, memory)])[1][0] for memory in (6, 2) for n in range(40)]
+    one_build = ("all", tuple(replace(task, group="all") for task in tasks))
+    assert simulate([one_build], Capacity(cores=2, memory=10)).utilisation >= 0.95
 
 
 def test_builds_are_admitted_as_they_are_needed():

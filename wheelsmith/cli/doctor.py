@@ -28,8 +28,8 @@ from wheelsmith.engine import (
 )
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import ARCHES
-from wheelsmith.model import ignore
-from wheelsmith.platforms import header_libraries, platforms, python_headers
+from wheelsmith.model import PINNED, CellSettings, ignore
+from wheelsmith.platforms import cxx_toolchain, header_libraries, platforms, python_headers
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
@@ -121,13 +121,19 @@ def _untried(engine: Engine, reason: str, remedy: str | None) -> Symptom:
 
 def _compilers() -> Iterator[Symptom]:
     here = this_machine()
+    toolchains, policy = Toolchains(default_cache(), ignore), CellSettings().manylinux
     for arch in ARCHES:
-        toolset = here.toolset(arch)
+        own = here.toolset(arch)
+        pinned = cxx_toolchain(PINNED, policy, here.machine, arch)
+        found = own.version if own else "none"
+        if pinned:
+            place = "here" if toolchains.find(pinned.prefix) else "fetched when needed"
+            found = f"{pinned.compilers.title} for manylinux_{policy}, {place}; toolchain: host has {found}"
         package = "g++" if arch == here.machine else f"g++-{arch.replace('_', '-')}-linux-gnu"
         yield Symptom(
             what=f"compiler for {arch}",
-            ok=toolset is not None,
-            found=toolset.version if toolset else "none",
+            ok=bool(own or pinned),
+            found=found,
             needed=arch == here.machine,
             remedy=f"apt-get install {package}",
         )

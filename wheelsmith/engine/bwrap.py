@@ -15,6 +15,7 @@ from threading import Event
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bpf import launch_filter
 from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
+from wheelsmith.engine.host_files import host_view
 from wheelsmith.engine.host_view import InstalledPython, host_mounts
 from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.machine import this_machine
@@ -110,7 +111,7 @@ class Bubblewrap:
             raise EngineError("bwrap is not on PATH", remedy=_INSTALL)
         return (
             *_NO_CORES,
-            *_root(program, _pythons(command.python), command.limits),
+            *_root(program, _shown(command), command.limits),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # Without this the root would be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
@@ -184,7 +185,7 @@ def _trial(program: str) -> subprocess.CompletedProcess[str]:
     with _filter() as filter_:
         return subprocess.run(
             [
-                *(*_root(program, _pythons(), Limits()), "--seccomp", str(filter_)),
+                *(*_root(program, host_mounts(_pythons()), Limits()), "--seccomp", str(filter_)),
                 *_last_step("/", Limits(), ("true",)),
             ],
             capture_output=True,
@@ -194,8 +195,13 @@ def _trial(program: str) -> subprocess.CompletedProcess[str]:
         )
 
 
-def _root(program: str, pythons: tuple[InstalledPython, ...], limits: Limits) -> tuple[str, ...]:
-    return (program, *_NAMESPACES, *host_mounts(pythons), *_in_memory(limits.counted_memory))
+def _root(program: str, shown: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
+    return (program, *_NAMESPACES, *shown, *_in_memory(limits.counted_memory))
+
+
+def _shown(command: Command) -> tuple[str, ...]:
+    """Return the options for what a command sees of this machine."""
+    return host_mounts(_pythons(command.python), host_view().development if command.brings_compilers else ())
 
 
 def _pythons(version: str | None = None) -> tuple[InstalledPython, ...]:

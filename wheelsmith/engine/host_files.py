@@ -21,6 +21,7 @@ class PathRule(Record):
 class HostView(Record):
     """What is shown, and what of that is hidden again.
 
+    :param development: what is hidden besides where compilers are brought along.
     :param python: below where a Python is installed outside of ``/usr``; ``{version}`` stands for ``3.11``.
     :param python_hidden: likewise.
     """
@@ -29,6 +30,7 @@ class HostView(Record):
     date: str
     shown: tuple[PathRule, ...]
     hidden: tuple[PathRule, ...]
+    development: tuple[PathRule, ...]
     python: tuple[PathRule, ...]
     python_hidden: tuple[PathRule, ...]
 

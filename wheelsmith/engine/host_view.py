@@ -22,8 +22,11 @@ class InstalledPython:
 
 
 @cache
-def host_mounts(pythons: tuple[InstalledPython, ...]) -> tuple[str, ...]:
-    """Return bubblewrap's options for what is seen of this machine; it is looked at once a process."""
+def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRule, ...] = ()) -> tuple[str, ...]:
+    """Return bubblewrap's options for what is seen of this machine; it is looked at once a process.
+
+    :param more_hidden: what is hidden besides, but for a Python's own.
+    """
     known = host_view()
     words = [word for sight in known.shown for word in ("--ro-bind-try", sight.path, sight.path)]
     for name in _MERGED:
@@ -33,7 +36,7 @@ def host_mounts(pythons: tuple[InstalledPython, ...]) -> tuple[str, ...]:
         elif path.is_dir():
             words += ["--ro-bind", str(path), str(path)]
     words += ["--proc", "/proc"]
-    hidden = _targets(known.hidden, Path("/"), [*(sight.path for sight in known.shown), "/proc"])
+    hidden = _targets((*known.hidden, *more_hidden), Path("/"), [*(sight.path for sight in known.shown), "/proc"])
     words += [word for path in hidden for word in _hide(path)]
     for python in pythons:
         # After what hides /usr/local, for a Python may be there.
@@ -50,17 +53,25 @@ def host_mounts(pythons: tuple[InstalledPython, ...]) -> tuple[str, ...]:
 
 def _show(python: InstalledPython, hidden: list[str]) -> list[str]:
     prefix = Path(python.prefix)
-    if prefix.is_relative_to(_USR) and not any(prefix.is_relative_to(path) for path in hidden):
-        return []
     patterns = [sight.path.format(version=python.version) for sight in host_view().python]
     if (prefix / "conda-meta").is_dir():
         # The libraries of conda's Python are files among those of every other package.
         patterns.append("lib")
-    found = (str(path) for pattern in patterns for path in sorted(prefix.glob(pattern)))
-    words = [word for path in found for word in ("--ro-bind", path, path)]
+    found = [path for pattern in patterns for path in sorted(prefix.glob(pattern))]
+    if prefix.is_relative_to(_USR) and not _is_below(prefix, hidden):
+        return _show_again(path for path in found if _is_below(path, hidden))
+    words = _show_again(found)
     for name in ("python3", "python"):
         words += ["--symlink", f"python{python.version}", f"{python.prefix}/bin/{name}"]
     return words
+
+
+def _show_again(paths: Iterable[Path]) -> list[str]:
+    return [word for path in paths for word in ("--ro-bind", str(path), str(path))]
+
+
+def _is_below(path: Path, folders: list[str]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _targets(sights: Iterable[PathRule], folder: Path, shown: list[str]) -> list[str]:

@@ -60,6 +60,7 @@ class Command:
     :param path: folders inside that come before the engine's own PATH.
     :param python: the Python, ``major.minor``, whose ``python3.X`` must be on PATH; None needs only ``python3``.
     :param image: the image to run in, for engines that have images.
+    :param brings_compilers: an engine that shows this machine's programs hides what they compile and link with.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Command:
     path: tuple[str, ...] = ()
     python: str | None = None
     image: ImageId | None = None
+    brings_compilers: bool = False
 
 
 class Ending(StrEnum):

@@ -46,7 +46,6 @@ from wheelsmith.matrix.values import (
     text_or_number,
     toolkit_of,
 )
-from wheelsmith.model import HOST
 from wheelsmith.model.engines import AUTO
 from wheelsmith.platforms import Platform, platforms
 
@@ -306,10 +305,10 @@ class MatrixModel(_Model):
         description="light: torch/all.h has tensors, operators and their registration only, which compiles in half "
         "the time; whole: all of it",
     )
-    toolchain: Toolchain = Field(
-        HOST,
-        description="The C++ compilers: host, those of the machine or the image; pinned, those that wheelsmith "
-        "fetches; or the name of pinned ones",
+    toolchain: Toolchain | None = Field(
+        None,
+        description="The C++ compilers: pinned, those that wheelsmith fetches; the name of such; or host, those of the "
+        "machine or the image. Where nothing is said: pinned, or host on a machine that there are no pinned ones for",
     )
     manylinux: Manylinux = Field(
         "2_28", description="The manylinux policy that pinned compilers keep to: the glibc that wheels need"

@@ -46,12 +46,14 @@ class CudaHome(Record):
     :param version: ``12.4``.
     :param release: ``12.4.131``, as nvcc says it.
     :param digest: sha256 over its programs and headers.
+    :param arch: that it makes wheels for; None where that is the machine's.
     """
 
     home: str
     version: str
     release: str
     digest: str
+    arch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

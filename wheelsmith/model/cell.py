@@ -19,7 +19,7 @@ class CellSettings(Record):
     :param image: the container image that the cell must be built in; None leaves it to the engine's default.
     :param torch_headers: ``whole``, or ``light`` for a torch/all.h with tensors and operators only.
     :param toolchain: the C++ compilers: a name of pinned ones, ``pinned`` for those that are taken first, or ``host``
-        for what the machine or the image has.
+        for what the machine or the image has; None takes pinned ones where there are any for the machine.
     :param manylinux: the policy that pinned compilers keep to, as ``2_28``.
     """
 
@@ -27,7 +27,7 @@ class CellSettings(Record):
     advertise: bool = True
     image: str | None = None
     torch_headers: str = "whole"
-    toolchain: str = HOST
+    toolchain: str | None = None
     manylinux: str = "2_28"
 
 

@@ -132,6 +132,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         path=tuple(programs),
         python=project.python if project else None,
         image=plan.image,
+        brings_compilers=plan.pinned_compilers is not None,
     )
 
 
@@ -178,6 +179,7 @@ def compile_command(
         limits=replace(limits, cpus=1.0, reserved=memory),
         path=host_compiler_path(plan),
         image=plan.image,
+        brings_compilers=plan.pinned_compilers is not None,
     )
 
 

@@ -195,8 +195,8 @@ class CompileStep:
 
     def _do(self, job: Job, known: str | None, memory: int) -> None:
         # Others of the project may have shown meanwhile that so much is not enough.
-        if (needed := self._estimate(job)[0].memory) > memory:
-            raise RetryTask(memory=needed)
+        if self._estimate(job)[0].memory > memory:
+            raise RetryTask
         folder = self._folder(job)
         try:
             with WorkFolder(folder) as work:
@@ -228,7 +228,7 @@ class CompileStep:
         command = self._command(job, job.argv, folder, memory)
         exit_ = self.context.engine.run(command, output.read, self.cancel)
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self.context.most_memory(2 * memory)) > memory:
-            self._estimates.fell_short(job, self._size(job), int((more - _SPARE) / _HEADROOM))
+            self._estimates.fell_short(job, self._size(job), _without_headroom(memory), _without_headroom(more))
             raise RetryTask(memory=more)
         if not exit_.ok:
             limits = command.limits
@@ -238,7 +238,7 @@ class CompileStep:
             if self.plan.cell.settings.torch_headers == "light" and exit_.ending is Ending.EXITED:
                 failed.failure = replace(failed.failure, remedy="if a declaration is missing: torch-headers: whole")
             raise failed
-        self._estimates.learn(job, Cost(seconds=exit_.seconds, memory=exit_.peak_memory or memory))
+        self._estimates.learn(job, self._size(job), Cost(seconds=exit_.seconds, memory=exit_.peak_memory or memory))
         return exit_
 
     def _command(self, job: Job, argv: tuple[str, ...], folder: Path, memory: int) -> Command:
@@ -284,3 +284,8 @@ class CompileStep:
                 reused=exit_ is None,
             )
         )
+
+
+def _without_headroom(memory: int) -> int:
+    """Return the bytes for which a job is given so many."""
+    return int((memory - _SPARE) / _HEADROOM)

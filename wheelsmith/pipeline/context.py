@@ -33,21 +33,31 @@ class InFlightKeys:
             self._tasks.pop(key, None)
 
 
-class Shortfalls:
-    """By how much guesses of memory were too low in this run, by what they were of."""
+class GuessFactors:
+    """By how much to multiply guesses of memory, by what they are of, once one in this run was too low."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._factors: dict[str, float] = {}
+        self._too_low: dict[str, float] = {}
+        self._needed: dict[str, float] = {}
+        self._next: dict[str, float] = {}
 
-    def note(self, what: str, factor: float) -> None:
-        """Take note of a guess that was too low by a factor."""
+    def fell_short(self, what: str, factor: float, following: float) -> None:
+        """Take note of a factor that was too low, and of the one that is tried now."""
         with self._lock:
-            self._factors[what] = max(factor, self.factor(what))
+            self._too_low[what] = max(factor, self._too_low.get(what, 0.0))
+            self._next[what] = max(following, self.of(what))
 
-    def factor(self, what: str) -> float:
-        """Return by how much to raise the next guess."""
-        return self._factors.get(what, 1.0)
+    def succeeded(self, what: str, factor: float) -> None:
+        """Take note of the factor that one needed; what was enough for it is no longer tried twice over."""
+        with self._lock:
+            if factor > self._too_low.get(what, factor):
+                self._needed[what] = max(factor, self._needed.get(what, 0.0))
+                self._next[what] = self._needed[what]
+
+    def of(self, what: str) -> float:
+        """Return the factor of the next guess."""
+        return self._next.get(what, 1.0)
 
 
 class ToolchainPrefetcher:
@@ -108,7 +118,7 @@ class BuildContext:
     force: bool = False
     reuse: bool = True
     claims: InFlightKeys = field(default_factory=InFlightKeys)
-    shortfalls: Shortfalls = field(default_factory=Shortfalls)
+    guess_factors: GuessFactors = field(default_factory=GuessFactors)
 
     def most_memory(self, memory: int) -> int:
         """Bound what a piece may take (bytes) by what a cell may, and the whole run."""

@@ -158,7 +158,7 @@ class Estimates:
         self._names = f"{plan.wheel.distribution} {step.output} {cell.compute} {cell.arch}"
         self._release = f"{cell.framework}{cell.release}"
         self._project = plan.wheel.distribution
-        self._costs, self._shortfalls = context.costs, context.shortfalls
+        self._costs, self._factors = context.costs, context.guess_factors
 
     def of(self, job: Job, size: int | None = None) -> Cost:
         """Return what a job is expected to cost.
@@ -169,22 +169,25 @@ class Estimates:
         if known:
             return known
         guess = _guess(job, size)
-        return replace(guess, memory=int(guess.memory * self._shortfalls.factor(self._like(job))))
+        return replace(guess, memory=int(guess.memory * self._factors.of(self._like(job))))
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
         """Return the seconds of a chain of phases that are not known by name yet."""
         return sum((self._costs.find(self._keys(kind, "")) or _UNKNOWN[kind]).seconds for kind in kinds)
 
-    def learn(self, job: Job, cost: Cost) -> None:
+    def learn(self, job: Job, size: int | None, cost: Cost) -> None:
         """Take note of what a job has cost."""
         self._costs.learn(self._keys(job.kind, _target(job)), cost)
+        self._factors.succeeded(self._like(job), cost.memory / _guess(job, size).memory)
 
-    def fell_short(self, job: Job, size: int | None, memory: int) -> None:
+    def fell_short(self, job: Job, size: int | None, memory: int, following: int) -> None:
         """Take note that a guess was too low: what else is compiled of the project is like it more often than not.
 
-        :param memory: bytes that it is given now.
+        :param memory: bytes that it had.
+        :param following: bytes that it is given now.
         """
-        self._shortfalls.note(self._like(job), memory / _guess(job, size).memory)
+        guess = _guess(job, size).memory
+        self._factors.fell_short(self._like(job), memory / guess, following / guess)
 
     def _like(self, job: Job) -> str:
         return f"{self._project} {job.kind}"

@@ -32,7 +32,10 @@ class TaskAdder(Protocol):
 
 
 class RetryTask(Exception):  # noqa: N818  # no error: whoever runs tasks catches it
-    """A task cannot be done now: it wants more memory, or the result of another that is being worked on."""
+    """A task cannot be done now: it wants more memory, or the result of another that is being worked on.
+
+    One that says neither is estimated anew.
+    """
 
     def __init__(self, *, memory: int = 0, after: str | None = None) -> None:
         super().__init__()
@@ -51,6 +54,7 @@ class Task:
     :param seconds: what it is expected to take.
     :param run: does it, given the memory (bytes) it may use, and gives the tasks that follow from it.
     :param estimate: says what it needs, once what it waited for is done and more is known than when it was made.
+    :param least: bytes of memory that it has shown to need, whatever is estimated.
     """
 
     name: str
@@ -61,18 +65,18 @@ class Task:
     rank: float = 0.0
     seconds: float = 0.0
     estimate: Callable[[], tuple[Resources, float]] | None = None
+    least: int = 0
 
     def estimated(self) -> Task:
         """Return the task with what it is known to need now."""
         if self.estimate is None:
             return self
         demand, seconds = self.estimate()
-        return replace(self, demand=demand, seconds=seconds)
+        return replace(self, demand=replace(demand, memory=max(demand.memory, self.least)), seconds=seconds)
 
     def again(self, reason: RetryTask) -> Task:
         """Return the task as it is tried once more."""
         needs = (*self.needs, reason.after) if reason.after else self.needs
         if not reason.memory:
             return replace(self, needs=needs)
-        # It has shown what it needs: no estimate is better.
-        return replace(self, needs=needs, demand=replace(self.demand, memory=reason.memory), estimate=None)
+        return replace(self, needs=needs, demand=replace(self.demand, memory=reason.memory), least=reason.memory)

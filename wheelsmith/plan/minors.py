@@ -84,9 +84,8 @@ def with_toolkit(host: BuildHost, cell: Cell) -> BuildHost:
     home = host.cuda.home if host.cuda else platforms()[cell.platform].place
     return replace(
         host,
-        machine=cell.arch,
         image=host.image or ImageId(name="", digest=""),
-        cuda=CudaHome(home=home, version=named, release=named, digest=""),
+        cuda=CudaHome(home=home, version=named, release=named, digest="", arch=cell.arch),
     )
 
 

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
-from wheelsmith.model import HOST, BuildHost, Cell, PrefixId, Toolset
+from wheelsmith.model import HOST, PINNED, BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.engines import USE_IMAGES
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.dependencies import dependencies
@@ -109,15 +109,19 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
 
     :raises NotBuildableError: there are none.
     """
-    settings = cell.settings
-    if settings.toolchain != HOST:
-        found = cxx_toolchain(settings.toolchain, settings.manylinux, build_host.machine, cell.arch)
-        if found is None:
+    wanted, policy = cell.settings.toolchain, cell.settings.manylinux
+    if wanted != HOST:
+        if found := cxx_toolchain(wanted or PINNED, policy, build_host.machine, cell.arch):
+            return found.toolset
+        if wanted:
             raise NotBuildableError(
-                f"there are no pinned compilers on {build_host.machine} for {cell.arch} and "
-                f"manylinux_{settings.manylinux}: toolchain: host takes those that are here"
+                f"there are no pinned compilers on {build_host.machine} for {cell.arch} and manylinux_{policy}: "
+                "toolchain: host takes those that are here"
             )
-        return found.toolset
+    return _host_compilers(cell, build_host)
+
+
+def _host_compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     if toolset := build_host.toolset(cell.arch):
         return toolset
     native = cell.arch == build_host.machine
@@ -178,8 +182,9 @@ def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[
             f"{named} is not complete on the package index; {lacking}it must come from an image, which needs "
             f"{USE_IMAGES}"
         )
-    if cell.arch != build_host.machine:
-        said = f"the {platform.title} toolkit of an image builds for its own {build_host.machine}, not for {cell.arch}"
+    made_for = (build_host.cuda and build_host.cuda.arch) or build_host.machine
+    if cell.arch != made_for:
+        said = f"the {platform.title} toolkit of an image builds for its own {made_for}, not for {cell.arch}"
         raise NotBuildableError(said)
     found = platform.of_image(str(cell.toolkit), build_host)
     if isinstance(found, str):

