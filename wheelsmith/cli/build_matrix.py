@@ -8,7 +8,15 @@ from pathlib import Path
 import click
 
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.cli.options import SIZE, engine_option, json_option, make_request, matrix_option, selection_options
+from wheelsmith.cli.options import (
+    SIZE,
+    engine_option,
+    json_option,
+    locked_option,
+    make_request,
+    matrix_option,
+    selection_options,
+)
 from wheelsmith.cli.plan import plan_json, show_plan
 from wheelsmith.cli.running import exit_code, progress_option, run_prepared
 from wheelsmith.run.prepare import prepare
@@ -18,6 +26,7 @@ from wheelsmith.run.prepare import prepare
 @matrix_option
 @selection_options
 @engine_option
+@locked_option
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
 @click.option(
     "--cores-per-cell",
@@ -43,6 +52,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     only: tuple[str, ...],
     skip: tuple[str, ...],
     engine: str | None,
+    locked: bool,
     jobs: int | None,
     cores_per_cell: int | None,
     memory: int | None,
@@ -71,6 +81,7 @@ def command(  # noqa: PLR0913  # one parameter an option
         reuse=reuse,
         test=test,
         fail_fast=fail_fast,
+        locked=locked,
     )
     prepared = prepare(request, reporter("plain", matrix.parent))
     if dry_run:

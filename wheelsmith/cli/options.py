@@ -80,6 +80,13 @@ def selection_options(command: _F) -> _F:
     return command
 
 
+def locked_option(command: _F) -> _F:
+    """Add ``--locked``."""
+    return click.option(
+        "--locked", is_flag=True, help="Refuse what is not as wheelsmith.lock has it, or is not to be had any more."
+    )(command)
+
+
 def cell_argument(command: _F) -> _F:
     """Add the name of one cell."""
     return click.argument("cell", shell_complete=_cells)(command)

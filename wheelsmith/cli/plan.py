@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.cli.options import engine_option, json_option, make_request, matrix_option, selection_options
+from wheelsmith.cli.options import (
+    engine_option,
+    json_option,
+    locked_option,
+    make_request,
+    matrix_option,
+    selection_options,
+)
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.stored import stored_wheels
 
@@ -17,6 +24,7 @@ from wheelsmith.run.stored import stored_wheels
 @matrix_option
 @selection_options
 @engine_option
+@locked_option
 @json_option("Print every plan and every exclusion as JSON on stdout.")
 @click.option("--format", "form", type=click.Choice(["table", "github-matrix"]), default="table", show_default=True)
 @click.pass_context
@@ -27,13 +35,14 @@ def command(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     engine: str | None,
+    locked: bool,
     as_json: bool,
     form: str,
 ) -> None:
     """Show what would be built, cell by cell, and why not the rest."""
     from wheelsmith.report import reporter
 
-    request = make_request(matrix, engine, only=only, skip=skip)
+    request = make_request(matrix, engine, only=only, skip=skip, locked=locked)
     prepared = prepare(request, reporter("plain", matrix.parent))
     if as_json:
         click.echo(json.dumps(plan_json(prepared), indent=1))

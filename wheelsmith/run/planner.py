@@ -9,9 +9,8 @@ from wheelsmith.engine import Engine
 from wheelsmith.matrix import CudaCompatibility, Matrix, project_settings
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded
 from wheelsmith.model.engines import USE_IMAGES
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_toolkit
+from wheelsmith.plan import Resolve, older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_toolkit
 from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
-from wheelsmith.toolchain import Toolchains
 
 
 def older_cells(matrix: Matrix, answers: Iterable[Cell | Excluded]) -> dict[str, tuple[Cell, ...]]:
@@ -25,6 +24,7 @@ def older_cells(matrix: Matrix, answers: Iterable[Cell | Excluded]) -> dict[str,
 class Planner:
     """Plans cells of one kernel; asks the engine for each image's compilers once.
 
+    :param resolve: finds the wheels of build environments.
     :param older: cell id → the cells that may answer for it.
     :param not_folded: is filled while planning, see ``Prepared``.
     """
@@ -33,7 +33,7 @@ class Planner:
     spec: KernelSpec | ProjectSpec
     source: KernelSource
     engine: Engine
-    toolchains: Toolchains
+    resolve: Resolve
     older: dict[str, tuple[Cell, ...]]
     not_folded: dict[str, str] = field(default_factory=dict)
     build_hosts: dict[str | None, BuildHost] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Planner:
             spec=self.spec,
             source=source,
             build_host=build_host,
-            resolve=self.toolchains.lock,
+            resolve=self.resolve,
             declared=declared,
             settings=project_settings(self.matrix, cell),
             **named,

@@ -14,9 +14,20 @@ from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import KernelRef, Matrix, cell_of, expand, idle_rules, load_matrix, select
 from wheelsmith.model import BuildPlan, Cell, Excluded, Folded, Listener, Notice, log_notices
+from wheelsmith.plan import Resolve
 from wheelsmith.plan.fold import Build, fold, folded
+from wheelsmith.plan.lock import Lock
 from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
+from wheelsmith.run.locking import (
+    EnvironmentResolver,
+    as_asked,
+    keep_to_lock,
+    lock_of,
+    locked_kernel,
+    locked_now,
+    warn_of_differences,
+)
 from wheelsmith.run.planner import Planner, older_cells
 from wheelsmith.run.source_spec import describe, python_backends_of, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached
@@ -52,6 +63,7 @@ class Request:
     :param reuse: take compiled pieces that were made before, and keep those that are made.
     :param test: run the kernel's test command on every wheel, also on those of the store.
     :param executor: by what builds are made; ``local`` is this machine.
+    :param locked: refuse what is not as wheelsmith.lock has it, or is not to be had any more.
     """
 
     matrix: Path
@@ -69,6 +81,7 @@ class Request:
     fail_fast: bool = False
     test: bool = False
     executor: str = "local"
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +97,7 @@ class Prepared:
     :param builds: the plans, those that make the same wheel together.
     :param folded: cell id → whose wheel it shares.
     :param not_folded: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
+    :param lock: what it was planned with; None where nothing is locked, as of repacked builds.
     """
 
     request: Request
@@ -101,6 +115,7 @@ class Prepared:
     folded: dict[str, Folded]
     not_folded: dict[str, str]
     out: Path
+    lock: Lock | None = None
 
 
 def cache_limit() -> int | None:
@@ -122,7 +137,26 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     :param listen: hears of what is worth knowing meanwhile.
     :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
     """
-    return prepare_matrix(load_matrix(request.matrix), request, listen)
+    matrix = load_matrix(request.matrix)
+    lock = lock_of(request.matrix, must_be=request.locked)
+    prepared = prepare_matrix(matrix, request, listen, lock=lock)
+    if lock and prepared.lock:
+        if request.locked:
+            keep_to_lock(lock, prepared.lock, request.matrix)
+        else:
+            warn_of_differences(lock, prepared.lock, request.matrix, listen)
+    return prepared
+
+
+def prepare_to_lock(request: Request, lock: Lock | None, listen: Listener, *, anew: bool) -> Prepared:
+    """Plan a whole matrix by what is to stay of its lock.
+
+    :param lock: None where nothing is.
+    :param anew: ask pip for environments that are not in it, though it answered before.
+    """
+    toolchains = Toolchains(request.cache, listen)
+    ask = toolchains.lock_anew if anew else toolchains.lock
+    return prepare_matrix(load_matrix(request.matrix), request, listen, lock=lock, ask=ask)
 
 
 def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
@@ -137,10 +171,19 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
         return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
 
 
-def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: SourceTree | None = None) -> Prepared:
+def prepare_matrix(
+    matrix: Matrix,
+    request: Request,
+    listen: Listener,
+    source: SourceTree | None = None,
+    lock: Lock | None = None,
+    ask: Resolve | None = None,
+) -> Prepared:
     """Plan every selected cell of a matrix that was read, as ``prepare`` does.
 
     :param source: what was fetched of it before; None fetches it.
+    :param lock: says which commit and which environments; None asks for them.
+    :param ask: chooses the wheels of environments that are not locked; None takes what was chosen before, if anything.
     """
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
@@ -149,18 +192,22 @@ def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: S
     everything = expand(matrix)
     answers = select(everything, only=request.only, skip=request.skip)
     out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
-    source = source or fetch_kernel(matrix.kernel, request, out, listen)
+    if source is None:
+        # Nobody is asked what is locked, unless it is to be seen whether that still holds.
+        kernel = matrix.kernel if request.locked else locked_kernel(matrix.kernel, lock)
+        source = as_asked(fetch_kernel(kernel, request, out, listen), matrix.kernel)
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _untold(spec, matrix):
         listen(Notice(level="info", text=text))
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     engine = _engine(matrix, request, images, listen)
+    resolver = EnvironmentResolver(lock=lock, ask=ask or Toolchains(request.cache, listen).lock)
     planner = Planner(
         matrix=matrix,
         spec=spec,
         source=_kernel_source(source, spec),
         engine=engine,
-        toolchains=Toolchains(request.cache, listen),
+        resolve=resolver,
         older=older_cells(matrix, everything),
     )
     planned = tuple(planner.plan(answer) for answer in answers)
@@ -182,6 +229,7 @@ def prepare_matrix(matrix: Matrix, request: Request, listen: Listener, source: S
         folded=folded(builds),
         not_folded=planner.not_folded,
         out=out,
+        lock=locked_now(matrix.kernel, source, plans, resolver.answers),
     )
 
 

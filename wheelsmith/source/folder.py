@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.plan.lock import is_of_a_lock
 from wheelsmith.source.outputs import Outputs
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, mode_of, walk
 
@@ -17,7 +18,7 @@ _LEFT_OUT = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".r
 _LEFT_OUT_AT_TOP = {"build", "dist"}
 # A worktree and a submodule have a file of this name, with a path of this machine in it.
 _GIT = ".git"
-# A matrix beside the kernel says what to build of it; another cell in it changes no wheel.
+# A matrix beside the kernel says what to build of it, and its lock of what; another cell in it changes no wheel.
 _MATRIX = "matrix.yaml"
 
 
@@ -34,7 +35,9 @@ def read_folder(root: Path, outputs: Outputs) -> SourceTree:
 
 def _files(root: Path, outputs: Outputs) -> Iterator[FoundFile]:
     def is_source(path: str, entry: os.DirEntry[str]) -> bool:
-        if path == _MATRIX or entry.name == _GIT or outputs.include(entry, Path(entry.path).parent):
+        if path == _MATRIX or is_of_a_lock(path) or entry.name == _GIT:
+            return False
+        if outputs.include(entry, Path(entry.path).parent):
             return False
         if not stat.S_ISDIR(mode_of(entry)):
             return True

@@ -9,9 +9,11 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import ToolchainError
@@ -40,9 +42,17 @@ def known_lock(
     """Return what ``lock_environment`` answered before, for the same question."""
     try:
         kept = json.loads(_kept(requirements, python, arch, folder, rather).read_bytes())
-        return tuple(LockedWheel.from_json(item) for item in kept)
+        read = (LockedWheel.from_json(item) for item in kept)
+        return tuple(replace(wheel, name=canonicalize_name(wheel.name)) for wheel in read)
     except (OSError, ValueError, TypeError, RecursionError):
         return None
+
+
+def forget_lock(
+    requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
+) -> None:
+    """Have ``lock_environment`` ask again."""
+    _kept(requirements, python, arch, folder, rather).unlink(missing_ok=True)
 
 
 def _kept(requirements: tuple[str, ...], python: str, arch: str, folder: Path, rather: tuple[str, ...]) -> Path:
@@ -78,7 +88,7 @@ def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[Loc
     with tempfile.TemporaryDirectory() as nowhere:
         answer = run_pip(
             *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
-            *(*_platform(python, arch), *requirements),
+            *(*wanted_platform(python, arch), *requirements),
             seconds=_PATIENCE,
         )
     if answer.returncode:
@@ -105,8 +115,15 @@ def install_environment(
     # Beside the folder, for they may be gigabytes, and /tmp may be memory.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
         lock, fetched = Path(scratch) / "requirements.txt", Path(scratch) / "wheels"
-        lock.write_text("".join(map(_line, wheels)), encoding="utf-8")
-        exactly = ("--quiet", "--no-deps", "--require-hashes", *_platform(python, arch), "--requirement", str(lock))
+        lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
+        exactly = (
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            *wanted_platform(python, arch),
+            "--requirement",
+            str(lock),
+        )
         fetched.mkdir()
         _run("download", "--dest", str(fetched), *exactly, cancel=cancel)
         _check_fetched(tuple(fetched.iterdir()))
@@ -115,7 +132,11 @@ def install_environment(
     _name_python((folder / "bin").glob("*"), python)
 
 
-def _line(wheel: LockedWheel) -> str:
+def requirement_of(wheel: LockedWheel) -> str:
+    """Return the line of a requirements file that takes this wheel alone.
+
+    :raises ToolchainError: its version is none.
+    """
     # ===, for == also admits the same release with a local version, 2.13.0+cpu, which sorts higher.
     try:
         return f"{wheel.name}==={Version(wheel.version)} --hash=sha256:{wheel.sha256}\n"
@@ -184,8 +205,8 @@ def _folders(names: list[str]) -> int:
     return found
 
 
-def _platform(python: str, arch: str) -> tuple[str, ...]:
-    """Ask for wheels of another Python than the one that runs pip, and for nothing that would have to be built."""
+def wanted_platform(python: str, arch: str) -> tuple[str, ...]:
+    """Return pip's options for another Python than its own, and for nothing that would have to be built."""
     platforms = (f"manylinux_2_{minor}_{arch}" for minor in range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1))
     return (
         *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
@@ -196,7 +217,7 @@ def _platform(python: str, arch: str) -> tuple[str, ...]:
 def _locked(item: dict[str, dict[str, str]]) -> LockedWheel:
     info: dict[str, dict[str, dict[str, str]]] = item["download_info"]  # type: ignore[assignment]  # pip's report nests
     return LockedWheel(
-        name=item["metadata"]["name"].lower(),
+        name=canonicalize_name(item["metadata"]["name"]),
         version=item["metadata"]["version"],
         sha256=info["archive_info"]["hashes"]["sha256"],
     )

@@ -27,7 +27,7 @@ from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
 from wheelsmith.toolchain.cuda_compilers import lay_out_compilers
 from wheelsmith.toolchain.cxx.programs import programs_of
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
-from wheelsmith.toolchain.environment import install_environment, known_lock, lock_environment
+from wheelsmith.toolchain.environment import forget_lock, install_environment, known_lock, lock_environment
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
 from wheelsmith.toolchain.unpack import unpack
@@ -95,6 +95,13 @@ class Toolchains:
             return known
         with self._preparing(f"choosing wheels for Python {python}: {some_of(requirements)}"):
             return lock_environment(requirements, python, arch, folder, rather=rather)
+
+    def lock_anew(
+        self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
+    ) -> tuple[LockedWheel, ...] | str:
+        """Return what ``lock`` does, whatever was chosen before."""
+        forget_lock(requirements, python, arch, self._root.parent / "locks", rather=rather)
+        return self.lock(requirements, python, arch, rather)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python, making it if it is not here."""

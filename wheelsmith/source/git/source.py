@@ -12,6 +12,7 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.base.git_address import GitAddress, check_revision, check_subfolder, git_address
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import Listener
+from wheelsmith.plan.lock import is_of_a_lock
 from wheelsmith.plan.recipe import PROJECT_FILES
 from wheelsmith.source.git.repository import DamagedError, Repository
 from wheelsmith.source.git.submodules import ContentsReader, Placed, parents, repository_of
@@ -106,7 +107,7 @@ def _files(found: dict[str, Placed], subdirectory: str | None) -> Iterator[Found
     kept = {
         path: whole
         for path, whole in chosen.items()
-        if path != _MATRIX and not (published and path.startswith(published))
+        if path != _MATRIX and not is_of_a_lock(path) and not (published and path.startswith(published))
     }
     contents = _contents(kept, found)
     if sum(found[whole].entry.size for whole in contents.values()) > MOST_BYTES:

@@ -1,0 +1,118 @@
+"""What differs from a lock is said by name, and what is written is what is read."""
+
+import string
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from plans import plan
+
+from wheelsmith.model import ImageId
+from wheelsmith.plan.lock import (
+    IndexedWheel,
+    Lock,
+    LockedEnvironment,
+    LockedSource,
+    Pin,
+    Question,
+    differences,
+    lock_path,
+    pins_of,
+    read_lock,
+    write_lock,
+)
+from wheelsmith.platforms import cxx_toolchains
+
+HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
+WORDS = st.text(string.ascii_letters + string.digits + " .-=+:/\"'\\é\n", max_size=20)
+NAMES = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
+WHEELS = st.builds(
+    lambda name, number, sha256: IndexedWheel(
+        name=name, version=f"{number}.0", sha256=sha256, url=f"https://x.invalid/{name}-{number}.0-py3-none-any.whl"
+    ),
+    NAMES,
+    st.integers(0, 99),
+    HEX,
+)
+QUESTIONS = st.builds(
+    Question,
+    requirements=st.lists(WORDS, max_size=3).map(tuple),
+    rather=st.lists(WORDS, max_size=2).map(tuple),
+    python=st.sampled_from(["3.11", "3.12"]),
+    arch=st.sampled_from(["x86_64", "aarch64"]),
+)
+ENVIRONMENTS = st.builds(
+    LockedEnvironment,
+    name=st.from_regex(r"torch2\d\d-cpu-[a-z0-9_]{1,6}", fullmatch=True),
+    question=QUESTIONS,
+    wheels=st.lists(WHEELS, max_size=3, unique_by=lambda wheel: wheel.name).map(tuple),
+)
+SOURCES = st.builds(LockedSource, kernel=WORDS, revision=st.none() | WORDS, commit=HEX, tree=HEX)
+LOCKS = st.builds(
+    Lock,
+    source=st.none() | SOURCES,
+    pins=st.lists(st.builds(Pin, name=WORDS, digest=HEX), max_size=4, unique_by=lambda pin: pin.name).map(tuple),
+    environments=st.lists(ENVIRONMENTS, max_size=2, unique_by=lambda each: each.name).map(tuple),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lock=LOCKS)
+def test_what_is_written_is_what_is_read(tmp_path, lock):
+    path = tmp_path / "wheelsmith.lock"
+    write_lock(path, lock)
+    assert read_lock(path) == lock
+    named = {f"pylock.{each.name}.toml" for each in lock.environments}
+    assert {file.name for file in (tmp_path / "wheelsmith.lock.d").glob("*")} == named
+
+
+@given(lock=LOCKS)
+def test_nothing_differs_from_itself(lock):
+    unique = {each.question: each for each in lock.environments}
+    lock = Lock(source=lock.source, pins=lock.pins, environments=tuple(unique.values()))
+    assert differences(lock, lock) == ()
+
+
+def test_every_difference_is_named():
+    source = LockedSource(kernel="hub:a/b", revision="v1", commit="c" * 40, tree="t")
+    wheel = IndexedWheel(name="numpy", version="1.0", sha256="0", url="u")
+    question = Question(requirements=("numpy",), rather=(), python="3.12", arch="x86_64")
+    environment = LockedEnvironment(name="torch213-cpu", question=question, wheels=(wheel,))
+    lock = Lock(source=source, pins=(Pin(name="torch", digest="1"),), environments=(environment,))
+
+    def said(**changes):
+        return differences(
+            lock, Lock(**{"source": source, "pins": lock.pins, "environments": (environment,), **changes})
+        )
+
+    def other(record, **changes):
+        return type(record).from_json({**record.to_json(), **changes})
+
+    assert said(source=other(source, commit="d" * 40)) == ("hub:a/b v1 is dddddddddddd now, and was cccccccccccc",)
+    assert said(source=other(source, revision="v2")) == ("it is of hub:a/b v1, and the matrix of hub:a/b v2",)
+    assert said(source=other(source, tree="u")) == (
+        "the files of hub:a/b v1 at cccccccccccc are others than they were",
+    )
+    assert said(pins=(Pin(name="torch", digest="2"),)) == ("torch is 2 now, and was 1",)
+    assert said(pins=(Pin(name="cuda", digest="2"),)) == ("cuda is not in it",)
+    newer = other(environment, wheels=[other(wheel, version="2.0").to_json()])
+    assert said(environments=(newer,)) == ("numpy of torch213-cpu is 2.0, and was 1.0",)
+    asked = other(environment, question=other(question, python="3.13").to_json())
+    assert said(environments=(asked,)) == ("the environment of torch213-cpu is not in it",)
+    assert differences(Lock(source=None, pins=(), environments=()), Lock(source=source, pins=(), environments=())) == (
+        "hub:a/b is not in it",
+    )
+
+
+def test_the_lock_of_a_matrix_is_beside_it(tmp_path):
+    assert lock_path(tmp_path / "matrix.yaml") == tmp_path / "wheelsmith.lock"
+    assert lock_path(tmp_path / "nightly.yaml") == tmp_path / "nightly.wheelsmith.lock"
+
+
+def test_pins_are_what_a_plan_is_made_from():
+    pinned = cxx_toolchains()[0].toolset
+    made = replace(plan(1), toolset=pinned, image=ImageId(name="debian", digest="sha256:1"))
+    assert pins_of([made, made]) == (
+        Pin(name="compilers of wheelsmith for x86_64", digest=pinned.digest),
+        Pin(name="image debian", digest="sha256:1"),
+    )

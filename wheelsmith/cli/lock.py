@@ -1,0 +1,48 @@
+"""``wheelsmith lock``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.units import counted
+from wheelsmith.cli.options import engine_option, make_request, matrix_option
+from wheelsmith.plan.lock import differences, lock_path, read_lock, write_lock
+from wheelsmith.run.locking import with_places, without_packages
+from wheelsmith.run.prepare import prepare_to_lock
+
+
+@click.command("lock")
+@matrix_option
+@engine_option
+@click.option("--upgrade", is_flag=True, help="Find everything anew: the commit, and every environment's packages.")
+@click.option(
+    "--upgrade-package",
+    "packages",
+    multiple=True,
+    metavar="NAME",
+    help="Find anew the environments that have this package. Repeatable.",
+)
+@click.pass_context
+def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bool, packages: tuple[str, ...]) -> None:
+    """Write down what the matrix is built from, in wheelsmith.lock: commit, packages, compilers, toolkits, images.
+
+    What is in it already stays, unless it is upgraded; plan and build-matrix then ask nobody for it.
+    """
+    from wheelsmith.report import reporter
+
+    path = lock_path(matrix)
+    before = None if upgrade else read_lock(path)
+    kept = without_packages(before, packages) if before else None
+    anew = upgrade or bool(packages)
+    prepared = prepare_to_lock(make_request(matrix, engine), kept, reporter("plain", matrix.parent), anew=anew)
+    assert prepared.lock is not None  # noqa: S101  # of a matrix that was planned
+    now = with_places(prepared.lock, kept)
+    for difference in differences(before, now) if before else ():
+        click.echo(f"changed: {difference}", err=True)
+    write_lock(path, now)
+    wheels = {wheel.sha256 for environment in now.environments for wheel in environment.wheels}
+    click.echo(f"{path}: {counted(len(now.pins), 'pin')}, {counted(len(wheels), 'package')}")
+    ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
