@@ -279,6 +279,7 @@ def test_their_programs_run_with_nothing_of_the_machine(toolchain):
         ],
         ["-L/usr/lib/x86_64-linux-gnu", "-L", "/lib/x86_64-linux-gnu/", "-L/usr/lib"],
         ["/usr/lib/x86_64-linux-gnu/libm.so", "/usr/lib/x86_64-linux-gnu/librt.a", "/lib/x86_64-linux-gnu/libdl.a"],
+        ["/usr/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib/x86_64-linux-gnu/libdl.so.2", "-I/usr/include/"],
     ],
 )
 def test_a_build_that_names_the_machines_folders_is_not_led_there(toolchain, tmp_path, words):
@@ -314,6 +315,52 @@ def test_a_library_that_only_the_machine_has_is_not_linked_with(toolchain, tmp_p
     command = [toolchain / "bin" / "gcc", "main.c", "/usr/lib/x86_64-linux-gnu/libonly-here.so", "-o", "main"]
     told = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert "cannot find -lonly-here" in told.stderr
+
+
+def test_values_of_other_options_are_left_as_they_are(toolchain, tmp_path):
+    (tmp_path / "main.c").write_text("int main(void) { return LIBRARY[0] != '/'; }\n")
+    value = 'LIBRARY="/usr/lib/libq.so"'
+    command = [toolchain / "bin" / "gcc", "-I/usr/include", "-D", value, "-MD", "-MT", "/usr/lib/libq.so", "-MF", "a.d"]
+    subprocess.run([*command, "main.c", "-Xlinker", "-L/usr/lib", "-o", "main"], cwd=tmp_path, env={}, check=True)
+    assert (tmp_path / "a.d").read_text().startswith("/usr/lib/libq.so: main.c")
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("program", ["./g++", "../bin/g++", "../../{name}/bin/g++"])
+def test_it_may_be_called_by_a_relative_path(toolchain, program):
+    command = [program.format(name=toolchain.name), "-dumpversion"]
+    assert subprocess.run(command, cwd=toolchain / "bin", capture_output=True, text=True, check=True).stdout == "12\n"
+
+
+TIMED = """\
+#include <bits/stdc++.h>
+using namespace std::chrono_literals;
+int main() {
+  std::timed_mutex one; std::shared_timed_mutex two; std::mutex three; std::condition_variable four;
+  std::unique_lock<std::mutex> held(three);
+  return one.try_lock_for(1ms) + two.try_lock_shared_for(1ms) + (four.wait_for(held, 1ms) == std::cv_status::timeout);
+}
+"""
+
+
+def test_headers_ask_for_no_call_that_the_policys_c_library_lacks(toolchain, tmp_path):
+    """As timed waits did, which glibc has had by another name since 2.30: the compiler itself was made beside 2.36."""
+    (tmp_path / "main.cpp").write_text(TIMED)
+    command = [toolchain / "bin" / "g++", "-std=c++20", "main.cpp", "-o", "main", "-pthread"]
+    subprocess.run(command, cwd=tmp_path, env={}, check=True)
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == 3
+
+
+def test_a_wheel_that_needs_what_only_a_newer_c_library_has_is_refused(tmp_path):
+    """The linker leaves a symbol that it does not find in a shared library without a version."""
+    factory = Factory.at(tmp_path)
+    call = 'extern "C" int pidfd_open(int, unsigned);\n#include <cstdio>\n'
+    call += 'int tiny_answer() { return std::puts("42") + pidfd_open(1, 0); }\n'
+    tiny_kernel(tmp_path / "k", **{"tiny.cpp": call})
+    matrix(tmp_path, "k")
+    answer = factory.run("build-matrix", "--engine", "bwrap")
+    assert answer.returncode == 1
+    assert "needs pidfd_open, which libc.so.6 has from GLIBC_2.36 on: it was built for manylinux_2_28" in answer.stderr
 
 
 LOOKING = """\

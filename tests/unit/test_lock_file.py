@@ -36,7 +36,7 @@ WHEELS = st.builds(
 )
 QUESTIONS = st.builds(
     Question,
-    requirements=st.lists(WORDS, max_size=3).map(tuple),
+    requirements=st.just(()),
     rather=st.lists(WORDS, max_size=2).map(tuple),
     python=st.sampled_from(["3.11", "3.12"]),
     arch=st.sampled_from(["x86_64", "aarch64"]),
@@ -51,6 +51,7 @@ SOURCES = st.builds(LockedSource, kernel=WORDS, revision=st.none() | WORDS, comm
 LOCKS = st.builds(
     Lock,
     source=st.none() | SOURCES,
+    cells=st.lists(WORDS, max_size=3, unique=True).map(tuple),
     pins=st.lists(st.builds(Pin, name=WORDS, digest=HEX), max_size=4, unique_by=lambda pin: pin.name).map(tuple),
     environments=st.lists(ENVIRONMENTS, max_size=2, unique_by=lambda each: each.name).map(tuple),
 )
@@ -69,7 +70,7 @@ def test_what_is_written_is_what_is_read(tmp_path, lock):
 @given(lock=LOCKS)
 def test_nothing_differs_from_itself(lock):
     unique = {each.question: each for each in lock.environments}
-    lock = Lock(source=lock.source, pins=lock.pins, environments=tuple(unique.values()))
+    lock = Lock(source=lock.source, cells=lock.cells, pins=lock.pins, environments=tuple(unique.values()))
     assert differences(lock, lock) == ()
 
 
@@ -78,12 +79,10 @@ def test_every_difference_is_named():
     wheel = IndexedWheel(name="numpy", version="1.0", sha256="0", url="u")
     question = Question(requirements=("numpy",), rather=(), python="3.12", arch="x86_64")
     environment = LockedEnvironment(name="torch213-cpu", question=question, wheels=(wheel,))
-    lock = Lock(source=source, pins=(Pin(name="torch", digest="1"),), environments=(environment,))
+    lock = Lock(source=source, cells=(), pins=(Pin(name="torch", digest="1"),), environments=(environment,))
 
     def said(**changes):
-        return differences(
-            lock, Lock(**{"source": source, "pins": lock.pins, "environments": (environment,), **changes})
-        )
+        return differences(lock, replace(lock, **changes))
 
     def other(record, **changes):
         return type(record).from_json({**record.to_json(), **changes})
@@ -93,20 +92,25 @@ def test_every_difference_is_named():
     assert said(source=other(source, tree="u")) == (
         "the files of hub:a/b v1 at cccccccccccc are others than they were",
     )
+    assert said(source=None) == ("it is of hub:a/b, and the matrix of a folder",)
+    assert said(cells=("torch215-cpu",)) == ("torch215-cpu is not in it",)
     assert said(pins=(Pin(name="torch", digest="2"),)) == ("torch is 2 now, and was 1",)
     assert said(pins=(Pin(name="cuda", digest="2"),)) == ("cuda is not in it",)
     newer = other(environment, wheels=[other(wheel, version="2.0").to_json()])
     assert said(environments=(newer,)) == ("numpy of torch213-cpu is 2.0, and was 1.0",)
     asked = other(environment, question=other(question, python="3.13").to_json())
     assert said(environments=(asked,)) == ("the environment of torch213-cpu is not in it",)
-    assert differences(Lock(source=None, pins=(), environments=()), Lock(source=source, pins=(), environments=())) == (
-        "hub:a/b is not in it",
-    )
+
+
+def test_what_was_not_locked_is_not_in_it():
+    source = LockedSource(kernel="hub:a/b", revision=None, commit="c" * 40, tree="t")
+    nothing = Lock(source=None, cells=(), pins=(), environments=())
+    assert differences(nothing, replace(nothing, source=source)) == ("hub:a/b is not in it",)
 
 
 def test_the_lock_of_a_matrix_is_beside_it(tmp_path):
     assert lock_path(tmp_path / "matrix.yaml") == tmp_path / "wheelsmith.lock"
-    assert lock_path(tmp_path / "nightly.yaml") == tmp_path / "nightly.wheelsmith.lock"
+    assert lock_path(tmp_path / "nightly.yaml") == tmp_path / "nightly.yaml.wheelsmith.lock"
 
 
 def test_pins_are_what_a_plan_is_made_from():

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.errors import ExitCode, MatrixError
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
-from wheelsmith.plan.lock import differences, lock_path, read_lock, write_lock
-from wheelsmith.run.locking import with_places, without_packages
+from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, write_lock
+from wheelsmith.run.locking import refuse_losses, with_places, without_packages
 from wheelsmith.run.prepare import prepare_to_lock
 
 
@@ -34,15 +34,28 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     from wheelsmith.report import reporter
 
     path = lock_path(matrix)
-    before = None if upgrade else read_lock(path)
-    kept = without_packages(before, packages) if before else None
+    before = _before(path, readable=not upgrade)
+    kept = without_packages(before, packages) if before and not upgrade else None
     anew = upgrade or bool(packages)
     prepared = prepare_to_lock(make_request(matrix, engine), kept, reporter("plain", matrix.parent), anew=anew)
     assert prepared.lock is not None  # noqa: S101  # of a matrix that was planned
+    refuse_losses(before, prepared.excluded)
     now = with_places(prepared.lock, kept)
     for difference in differences(before, now) if before else ():
         click.echo(f"changed: {difference}", err=True)
     write_lock(path, now)
     wheels = {wheel.sha256 for environment in now.environments for wheel in environment.wheels}
-    click.echo(f"{path}: {counted(len(now.pins), 'pin')}, {counted(len(wheels), 'package')}")
+    click.echo(
+        f"{path}: {counted(len(now.cells), 'cell')}, {counted(len(now.pins), 'pin')}, {counted(len(wheels), 'package')}"
+    )
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
+
+
+def _before(path: Path, *, readable: bool) -> Lock | None:
+    """Return what is locked; one that cannot be read is none where it is written anew."""
+    try:
+        return read_lock(path)
+    except MatrixError:
+        if readable:
+            raise
+        return None

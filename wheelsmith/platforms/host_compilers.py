@@ -12,7 +12,7 @@ from wheelsmith.model import PINNED, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
 
 KIND = "cxx"
-_LAYOUT = 4  # raised when toolchain/cxx lays the same packages out in another way
+_LAYOUT = 5  # raised when toolchain/cxx lays the same packages out in another way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

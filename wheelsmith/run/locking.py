@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import MatrixError, Place, ToolchainError
 from wheelsmith.matrix import KernelRef
-from wheelsmith.model import BuildPlan, Listener, LockedWheel, Notice
+from wheelsmith.model import BuildPlan, Excluded, Listener, LockedWheel, Notice
 from wheelsmith.plan import Resolve
 from wheelsmith.plan.lock import (
     IndexedWheel,
@@ -86,14 +88,18 @@ def locked_now(
 ) -> Lock:
     """Return what a matrix was planned with; where indexes have the wheels is left out."""
     plans = tuple(plans)
-    used = {plan.project.environment: plan.cell.id for plan in reversed(plans) if plan.project}
-    environments = (
-        LockedEnvironment(name=used[wheels], question=question, wheels=tuple(map(_nowhere, wheels)))
-        for question, wheels in answers.items()
-        if wheels in used
-    )
+    used = {(plan.project.environment, plan.project.python): plan.cell.id for plan in reversed(plans) if plan.project}
+    named = Counter[str]()
+    environments = []
+    for question, wheels in answers.items():
+        if name := used.get((wheels, question.python)):
+            # Another cell may ask something else and get the same.
+            own = f"{name}-{named[name]}" if named[name] else name
+            named[name] += 1
+            environments.append(LockedEnvironment(name=own, question=question, wheels=tuple(map(_nowhere, wheels))))
     return Lock(
         source=_source(kernel, source),
+        cells=tuple(sorted(plan.cell.id for plan in plans)),
         pins=pins_of(plans),
         environments=tuple(sorted(environments, key=lambda environment: environment.name)),
     )
@@ -113,6 +119,18 @@ def keep_to_lock(lock: Lock, now: Lock, matrix: Path) -> None:
     wrong = [*differences(lock, now), *_gone(now)]
     if wrong:
         raise MatrixError("; ".join(wrong), where=Place(file=lock_path(matrix).name), remedy=_REMEDY)
+
+
+def refuse_losses(before: Lock | None, excluded: Iterable[Excluded]) -> None:
+    """Refuse to write a lock that lacks a cell for want of an index, say.
+
+    :param before: what is locked now.
+    :raises MatrixError: a cell is in it and cannot be planned any more.
+    """
+    known = set(before.cells if before else ())
+    for item in excluded:
+        if item.cell.id in known:
+            raise MatrixError(f"{item.cell.id} was locked and cannot be planned now: {item.reason}")
 
 
 def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
@@ -174,9 +192,18 @@ def _source(kernel: KernelRef, source: SourceTree) -> LockedSource | None:
 def _named(kernel: KernelRef) -> str:
     for kind in ("hub", "git", "sdist", "path"):
         if place := getattr(kernel, kind):
+            place = _without_secrets(place) if kind == "git" else place
             folder = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
             return f"{kind}:{place}{folder}"
     raise MatrixError("the matrix names no kernel")
+
+
+def _without_secrets(address: str) -> str:
+    """Return an address without user, password and what follows its path."""
+    if "://" not in address:
+        return address
+    parts = urlsplit(address)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
 def _nowhere(wheel: LockedWheel) -> IndexedWheel:

@@ -218,6 +218,6 @@ def _locked(item: dict[str, dict[str, str]]) -> LockedWheel:
     info: dict[str, dict[str, dict[str, str]]] = item["download_info"]  # type: ignore[assignment]  # pip's report nests
     return LockedWheel(
         name=canonicalize_name(item["metadata"]["name"]),
-        version=item["metadata"]["version"],
+        version=str(Version(item["metadata"]["version"])),
         sha256=info["archive_info"]["hashes"]["sha256"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,4 +69,5 @@ def _refusal(said: str) -> str:
     changed = [line.partition(" from ")[0] for line in lines if "==" in line and " from " in line]
     if any("DO NOT MATCH THE HASHES" in line for line in errors) and changed:
         return f"{changed[0]} is another file now: its sha256 differs"
-    return (errors[0] if errors else "pip failed")[:_LONGEST]
+    # What follows an address may be a token.
+    return re.sub(r"[?#]\S*", "", errors[0] if errors else "pip failed")[:_LONGEST]

@@ -15,10 +15,11 @@ from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
 from wheelsmith.wheel.finished import RepairRequest
-from wheelsmith.wheel.manylinux import policies
+from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.relabel import for_platform, relabel
 from wheelsmith.wheel.search_paths import without_host_folders
+from wheelsmith.wheel.unversioned import newer_than
 
 
 def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
@@ -44,8 +45,18 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         left_out = [] if order.grafts else [name for name in sorted(needed) if not _is_everywhere(name)]
         contents = open_wheel(auditwheel.repair(raw, tagged, left_out=left_out))
         if order.policy:
-            contents = for_platform(contents, f"{order.policy}_{spec.arch}")
+            contents = _for_policy(contents, f"{order.policy}_{spec.arch}")
     return pack(contents, work)
+
+
+def _for_policy(contents: WheelContents, platform: str) -> WheelContents:
+    policy = policy_of(platform)
+    extensions = {
+        name: read_extension(name, io.BytesIO(data)) for name, data in contents.files.items() if is_for_the_cpu(data)
+    }
+    if policy and (newer := next(newer_than(policy, extensions), None)):
+        raise WheelError(f"{newer}: it was built for {platform}", remedy="do without it, or build with toolchain: host")
+    return for_platform(contents, platform)
 
 
 def _needed(contents: WheelContents) -> set[str]:

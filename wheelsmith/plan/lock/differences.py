@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wheelsmith.base.printable import visible
 from wheelsmith.plan.lock.lock import Lock, LockedSource
 
+_LONGEST = 400  # characters
 _SHOWN = 12  # characters of a digest
 
 
@@ -16,13 +18,23 @@ def differences(lock: Lock, now: Lock) -> tuple[str, ...]:
 
     :param now: what a run finds, or would use.
     """
-    return (*_source(lock.source, now.source), *_pins(lock, now), *_environments(lock, now))
+    found = (*_source(lock.source, now.source), *_cells(lock, now), *_pins(lock, now), *_environments(lock, now))
+    return tuple(visible(text[:_LONGEST]) for text in found)
+
+
+def _cells(lock: Lock, now: Lock) -> Iterator[str]:
+    known = set(lock.cells)
+    for cell in now.cells:
+        if cell not in known:
+            yield f"{cell} is not in it"
 
 
 def _source(locked: LockedSource | None, now: LockedSource | None) -> Iterator[str]:
-    if now is None or locked == now:
+    if locked == now:
         return
-    if locked is None:
+    if now is None:
+        yield f"it is of {locked.kernel if locked else ''}, and the matrix of a folder"
+    elif locked is None:
         yield f"{now.kernel} is not in it"
     elif (locked.kernel, locked.revision) != (now.kernel, now.revision):
         yield f"it is of {_named(locked)}, and the matrix of {_named(now)}"

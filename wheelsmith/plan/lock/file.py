@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.pylock import Package, PackageWheel, Pylock, PylockValidationError
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from wheelsmith.base.beneath import open_file
 from wheelsmith.base.errors import MatrixError, Place
 from wheelsmith.base.files import atomic_write
 from wheelsmith.plan.lock.lock import IndexedWheel, Lock, LockedEnvironment, LockedSource, Pin, Question
@@ -23,13 +26,17 @@ _MATRIX = "matrix.yaml"
 _HEAD = "# Written by wheelsmith lock; keep it under version control, and do not edit it.\n"
 _FORMAT = 1
 _PYLOCK = Version("1.0")
-_LONGEST = 16 << 20  # bytes
+_LONGEST = 1 << 20  # bytes
+_MOST = 500  # environments
+_MOST_DOTS = 200
+_DIGEST = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _LONGEST_REASON = 300  # characters
 
 
 def lock_path(matrix: Path) -> Path:
     """Return where the lock of a matrix file is: beside it."""
-    name = LOCK_FILE if matrix.name == _MATRIX else f"{matrix.stem}.{LOCK_FILE}"
+    name = LOCK_FILE if matrix.name == _MATRIX else f"{matrix.name}.{LOCK_FILE}"
     return matrix.with_name(name)
 
 
@@ -48,16 +55,30 @@ def read_lock(path: Path) -> Lock | None:
     if data is None:
         return None
     try:
-        if data["version"] != _FORMAT:
-            raise _unreadable(path, f"it has format {data['version']}, and this wheelsmith reads {_FORMAT}")
-        source = data.get("source")
+        if data["version"] is not _FORMAT:
+            raise _unreadable(path, f"this wheelsmith reads version {_FORMAT} of such files, and it has another")
+        source, environments = data.get("source"), _named_once(data.get("environments", ()))
         return Lock(
-            source=LockedSource.from_json({"revision": None, **source}) if source else None,
+            source=_source(source) if source else None,
+            cells=tuple(map(str, data.get("cells", ()))),
             pins=tuple(Pin(name=str(name), digest=str(digest)) for name, digest in data.get("pins", {}).items()),
-            environments=tuple(_environment(path, item) for item in data.get("environments", ())),
+            environments=tuple(_environment(path, item) for item in environments),
         )
-    except (KeyError, ValueError, TypeError, AttributeError, PylockValidationError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError, PylockValidationError) as error:
         raise _unreadable(path, f"{type(error).__name__}: {error}") from None
+
+
+def _named_once(environments: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    if len({item["name"] for item in environments}) != len(environments) or len(environments) > _MOST:
+        raise ValueError("an environment is there twice, or there are too many")
+    return environments
+
+
+def _source(data: Mapping[str, Any]) -> LockedSource:
+    source = LockedSource.from_json({"revision": None, **data})
+    if not (_DIGEST.fullmatch(source.commit) and _DIGEST.fullmatch(source.tree)):
+        raise ValueError("the source has a commit or a tree that is none")
+    return source
 
 
 def write_lock(path: Path, lock: Lock) -> None:
@@ -77,13 +98,14 @@ def write_lock(path: Path, lock: Lock) -> None:
     data: dict[str, Any] = {"version": _FORMAT}
     if lock.source:
         data["source"] = {name: value for name, value in lock.source.to_json().items() if value is not None}
+    data["cells"] = list(lock.cells)
     data["pins"] = {pin.name: pin.digest for pin in lock.pins}
     data["environments"] = [{"name": each.name, **each.question.to_json()} for each in lock.environments]
     atomic_write(path, (_HEAD + tomli_w.dumps(data)).encode())
     named = {_filename(environment.name) for environment in lock.environments}
     for old in folder.glob("pylock.*.toml"):
         if old.name not in named:
-            old.unlink()
+            old.unlink(missing_ok=True)
 
 
 def _folder(path: Path) -> Path:
@@ -96,15 +118,22 @@ def _filename(environment: str) -> str:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             text = file.read(_LONGEST + 1)
-        if len(text) > _LONGEST:
-            raise _unreadable(path, f"it is larger than {_LONGEST >> 20} MiB")
+        _check_size(text)
         return tomllib.loads(text.decode())
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path, str(error)) from None
+
+
+def _check_size(text: bytes) -> None:
+    if len(text) > _LONGEST:
+        raise ValueError(f"it is larger than {_LONGEST >> 20} MiB")
+    # What a key of a thousand parts costs grows with their square.
+    if any(line.count(b".") > _MOST_DOTS for line in text.splitlines()):
+        raise ValueError("a line has more dots than any that is written here")
 
 
 def _unreadable(path: Path, why: str) -> MatrixError:
@@ -120,7 +149,12 @@ def _environment(path: Path, item: Mapping[str, Any]) -> LockedEnvironment:
     if data is None:
         raise ValueError(f"{_folder(path).name}/{_filename(name)} is not there")
     question = Question.from_json({key: value for key, value in item.items() if key != "name"})
-    return LockedEnvironment(name=name, question=question, wheels=tuple(map(_wheel, Pylock.from_dict(data).packages)))
+    wheels = tuple(map(_wheel, Pylock.from_dict(data).packages))
+    names = [wheel.name for wheel in wheels]
+    wanted = {canonicalize_name(Requirement(text).name) for text in question.requirements}
+    if len(set(names)) != len(names) or not wanted <= set(names):
+        raise ValueError(f"{_filename(name)} lacks a package, or has one twice")
+    return LockedEnvironment(name=name, question=question, wheels=wheels)
 
 
 def _pylock(environment: LockedEnvironment) -> Pylock:
@@ -145,6 +179,8 @@ def _name_in(url: str) -> str:
 
 def _wheel(package: Package) -> IndexedWheel:
     (wheel,) = package.wheels or ()
-    return IndexedWheel(
-        name=package.name, version=str(package.version), sha256=wheel.hashes["sha256"], url=wheel.url or ""
-    )
+    sha256 = wheel.hashes["sha256"]
+    # It becomes part of what pip is told.
+    if not wheel.url or not package.version or not _SHA256.fullmatch(sha256):
+        raise ValueError(f"{package.name} has no version, no address or no sha256")
+    return IndexedWheel(name=package.name, version=str(package.version), sha256=sha256, url=wheel.url)

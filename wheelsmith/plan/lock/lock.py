@@ -85,9 +85,11 @@ class Lock(Record):
     """All that decides what a matrix's wheels are made from.
 
     :param source: None where it is a folder, which is under the user's own version control.
+    :param cells: the names of those that it was made for.
     """
 
     source: LockedSource | None
+    cells: tuple[str, ...]
     pins: tuple[Pin, ...]
     environments: tuple[LockedEnvironment, ...]
 

@@ -26,6 +26,12 @@ _UNUSED = re.compile(
 _COMPILERS = {"gcc": "gcc", "cc": "gcc", "g++": "g++", "c++": "g++", "cpp": "cpp"}
 _PROGRAMS = {"ld": "ld.bfd"}  # what is called otherwise
 _BINUTILS = ("addr2line", "ar", "as", "c++filt", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size", "strip")
+# What libstdc++'s headers use of the C library that it was configured beside, and an older one lacks.
+_NEWER_CALLS = re.compile(
+    rb"^#define (_GLIBCXX_USE_(?:PTHREAD_(?:COND_CLOCKWAIT|MUTEX_CLOCKLOCK|RWLOCK_CLOCKLOCK)|UCHAR_C8RTOMB_MBRTOC8_\w+)"
+    rb"|_GLIBCXX_HAVE_ARC4RANDOM) 1$",
+    re.MULTILINE,
+)
 # Of the compilers' packages, what is linked with.
 _RUNTIME = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
 
@@ -46,6 +52,7 @@ def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: P
     _move_programs(folder)
     _name_programs(folder, toolchain.compilers)
     _limit_libraries(folder, toolchain)
+    _limit_headers(folder)
 
 
 def _unpack(package: Path, folder: Path, moved: dict[str, str]) -> None:
@@ -130,3 +137,10 @@ def _limit_libraries(folder: Path, toolchain: CxxToolchain) -> None:
     keep_newer_objects(own / "libstdc++_pic.a", own / f"lib{NONSHARED}.a", *offered[shared], str(programs))
     library.unlink()
     library.write_text(f"INPUT ( -l:{shared.name.partition('.so')[0]}.so.6 -l{NONSHARED} )\n")
+
+
+def _limit_headers(folder: Path) -> None:
+    for header in folder.glob("usr/**/c++config.h"):
+        text = header.read_bytes()
+        header.unlink()
+        header.write_bytes(_NEWER_CALLS.sub(rb"/* #undef \1 */", text))

@@ -22,32 +22,54 @@ exec {_START} "$0" "$own/{{program}}" "$@"
 """
 _ROOTS = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")  # of the machine's libraries
 # Build systems that look for things themselves name folders of the machine, where the headers and libraries of another
-# C library lie: no folder is looked into for these, and a library is the one of that name here, or there is none.
+# C library lie: no folder is looked into for these, and a library is the one of that name here, or there is none. Words
+# are taken apart only where one may be such: a shell needs a second for a thousand.
 _COMPILER = """\
 #!/bin/sh
-own="${{0%/bin/*}}" option=
+case "$0" in */bin/*) own="${{0%/bin/*}}" ;; *) own="${{0%/*}}/.." ;; esac
+unset GCC_EXEC_PREFIX COMPILER_PATH
+option= before= named=
 for word do
+    case "$word" in
+    /usr/lib*|/usr/include*|/lib*|-[IL]/usr/*|-[IL]/lib*|-isystem/usr/*|-idirafter/usr/*|-iquote/usr/*)
+        named=1
+        break ;;
+    esac
+done
+[ -z "$named" ] || for word do
     shift
     folder=
-    case "$option$word" in
-    -isystem|-idirafter|-iquote|-I|-L) option="$word"; continue ;;
-    -isystem*) folder="${{word#-isystem}}" ;;
-    -idirafter*) folder="${{word#-idirafter}}" ;;
-    -iquote*) folder="${{word#-iquote}}" ;;
-    -[IL]*) folder="${{word#-[IL]}}" ;;
-    /*)
-        case "${{word%/*}}" in {libraries})
-            case "${{word##*/}}" in lib*.so|lib*.a) word="${{word##*/lib}}" word="-l${{word%.*}}" ;; esac ;;
+    case "$before" in
+    {with_value}) ;;
+    *)
+        case "$option$word" in
+        -isystem|-idirafter|-iquote|-I|-L) option="$word"; continue ;;
+        -isystem*) folder="${{word#-isystem}}" ;;
+        -idirafter*) folder="${{word#-idirafter}}" ;;
+        -iquote*) folder="${{word#-iquote}}" ;;
+        -[IL]*) folder="${{word#-[IL]}}" ;;
+        /*)
+            case "${{word%/*}}" in {libraries})
+                case "${{word##*/}}" in
+                lib*.so|lib*.a) word="${{word##*/lib}}" word="-l${{word%.*}}" ;;
+                lib*.so.[0-9]*) word="-l:${{word##*/}}" ;;
+                esac ;;
+            esac ;;
         esac ;;
     esac
     case "${{folder%/}}" in
     {folders}) ;;
     *) set -- "$@" ${{option:+"$option"}} "$word" ;;
     esac
-    option=
+    option= before="$word"
 done
 exec {start} "$own/{named}" "$own/{program}" --sysroot="$own" -Wl,--allow-shlib-undefined "$@" $option
 """
+# Whose value is the next word, whatever that looks like.
+_WITH_VALUE = (
+    *("-o", "-x", "-D", "-U", "-u", "-e", "-z", "-T", "-B", "-A", "-MF", "-MT", "-MQ", "-include", "-imacros"),
+    *("-Xlinker", "-Xassembler", "-Xpreprocessor", "--param", "-aux-info", "-dumpbase", "-dumpdir"),
+)
 
 
 def move_program(program: Path, folder: Path) -> None:
@@ -77,6 +99,7 @@ def write_compiler(path: Path, program: Path, folder: Path, compilers: HostCompi
         start=_START.format(**_places(folder)),
         libraries="|".join(libraries),
         folders="|".join([*libraries, *includes]),
+        with_value="|".join(_WITH_VALUE),
         named=program.relative_to(folder).as_posix(),
         program=_moved(program).relative_to(folder).as_posix(),
     )
