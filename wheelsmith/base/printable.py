@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit, urlunsplit
 
 # Runners of GitHub, Azure and TeamCity take a line for a command wherever this stands in it, and GitHub's also where it
 # begins with two colons: a step's outputs are set so, and what follows is hidden.
@@ -17,6 +18,14 @@ def visible(text: str) -> str:
     r"""Replace what terminals and build servers obey: ESC becomes ``\x1b``, and ``##[`` becomes ``\x23#[``."""
     shown = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text)
     return _COMMAND.sub(_escaped, shown)
+
+
+def bare_address(address: str) -> str:
+    """Return a URL without user, password and what follows its path; what is none stays as it is."""
+    if "://" not in address:
+        return address
+    parts = urlsplit(address)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
 def without_credentials(text: str) -> str:

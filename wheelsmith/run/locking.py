@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import MatrixError, Place, ToolchainError
+from wheelsmith.base.printable import bare_address
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import BuildPlan, Excluded, Listener, LockedWheel, Notice
 from wheelsmith.plan import Resolve
@@ -192,18 +192,10 @@ def _source(kernel: KernelRef, source: SourceTree) -> LockedSource | None:
 def _named(kernel: KernelRef) -> str:
     for kind in ("hub", "git", "sdist", "path"):
         if place := getattr(kernel, kind):
-            place = _without_secrets(place) if kind == "git" else place
+            place = bare_address(place) if kind == "git" else place
             folder = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
             return f"{kind}:{place}{folder}"
     raise MatrixError("the matrix names no kernel")
-
-
-def _without_secrets(address: str) -> str:
-    """Return an address without user, password and what follows its path."""
-    if "://" not in address:
-        return address
-    parts = urlsplit(address)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
 def _nowhere(wheel: LockedWheel) -> IndexedWheel:

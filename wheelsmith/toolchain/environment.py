@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterable
@@ -85,12 +86,7 @@ def lock_environment(
 
 
 def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...] | str:
-    with tempfile.TemporaryDirectory() as nowhere:
-        answer = run_pip(
-            *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
-            *(*wanted_platform(python, arch), *requirements),
-            seconds=_PATIENCE,
-        )
+    answer = pip_report(*requirements, python=python, arch=arch, seconds=_PATIENCE)
     if answer.returncode:
         errors = [line.removeprefix("ERROR: ") for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         return errors[0] if errors else "pip failed"
@@ -101,7 +97,27 @@ def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[Loc
         # In order, so that whatever asks for the same wheels shares one environment.
         return tuple(sorted(map(_locked, found), key=lambda wheel: wheel.name))
     except (ValueError, KeyError, TypeError):
-        raise ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip") from None
+        raise unreadable_report() from None
+
+
+def pip_report(*words: str, python: str, arch: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Return pip's answer, as JSON on stdout, to what it would install.
+
+    :param words: requirements, and options that are for them.
+    :param python: ``major.minor``.
+    :param seconds: that it may take.
+    """
+    with tempfile.TemporaryDirectory() as nowhere:
+        return run_pip(
+            *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
+            *(*_platform(python, arch), *words),
+            seconds=seconds,
+        )
+
+
+def unreadable_report() -> ToolchainError:
+    """Return the mistake of a pip that does not answer as pip does."""
+    return ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip")
 
 
 def install_environment(
@@ -120,7 +136,7 @@ def install_environment(
             "--quiet",
             "--no-deps",
             "--require-hashes",
-            *wanted_platform(python, arch),
+            *_platform(python, arch),
             "--requirement",
             str(lock),
         )
@@ -205,7 +221,7 @@ def _folders(names: list[str]) -> int:
     return found
 
 
-def wanted_platform(python: str, arch: str) -> tuple[str, ...]:
+def _platform(python: str, arch: str) -> tuple[str, ...]:
     """Return pip's options for another Python than its own, and for nothing that would have to be built."""
     platforms = (f"manylinux_2_{minor}_{arch}" for minor in range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1))
     return (

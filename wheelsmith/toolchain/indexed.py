@@ -7,14 +7,12 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.printable import bare_address
 from wheelsmith.model import LockedWheel
-from wheelsmith.toolchain.environment import requirement_of, wanted_platform
-from wheelsmith.toolchain.pip import run_pip
+from wheelsmith.toolchain.environment import pip_report, requirement_of, unreadable_report
 
 _PATIENCE = 600.0  # seconds
 _LONGEST = 500  # characters of what pip says
@@ -42,24 +40,20 @@ def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tupl
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder, "requirements.txt")
         lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
-        answer = run_pip(
-            *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", folder),
-            *("--no-deps", "--require-hashes", *wanted_platform(python, arch), "--requirement", str(lock)),
-            seconds=_PATIENCE,
-        )
+        exactly = ("--no-deps", "--require-hashes", "--requirement", str(lock))
+        answer = pip_report(*exactly, python=python, arch=arch, seconds=_PATIENCE)
     if answer.returncode:
         return _refusal(answer.stderr)
     try:
         found = {canonicalize_name(item["metadata"]["name"]): item for item in json.loads(answer.stdout)["install"]}
         return tuple(_found(wheel, found[canonicalize_name(wheel.name)]) for wheel in wheels)
     except (ValueError, KeyError, TypeError):
-        raise ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip") from None
+        raise unreadable_report() from None
 
 
 def _found(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
-    parts = urlsplit(item["download_info"]["url"])
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-    return FoundWheel(wheel=wheel, url=urlunsplit(bare), is_yanked=bool(item.get("is_yanked")))
+    url = bare_address(item["download_info"]["url"])
+    return FoundWheel(wheel=wheel, url=url, is_yanked=bool(item.get("is_yanked")))
 
 
 def _refusal(said: str) -> str:

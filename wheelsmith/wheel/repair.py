@@ -13,7 +13,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.model import WheelSpec, wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
-from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
+from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
 from wheelsmith.wheel.finished import RepairRequest
 from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.own_libraries import every_process_has
@@ -51,21 +51,19 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
 
 def _for_policy(contents: WheelContents, platform: str) -> WheelContents:
     policy = policy_of(platform)
-    extensions = {
-        name: read_extension(name, io.BytesIO(data)) for name, data in contents.files.items() if is_for_the_cpu(data)
-    }
-    if policy and (newer := next(newer_than(policy, extensions), None)):
+    if policy and (newer := next(newer_than(policy, _extensions(contents)), None)):
         raise WheelError(f"{newer}: it was built for {platform}", remedy="do without it, or build with toolchain: host")
     return for_platform(contents, platform)
 
 
 def _needed(contents: WheelContents) -> set[str]:
     """Return the libraries that its files need: auditwheel is shown only what our own bounded reader could read."""
-    found = set[str]()
-    for name, data in contents.files.items():
-        if is_for_the_cpu(data):
-            found.update(read_extension(name, io.BytesIO(data)).needed)
-    return found
+    return {library for extension in _extensions(contents).values() for library in extension.needed}
+
+
+def _extensions(contents: WheelContents) -> dict[str, Extension]:
+    files = contents.files.items()
+    return {name: read_extension(name, io.BytesIO(data)) for name, data in files if is_for_the_cpu(data)}
 
 
 def _is_everywhere(library: str) -> bool:

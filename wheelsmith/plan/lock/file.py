@@ -55,7 +55,7 @@ def read_lock(path: Path) -> Lock | None:
     if data is None:
         return None
     try:
-        if data["version"] is not _FORMAT:
+        if data["version"] != _FORMAT or isinstance(data["version"], bool):
             raise _unreadable(path, f"this wheelsmith reads version {_FORMAT} of such files, and it has another")
         source, environments = data.get("source"), _named_once(data.get("environments", ()))
         return Lock(
