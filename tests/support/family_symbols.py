@@ -300,6 +300,17 @@ legals(
 )
 
 
+lies(
+    "platform",
+    "a newer symbol of the platform without a version: {}",
+    [
+        "pthread_cond_clockwait libc.so.6",
+        "arc4random libc.so.6",
+    ],
+    _unversioned,
+)
+
+
 @legal("glibc's oldest version")
 def oldest_version(wheel: Wheel) -> None:
     wheel.library.import_("puts", version=(LIBC, OLDEST[wheel.arch]))

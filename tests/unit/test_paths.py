@@ -35,6 +35,7 @@ GROUPS = "control groups, which no sandbox sees"
 MACHINE = "the operating system's"
 PACKAGE = "of wheelsmith's own package"
 WHEEL = "a wheel where no build can reach it: named by the user, in the store, or copied out of a work folder"
+VENDORED = "the vendored folder, which no sandbox sees; what is read of it is compared with what was pinned or planned"
 INDEX = "an index, which no sandbox sees"
 
 # Where a build's folders are near, each function that touches a path says whose it is.
@@ -95,6 +96,10 @@ NEAR = {
     "run/first_matrix.py": {"first_matrix": USER, "_likely_name": USER, "_backends": TREE},
     "run/prepare.py": {"fetch_kernel": USER, "prepare_matrix": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "python_backends_of.read": TREE, "_named": TREE},
+    "run/vendoring.py": dict.fromkeys(
+        ("vendor", "_check_own", "_vendor_prefix", "_vendor_wheels", "_replace"), VENDORED
+    ),
+    "source/vendored.py": dict.fromkeys(("read_vendored", "_files"), VENDORED),
     "run/header_advice.py": {"_includes_all": TREE},
     "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_word.py": {"kernel_of": USER},
@@ -185,6 +190,8 @@ FAR = {
     "store/objects.py": CACHE,
     "store/verify.py": CACHE,
     "store/wheels.py": CACHE,
+    "toolchain/making.py": "of a prefix that is being made",
+    "toolchain/supply.py": VENDORED,
     "toolchain/archives.py": "where the user says that archives are, and a prefix that is being made",
     "toolchain/build_tools.py": "of installed packages, and of a prefix that is being made",
     "toolchain/complete_toolkit.py": CACHE,

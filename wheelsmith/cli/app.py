@@ -17,6 +17,7 @@ _COMMANDS = {
     "init": "Write a first matrix.yaml for a kernel or a project.",
     "plan": "Show what would be built, cell by cell, and why not the rest.",
     "lock": "Write down what the matrix is built from, so that every run finds the same.",
+    "vendor": "Put all that the locked matrix is built from into one folder.",
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
     "repack": "Turn what a Hub repo has built into checked wheels on an index.",
     "check": "Prove that wheels tell the truth.",

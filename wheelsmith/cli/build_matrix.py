@@ -12,9 +12,11 @@ from wheelsmith.cli.options import (
     SIZE,
     engine_option,
     json_option,
+    keep_offline,
     locked_option,
     make_request,
     matrix_option,
+    offline_option,
     selection_options,
 )
 from wheelsmith.cli.plan import plan_json, show_plan
@@ -27,6 +29,7 @@ from wheelsmith.run.prepare import prepare
 @selection_options
 @engine_option
 @locked_option
+@offline_option
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
 @click.option(
     "--cores-per-cell",
@@ -53,6 +56,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     skip: tuple[str, ...],
     engine: str | None,
     locked: bool,
+    offline: bool,
     jobs: int | None,
     cores_per_cell: int | None,
     memory: int | None,
@@ -68,6 +72,8 @@ def command(  # noqa: PLR0913  # one parameter an option
     """Build every cell, check each wheel, publish them to an index."""
     from wheelsmith.report import reporter
 
+    if offline:
+        keep_offline(matrix)
     request = make_request(
         matrix,
         engine,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from wheelsmith.base.offline import go_offline, vendored_folder
 from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.model.engines import AUTO, ENGINES
 from wheelsmith.run.prepare import Request, cache_limit, default_cache
@@ -87,6 +88,15 @@ def locked_option(command: _F) -> _F:
     )(command)
 
 
+def offline_option(command: _F) -> _F:
+    """Add ``--offline``."""
+    return click.option(
+        "--offline",
+        is_flag=True,
+        help="Ask nobody for anything: take what is not in the cache from the folder that wheelsmith vendor wrote.",
+    )(command)
+
+
 def cell_argument(command: _F) -> _F:
     """Add the name of one cell."""
     return click.argument("cell", shell_complete=_cells)(command)
@@ -95,6 +105,13 @@ def cell_argument(command: _F) -> _F:
 def json_option(text: str) -> Callable[[_F], _F]:
     """Add ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def keep_offline(matrix: Path) -> None:
+    """Use the network no more; what was vendored lies beside the matrix, or where WHEELSMITH_VENDORED says."""
+    from wheelsmith.plan.lock import vendor_path
+
+    go_offline(vendored_folder() or vendor_path(matrix))
 
 
 def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:

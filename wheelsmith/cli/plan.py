@@ -11,9 +11,11 @@ from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import (
     engine_option,
     json_option,
+    keep_offline,
     locked_option,
     make_request,
     matrix_option,
+    offline_option,
     selection_options,
 )
 from wheelsmith.run.prepare import Prepared, Request, prepare
@@ -25,6 +27,7 @@ from wheelsmith.run.stored import stored_wheels
 @selection_options
 @engine_option
 @locked_option
+@offline_option
 @json_option("Print every plan and every exclusion as JSON on stdout.")
 @click.option("--format", "form", type=click.Choice(["table", "github-matrix"]), default="table", show_default=True)
 @click.pass_context
@@ -36,12 +39,15 @@ def command(
     skip: tuple[str, ...],
     engine: str | None,
     locked: bool,
+    offline: bool,
     as_json: bool,
     form: str,
 ) -> None:
     """Show what would be built, cell by cell, and why not the rest."""
     from wheelsmith.report import reporter
 
+    if offline:
+        keep_offline(matrix)
     request = make_request(matrix, engine, only=only, skip=skip, locked=locked)
     prepared = prepare(request, reporter("plain", matrix.parent))
     if as_json:

@@ -27,6 +27,11 @@ class PrefixId(Record):
     digest: str
 
     @property
+    def name(self) -> str:
+        """Return what its folder is called."""
+        return f"{self.kind}-{self.version}-{self.arch}-{self.digest[:16]}"
+
+    @property
     def in_image(self) -> bool:
         """Say whether an image holds it, so that there is nothing to fetch or to mount."""
         return self.kind.startswith("image-")

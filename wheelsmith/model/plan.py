@@ -191,6 +191,12 @@ class BuildPlan(Record):
         return self.toolset.prefix if self.toolset else None
 
     @property
+    def prefixes(self) -> tuple[PrefixId, ...]:
+        """Return the prefixes that it is built with and that are made from pinned files."""
+        prefixes = (self.pinned_compilers, self.headers, self.toolkit, *self.libraries)
+        return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
+
+    @property
     def build_digest(self) -> str:
         """Return the sha256 of all that decides the wheel's bytes, in hex."""
         if not self._digest:

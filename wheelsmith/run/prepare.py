@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError, Place, SettingError
+from wheelsmith.base.offline import is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import KernelRef, Matrix, cell_of, expand, idle_rules, load_matrix, select
@@ -26,11 +27,12 @@ from wheelsmith.run.locking import (
     lock_of,
     locked_kernel,
     locked_now,
+    name_of,
     warn_of_differences,
 )
 from wheelsmith.run.planner import Planner, older_cells
 from wheelsmith.run.source_spec import describe, python_backends_of, read_spec
-from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached
+from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached, read_vendored
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
 
@@ -165,10 +167,17 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
     :param out: the output folder, which is no source.
     :raises SourceError: it cannot be had, or must not be used.
     """
+    if not kernel.path and is_offline() and (found := _vendored(kernel)):
+        return found
     base = request.matrix.resolve().parent
     # What is fetched or unpacked into the cache is not pruned meanwhile.
     with in_use(request.cache) if is_cached(kernel, base) else nullcontext():
         return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
+
+
+def _vendored(kernel: KernelRef) -> SourceTree | None:
+    folder = vendored_folder()
+    return read_vendored(folder, name_of(kernel)) if folder else None
 
 
 def prepare_matrix(

@@ -13,6 +13,7 @@ from wheelsmith.source.hub_builds import read_hub_builds
 from wheelsmith.source.outputs import Outputs
 from wheelsmith.source.tree import SourceTree, copy_into
 from wheelsmith.source.unpack import ARCHIVES
+from wheelsmith.source.vendored import read_vendored, vendor_source
 
 __all__ = [
     "ARCHIVES",
@@ -25,6 +26,8 @@ __all__ = [
     "is_cached",
     "read_build_folder",
     "read_hub_builds",
+    "read_vendored",
+    "vendor_source",
 ]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.offline import ARCHIVES, VENDOR, is_offline, vendored_folder
 from wheelsmith.base.printable import without_credentials
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
@@ -24,8 +25,8 @@ _MOST_UNPACKED = 512 << 20
 _MOST_MEMBERS = 30_000
 
 
-def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSettings, listen: Listener) -> None:
-    """Write a folder of an archive, from the first place that has just what was pinned.
+def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
+    """Write a folder of an archive, from the first place that has just what was pinned; return the archive's path.
 
     :param folder: exists, and is empty.
     :raises ToolchainError: no place has it.
@@ -41,7 +42,9 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
             troubles.append(f"{without_credentials(place)}: {error.message}")
             continue
         _write(files, folder)
-        return
+        return archive
+    if is_offline():
+        raise _not_vendored(tree, troubles)
     raise ToolchainError(
         f"{tree.filename} cannot be had: {'; '.join(troubles)}",
         remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …; "
@@ -66,10 +69,17 @@ def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, list
         except OSError as error:
             trouble = f"it cannot be read: {error.strerror or error}"
         troubles.append(f"{without_credentials(place)}: {trouble}")
+    if is_offline():
+        raise _not_vendored(pin, troubles)
     raise ToolchainError(
         f"{pin.filename} cannot be had: {'; '.join(troubles)}",
         remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …",
     )
+
+
+def _not_vendored(pin: PinnedTree | PinnedPackage, troubles: list[str]) -> ToolchainError:
+    said = f"{pin.filename} cannot be had, and wheelsmith is offline"
+    return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR)
 
 
 def is_at_hand(pin: PinnedTree | PinnedPackage) -> bool:
@@ -84,8 +94,13 @@ def is_at_hand(pin: PinnedTree | PinnedPackage) -> bool:
 
 
 def _places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
+    if vendored := vendored_folder():
+        yield str(vendored / ARCHIVES / pin.filename)
     for base in os.environ.get(_PLACES, "").split():
-        yield f"{base.rstrip('/')}/{pin.filename}"
+        if not is_offline() or local_folder(base):
+            yield f"{base.rstrip('/')}/{pin.filename}"
+    if is_offline():
+        return
     yield pin.url
     if isinstance(pin, PinnedPackage):
         yield from pin.mirrors

@@ -130,22 +130,28 @@ def install_environment(
     """
     # Beside the folder, for they may be gigabytes, and /tmp may be memory.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
-        lock, fetched = Path(scratch) / "requirements.txt", Path(scratch) / "wheels"
-        lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
-        exactly = (
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            *_platform(python, arch),
-            "--requirement",
-            str(lock),
-        )
-        fetched.mkdir()
-        _run("download", "--dest", str(fetched), *exactly, cancel=cancel)
+        fetched = Path(scratch) / "wheels"
+        exactly = fetch_wheels(wheels, python, arch, fetched, cancel)
         _check_fetched(tuple(fetched.iterdir()))
         from_there = ("--no-index", "--find-links", str(fetched))
         _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly, cancel=cancel)
     _name_python((folder / "bin").glob("*"), python)
+
+
+def fetch_wheels(
+    wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path, cancel: Event | None = None
+) -> tuple[str, ...]:
+    """Fetch exactly these wheels into ``folder``, which is made; return pip's options that name them.
+
+    :param cancel: ends it, once it is set.
+    :raises ToolchainError: pip could not.
+    """
+    folder.mkdir()
+    lock = folder.with_suffix(".txt")
+    lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
+    exactly = (*("--quiet", "--no-deps", "--require-hashes"), *_platform(python, arch), "--requirement", str(lock))
+    _run("download", "--dest", str(folder), *exactly, cancel=cancel)
+    return exactly
 
 
 def requirement_of(wheel: LockedWheel) -> str:

@@ -14,6 +14,7 @@ import httpx
 
 from wheelsmith.base.deadline import ended_after
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.answers import FAILURES, answer, reason
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
@@ -159,6 +160,8 @@ def _host(index: str) -> str:
 
 
 def _not_found(pin: PinnedFile, troubles: list[str]) -> ToolchainError:
+    if is_offline():
+        return ToolchainError(f"{pin.filename} is not in the vendored folder, and wheelsmith is offline", remedy=VENDOR)
     if troubles:
         return ToolchainError(
             f"{pin.filename} could not be looked up ({'; '.join(troubles)})",

@@ -11,6 +11,7 @@ from importlib.resources import files
 from threading import Event
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
 
 _TICK = 0.2  # seconds between looks at the cancel flag
 _PROGRAM = str(files("wheelsmith.toolchain") / "wheels_only.py")
@@ -24,7 +25,7 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
     :raises ToolchainError: there is no pip, it takes longer, or it was cancelled.
     """
     # Where it breaks its lines would hide a word of its help.
-    env = {**os.environ, "COLUMNS": "200"}
+    env = {**os.environ, "COLUMNS": "200", **_offline()}
     # -P: the folder that wheelsmith was started in may be a stranger's, and hold a pip.py.
     command = [sys.executable, "-P", _PROGRAM, *argv, "--disable-pip-version-check"]
     answer = _run(command, env, time.monotonic() + seconds, cancel or Event())
@@ -39,6 +40,14 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
             remedy=f"uv pip install --python {sys.executable} pip, or {sys.executable} -m ensurepip",
         )
     return answer
+
+
+def _offline() -> dict[str, str]:
+    """Return the settings with which pip takes packages from the vendored folder alone, where there is no network."""
+    if not is_offline():
+        return {}
+    folder = vendored_folder()
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / WHEELS) if folder else ""}
 
 
 def _run(

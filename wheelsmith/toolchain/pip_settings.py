@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
 from wheelsmith.toolchain.pip import run_pip
 
 if TYPE_CHECKING:
@@ -64,10 +66,11 @@ class PipSettings:
 def pip_settings() -> PipSettings:
     """Read pip's configuration: its files and PIP_* variables, merged as pip merges them."""
     options = _options(_pip_config_list())
-    indexes = [] if options.get("no-index") in {"1", "true", "yes", "on"} else _indexes(options)
+    indexes = [] if is_offline() or options.get("no-index") in {"1", "true", "yes", "on"} else _indexes(options)
+    links = options.get("find-links", "").split()
     return PipSettings(
         indexes=tuple(indexes),
-        find_links=tuple(options.get("find-links", "").split()),
+        find_links=(*_vendored(), *(link for link in links if local_folder(link) or not is_offline())),
         cert=options.get("cert"),
         client_cert=options.get("client-cert"),
         proxy=options.get("proxy"),
@@ -82,6 +85,11 @@ def local_folder(location: str) -> Path | None:
     if parts.scheme == "file":
         return Path(url2pathname(parts.path))
     return Path(location).expanduser() if parts.scheme == "" else None
+
+
+def _vendored() -> Iterator[str]:
+    if folder := vendored_folder():
+        yield str(folder / WHEELS)
 
 
 def _indexes(options: dict[str, str]) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from threading import Event
@@ -17,20 +16,16 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.printable import some_of
 from wheelsmith.base.record import canonical_digest
-from wheelsmith.frameworks import framework
-from wheelsmith.model import Listener, LockedWheel, Notice, PinnedFile, PinnedPackage, PinnedTree, PrefixId, Preparing
-from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, cxx_toolchains, header_library
-from wheelsmith.platforms.header_libraries import KIND as LIBRARY
+from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
+from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
-from wheelsmith.toolchain.cuda_compilers import lay_out_compilers
 from wheelsmith.toolchain.cxx.programs import programs_of
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import forget_lock, install_environment, known_lock, lock_environment
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.preparing import preparing
 from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
-from wheelsmith.toolchain.unpack import unpack
 from wheelsmith.toolchain.without_cuda import lay_out_without_cuda, twin_of
 
 # nvcc calls these; cicc reads the last.
@@ -63,9 +58,16 @@ class Toolchains:
 
         :raises ToolchainError: it cannot be made, and what fixes that.
         """
-        makers = {"cuda": self._cuda, DEVELOPMENT: self._development, LIBRARY: self._library, CXX: self._cxx}
-        make = makers.get(prefix.kind, self._framework)
-        return self._once(self._path(prefix), lambda folder: make(prefix, folder))
+        from wheelsmith.toolchain.making import make_prefix
+        from wheelsmith.toolchain.supply import Supply
+
+        final = self._path(prefix)
+
+        def make(folder: Path) -> None:
+            with tempfile.TemporaryDirectory(dir=self._root) as scratch:
+                make_prefix(prefix, folder, Supply(name=final.name, scratch=Path(scratch), listen=self._listen))
+
+        return self._once(final, make)
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
         """Return the compilers of a prefix by the hash of their bytes, as they are now.
@@ -93,7 +95,7 @@ class Toolchains:
         folder = self._root.parent / "locks"
         if known := known_lock(requirements, python, arch, folder, rather=rather):
             return known
-        with self._preparing(f"choosing wheels for Python {python}: {some_of(requirements)}"):
+        with preparing(f"choosing wheels for Python {python}: {some_of(requirements)}", self._listen):
             return lock_environment(requirements, python, arch, folder, rather=rather)
 
     def lock_anew(
@@ -108,7 +110,7 @@ class Toolchains:
         final = self._environment_path(wheels, python, arch)
 
         def make(folder: Path) -> None:
-            with self._preparing(f"installing {_some(wheels)} for Python {python}"):
+            with preparing(f"installing {_some(wheels)} for Python {python}", self._listen):
                 install_environment(wheels, python, arch, folder, self._cancel)
 
         return self._once(final, make)
@@ -138,7 +140,8 @@ class Toolchains:
             own = {pin.project for pin in cuda_toolkits()[toolkit.version].packages[arch]}
             parts = [self.prepare(each) for each in (toolkit, *headers)]
             environment = self.environment(wheels, python, arch)
-            with self._preparing(f"putting together CUDA {toolkit.version} with the libraries of {_some(wheels)}"):
+            what = f"putting together CUDA {toolkit.version} with the libraries of {_some(wheels)}"
+            with preparing(what, self._listen):
                 brought = [wheel for wheel in wheels if wheel.name in own]
                 lay_out_toolkit(folder, parts[0], parts[1:], environment, brought, arch)
 
@@ -146,21 +149,12 @@ class Toolchains:
         return self._once(self._root / name, make) / HOME
 
     def _path(self, prefix: PrefixId) -> Path:
-        return self._root / f"{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
+        return self._root / prefix.name
 
     def changed(self) -> dict[str, str | None]:
         """Compare every byte of every folder with what it was; return the folders by name, and what differs."""
         names = (path.name for path in sorted(self._root.glob("[!.]*-*")) if path.is_dir())
         return {name: _why(why_changed, self._root / name) for name in names}
-
-    @contextmanager
-    def _preparing(self, what: str) -> Iterator[None]:
-        """Tell of what takes a while."""
-        self._listen(Preparing(what=what))
-        try:
-            yield
-        finally:
-            self._listen(Preparing(what=what, done=True))
 
     def _once(self, final: Path, make: Callable[[Path], None]) -> Path:
         if not (final in self._proven and final.is_dir()):
@@ -213,103 +207,6 @@ class Toolchains:
             publish_tree(folder, final)
         finally:
             remove_tree(folder)
-
-    def _cxx(self, prefix: PrefixId, folder: Path) -> None:
-        from wheelsmith.toolchain.archives import fetch_package
-        from wheelsmith.toolchain.cxx.lay_out import lay_out_cxx
-
-        toolchain = next(each for each in cxx_toolchains() if each.prefix == prefix)
-        with tempfile.TemporaryDirectory(dir=self._root) as scratch:
-            settings, listen = pip_settings(), self._listen
-            pins = toolchain.packages
-            packages = {pin.filename: fetch_package(pin, Path(scratch), settings, listen) for pin in pins}
-            with self._preparing(f"laying out {toolchain.compilers.title}"):
-                lay_out_cxx(toolchain, packages, folder)
-
-    def _framework(self, prefix: PrefixId, folder: Path) -> None:
-        calls = framework(prefix.kind)
-        release = next(known for known in calls.releases().values() if known.version == prefix.version)
-        self._fetch_headers(release.wheels[prefix.arch], folder, calls.headers)
-
-    def _library(self, prefix: PrefixId, folder: Path) -> None:
-        library = header_library(prefix.version)
-        if library.wheel:
-            self._fetch_headers(library.wheel, folder, library.headers)
-        if library.archive:
-            self._fetch_tree(library.archive, folder / "include")
-
-    def _cuda(self, prefix: PrefixId, folder: Path) -> None:
-        toolkit = cuda_toolkits()[prefix.version]
-        host, _, target = prefix.arch.partition("-")
-        for pin in toolkit.packages[host]:
-            self._fetch_all(pin, folder, cuda_folder(pin))
-        for pin in toolkit.headers:
-            self._fetch_headers(pin, folder, cuda_folder(pin))
-        if compilers := toolkit.compilers.get(host):
-            self._fetch_compilers(compilers, folder)
-        if target:
-            self._use_runtime_of(toolkit, target, folder)
-        (folder / "lib64").symlink_to("lib")
-        # The wheel has the library alone; build systems look for it by -lcudart.
-        for library in (folder / "lib").glob("libcudart.so.*"):
-            (folder / "lib" / "libcudart.so").symlink_to(library.name)
-
-    def _development(self, prefix: PrefixId, folder: Path) -> None:
-        for pin in cuda_toolkits()[prefix.version].development:
-            self._fetch_headers(pin, folder, cuda_folder(pin))
-
-    def _use_runtime_of(self, toolkit: CudaToolkit, target: str, folder: Path) -> None:
-        remove_tree(folder / "lib")
-        pin = toolkit.target_runtime[target]
-        self._fetch_all(pin, folder, cuda_folder(pin))
-
-    def _fetch_all(self, pin: PinnedFile, folder: Path, root: str) -> None:
-        from wheelsmith.toolchain.locate import locate
-        from wheelsmith.toolchain.remote import fetch_whole
-
-        settings = pip_settings()
-        with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
-            location = locate(pin, settings)
-            wheel = fetch_whole(pin, location, Path(scratch), client, self._listen)
-            unpack(pin, wheel, folder, _placed(root, root))
-
-    def _fetch_compilers(self, pin: PinnedPackage, folder: Path) -> None:
-        from wheelsmith.toolchain.archives import fetch_package
-
-        with tempfile.TemporaryDirectory(dir=self._root) as scratch:
-            lay_out_compilers(fetch_package(pin, Path(scratch), pip_settings(), self._listen), folder)
-
-    def _fetch_tree(self, tree: PinnedTree, folder: Path) -> None:
-        from wheelsmith.toolchain.archives import fetch_tree
-
-        with tempfile.TemporaryDirectory(dir=self._root) as scratch:
-            fetch_tree(tree, folder, Path(scratch), pip_settings(), self._listen)
-
-    def _fetch_headers(self, pin: PinnedFile, folder: Path, root: str) -> None:
-        headers = root if root.endswith("include/") else root + "include/"
-        keep = root.removesuffix("include/")
-
-        def wanted(name: str) -> bool:
-            return name.startswith(headers) or name.endswith(".dist-info/RECORD")
-
-        from wheelsmith.toolchain.locate import locate
-        from wheelsmith.toolchain.remote import fetch_part
-
-        settings = pip_settings()
-        with settings.client() as client, tempfile.TemporaryDirectory(dir=self._root) as scratch:
-            location = locate(pin, settings)
-            wheel = fetch_part(pin, location, Path(scratch), wanted, client, self._listen)
-            unpack(pin, wheel, folder, _placed(headers, keep))
-
-
-def _placed(wanted: str, root: str) -> Callable[[str], str | None]:
-    """Take what a wheel has below ``wanted`` to where it is below ``root``, but for what makes packages of folders."""
-
-    def place(name: str) -> str | None:
-        taken = name.startswith(wanted) and not name.endswith("/__init__.py")
-        return name.removeprefix(root) if taken else None
-
-    return place
 
 
 def _digest(wheels: tuple[LockedWheel, ...]) -> str:

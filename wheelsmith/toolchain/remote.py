@@ -131,7 +131,7 @@ def download(
                 if done > most:
                     break  # its content will say so; there is no need to fill the disk first
                 file.write(chunk)
-                if done - reported >= _REPORTED:
+                if done - reported >= _REPORTED and done != total:
                     listen(Transfer(name=filename, done=done, total=total))
                     reported = done
             listen(Transfer(name=filename, done=done, total=done))

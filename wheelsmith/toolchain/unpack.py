@@ -13,6 +13,8 @@ from installer.records import InvalidRecordEntry, parse_record_file
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import PinnedFile
 
+_LONGEST_RECORD = 64 << 20  # bytes: torch's is 1.2 MB
+
 
 def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], str | None]) -> None:
     """Write the members that ``place`` gives a path to under ``target``.
@@ -34,24 +36,31 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
         ) from error
 
 
-def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, str]:
-    """Return each member's hash as RECORD writes it, once RECORD itself is proven where it was pinned."""
+def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
+    """Return each member's hash and size as RECORD writes them, once RECORD itself is proven where it was pinned."""
     name = next((n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1), None)
     if name is None:
         raise ToolchainError(f"{pin.filename} has no RECORD")
+    if archive.getinfo(name).file_size > _LONGEST_RECORD:
+        raise ToolchainError(f"{pin.filename}: RECORD is larger than {_LONGEST_RECORD >> 20} MiB")
     data = archive.read(name)
     if pin.record_sha256 and hashlib.sha256(data).hexdigest() != pin.record_sha256:
         raise ToolchainError(f"{pin.filename}: RECORD is not the one that was pinned")
-    return {path: digest for path, digest, _ in parse_record_file(data.decode("utf-8").splitlines())}
+    return {path: (digest, size) for path, digest, size in parse_record_file(data.decode("utf-8").splitlines())}
 
 
 def _write(
-    pin: PinnedFile, archive: zipfile.ZipFile, member: zipfile.ZipInfo, record: dict[str, str], path: Path
+    pin: PinnedFile,
+    archive: zipfile.ZipFile,
+    member: zipfile.ZipInfo,
+    record: dict[str, tuple[str, str]],
+    path: Path,
 ) -> None:
-    data = archive.read(member)
-    wanted = record.get(member.filename, "")
+    digest, size = record.get(member.filename, ("", ""))
+    # No more is unpacked than it has.
+    data = archive.read(member) if str(member.file_size) == size else b""
     found = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    if found != wanted:
+    if found != digest:
         raise ToolchainError(
             f"{pin.filename}: {member.filename} is not what RECORD says",
             remedy="try again; if it stays so, the index serves a broken file: report it to its owner",

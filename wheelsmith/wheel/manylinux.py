@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -67,6 +67,16 @@ def earned(versions: Iterable[str], arch: str, family: str = "manylinux") -> str
     wanted = set(versions)
     found = next((policy.name for policy in policies(family) if policy.allows(wanted, arch)), "linux")
     return f"{found}_{arch}"
+
+
+def oldest(versions: Sequence[str], arch: str) -> str:
+    """Return that of several versions of one symbol which the oldest platform has."""
+    known = policies("manylinux")
+
+    def since(version: str) -> int:
+        return next((at for at, policy in enumerate(known) if policy.allows([version], arch)), len(known))
+
+    return min(versions, key=since)
 
 
 def policy_of(platform: str) -> Policy | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from wheelsmith.wheel.elf import Extension
-from wheelsmith.wheel.manylinux import Policy
+from wheelsmith.wheel.manylinux import Policy, oldest
 from wheelsmith.wheel.symbols import platform_exports
 
 
@@ -25,4 +25,5 @@ def newer_than(policy: Policy, extensions: Mapping[str, Extension]) -> Iterator[
             for library in extension.needed:
                 versions = exports.versions(library, reference.name)
                 if versions and not any(policy.allows([version], extension.arch) for version in versions):
-                    yield f"{name} needs {reference.name}, which {library} has from {versions[0]} on"
+                    since = oldest(versions, extension.arch)
+                    yield f"{name} needs {reference.name}, which {library} has from {since} on"

@@ -22,6 +22,7 @@ from wheelsmith.plan.lock.lock import IndexedWheel, Lock, LockedEnvironment, Loc
 
 LOCK_FILE = "wheelsmith.lock"
 _FOLDER = ".d"  # of its environments
+_VENDORED = ".vendor"
 _MATRIX = "matrix.yaml"
 _HEAD = "# Written by wheelsmith lock; keep it under version control, and do not edit it.\n"
 _FORMAT = 1
@@ -40,10 +41,16 @@ def lock_path(matrix: Path) -> Path:
     return matrix.with_name(name)
 
 
+def vendor_path(matrix: Path) -> Path:
+    """Return the folder that has what a matrix's lock names, where nobody says another."""
+    return lock_path(matrix).with_suffix(_VENDORED)
+
+
 def is_of_a_lock(path: str) -> bool:
     """Say whether a file or folder, by its path below a matrix's folder, is a lock's own: none is source."""
     first = path.partition("/")[0].removesuffix(_FOLDER)
-    return first == LOCK_FILE or first.endswith(f".{LOCK_FILE}")
+    names = (LOCK_FILE, str(Path(LOCK_FILE).with_suffix(_VENDORED)))
+    return first in names or first.endswith(tuple(f".{name}" for name in names))
 
 
 def read_lock(path: Path) -> Lock | None:

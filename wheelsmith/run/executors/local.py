@@ -100,22 +100,17 @@ def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
     return sorted(plans, key=weight, reverse=True)
 
 
-def _prefixes(plan: BuildPlan) -> tuple[PrefixId, ...]:
-    prefixes = (plan.pinned_compilers, plan.headers, plan.toolkit, *plan.libraries)
-    return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
-
-
 def _fetched(plan: BuildPlan) -> tuple[str, ...]:
-    return tuple(_fetch_name(prefix) for prefix in _prefixes(plan))
+    return tuple(_fetch_name(prefix) for prefix in plan.prefixes)
 
 
 def _fetch_name(prefix: PrefixId) -> str:
-    return f"fetch:{prefix.kind}-{prefix.version}-{prefix.arch}-{prefix.digest[:16]}"
+    return f"fetch:{prefix.name}"
 
 
 def _fetches(plans: Iterable[BuildPlan], context: BuildContext) -> tuple[Task, ...]:
     """Return the tasks that make toolchains, while whatever has its own is compiled already."""
-    prefixes = dict.fromkeys(prefix for plan in _heaviest_first(plans) for prefix in _prefixes(plan))
+    prefixes = dict.fromkeys(prefix for plan in _heaviest_first(plans) for prefix in plan.prefixes)
 
     def fetch(prefix: PrefixId) -> Task:
         def run(memory: int) -> tuple[Task, ...]:

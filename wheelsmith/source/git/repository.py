@@ -20,6 +20,7 @@ from wheelsmith.base.beneath import open_file, remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.files import mark_used
 from wheelsmith.base.git_address import GitAddress
+from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.model import Listener
 from wheelsmith.source.git.entries import TreeEntry, read_entries
 from wheelsmith.source.git.program import MOST_WRITTEN, TOO_LARGE, GitError, git, git_output
@@ -179,6 +180,11 @@ class Repository:
         return ("--depth=2147483647",) if (self._bare / "shallow").exists() else ()
 
     def _ask(self, *refs: str, options: tuple[str, ...] = ()) -> None:
+        if is_offline() and not self.address.is_local:
+            raise SourceError(
+                f"{self.address.shown} is not asked: wheelsmith is offline, and the cache does not have what is wanted",
+                remedy=VENDOR,
+            )
         quiet = ("--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
         progress = Progress(self.address.shown, self.listen)
         try:

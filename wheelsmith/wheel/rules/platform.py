@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of, promised_kernel, promises
+from wheelsmith.wheel.manylinux import earned, is_no_older, oldest, policy_of, promised_kernel, promises
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import platform_exports
@@ -19,12 +19,12 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
     needs = {name: _needs(wheel, name) for name, one in wheel.extensions.items() if not _stands_alone(one)}
-    oldest = {name: earned(*need) for name, need in needs.items()}
+    earliest = {name: earned(*need) for name, need in needs.items()}
     wrong = [
-        f"the tag says {tag}, the symbols of {name} need {oldest[name]}"
+        f"the tag says {tag}, the symbols of {name} need {earliest[name]}"
         for name, need in needs.items()
         for tag in claimed
-        if not is_no_older(tag, oldest[name]) and not promises(tag, *need)
+        if not is_no_older(tag, earliest[name]) and not promises(tag, *need)
     ]
     wrong += [
         f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
@@ -41,7 +41,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         for tag in claimed
         if (promised := promised_kernel(tag, extension.arch)) and release > promised
     ]
-    said = ", ".join(sorted(set(oldest.values()))) or "no platform"
+    said = ", ".join(sorted(set(earliest.values()))) or "no platform"
     yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
 
 
@@ -70,8 +70,9 @@ def _needs(wheel: Inspection, name: str) -> tuple[set[str], str, str]:
 
 
 def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
-    """Return the versions that stand behind the symbols that are needed without one, where there is only one.
+    """Return the oldest versions that stand behind the symbols that are needed without one.
 
+    The linker leaves a symbol so that the library it was shown does not have, and the loader takes any version of it.
     Whoever else may have such a symbol, torch or a library that is not known, may be the one that is meant.
     """
     exports, scope = platform_exports(extension.arch), wheel.providers.scope(name)
@@ -79,10 +80,9 @@ def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
     found: dict[str, list[Reference]] = {}
     for reference in extension.references:
         if reference.version is None and not reference.weak and not scope.unknown:
-            for library in libraries:
-                versions = exports.versions(library, reference.name)
-                if len(versions) == 1 and versions[0]:
-                    found.setdefault(versions[0], []).append(reference)
+            versions = [v for library in libraries for v in exports.versions(library, reference.name)]
+            if versions and all(versions):
+                found.setdefault(oldest(versions, extension.arch), []).append(reference)
     return {
         version
         for version, references in found.items()
@@ -106,7 +106,7 @@ def _blacklisted(extension: Extension, tag: str) -> Iterator[tuple[str, list[str
 RULE = Rule(
     name="platform-tag",
     proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
-    "policies that auditwheel publishes; a symbol without a version counts as the version in which its library has it; "
+    "policies that auditwheel publishes; a symbol without a version counts as the oldest in which its library has it; "
     "no file asks for a newer Linux than that glibc itself, where its loader heeds such a wish (before 2.36)",
     leaves_open="which instructions of the processor are used",
     in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "

@@ -1,0 +1,190 @@
+"""What was vendored is enough: without a network, and without a cache, the same wheel comes of it; and it is proven."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import wants
+from factory import Factory
+from kernels import matrix, pure_kernel, tiny_kernel, write
+from wheels import make_wheel
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+NOWHERE = ("unshare", "--net") if os.geteuid() == 0 else ("unshare", "--map-current-user", "--net")
+
+
+@pytest.fixture
+def factory(tmp_path):
+    made = Factory.at(tmp_path)
+    made.resolves_alone()
+    return made
+
+
+def offline(factory, *argv, **env):
+    """Run a command where there is no network, with an empty cache."""
+    cache = factory.folder / "empty"
+    shutil.rmtree(cache, ignore_errors=True)
+    own = factory.environment(WHEELSMITH_CACHE=str(cache), HF_HOME=str(cache / "hub"), **env)
+    answer = subprocess.run(
+        [*NOWHERE, *factory.command(*argv)], cwd=factory.folder, env=own, capture_output=True, text=True
+    )
+    assert "Traceback" not in answer.stderr, answer.stderr
+    return answer
+
+
+def in_git(repo):
+    subprocess.run([*GIT, "init", "--quiet", "--initial-branch", "main"], cwd=repo, check=True)
+    subprocess.run([*GIT, "add", "--all"], cwd=repo, check=True)
+    subprocess.run([*GIT, "commit", "--quiet", "--message", "all"], cwd=repo, check=True)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A kernel of a repository that is gone, whose matrix was locked and vendored."""
+    wants.program("unshare")
+    wants.program("g++")
+    factory = Factory.at(tmp_path_factory.mktemp("vendored"))
+    script = tiny_kernel(factory.folder / "repo", **{"torch-ext/tiny/run.sh": "true\n"}) / "torch-ext/tiny/run.sh"
+    script.chmod(0o755)
+    in_git(factory.folder / "repo")
+    text = "kernel: {git: repo, revision: main}\naxes: {torch: [2.13], cuda: [cpu]}\ntoolchain: host\n"
+    (factory.folder / "matrix.yaml").write_text(text)
+    for command in (("lock",), ("vendor",), ("build-matrix", "--locked", "--out", "online")):
+        answer = factory.run(*command, "--engine", "bwrap")
+        assert answer.returncode == 0, answer.stderr
+    (factory.folder / "repo").rename(factory.folder / "gone")
+    return factory
+
+
+@pytest.fixture
+def vendored(made, tmp_path):
+    """One of its own, to spoil."""
+    folder = tmp_path / "copy"
+    shutil.copytree(made.folder, folder, symlinks=True)
+    return Factory(folder=folder, cache=folder / "cache")
+
+
+BUILD = ("build-matrix", "--locked", "--offline", "--engine", "bwrap")
+
+
+@pytest.mark.network
+def test_the_same_wheel_comes_of_what_was_vendored(vendored):
+    answer = offline(vendored, *BUILD)
+    assert answer.returncode == 0, answer.stderr
+    assert vendored.hashes() == vendored.hashes("online")
+    folder = vendored.folder / "wheelsmith.vendor"
+    assert (folder / "source/files/torch-ext/tiny/run.sh").stat().st_mode & 0o100
+    # Of torch's wheel of half a gigabyte, its headers.
+    assert sum(path.stat().st_size for path in folder.rglob("*.whl")) < 20 << 20
+    # It is no source, and what is there already is not fetched again.
+    again = offline(vendored, "plan", "--locked", "--offline", "--engine", "bwrap")
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.network
+def test_what_was_changed_in_the_folder_is_refused_by_name(vendored):
+    folder = vendored.folder / "wheelsmith.vendor"
+    source = folder / "source/files/tiny.cpp"
+    source.write_text(source.read_text().replace("42", "43"))
+    answer = offline(vendored, *BUILD)
+    assert (answer.returncode, "are not those that were vendored" in answer.stderr) == (4, True), answer.stderr
+    # Whoever changes the digest beside it, too, is told by the lock.
+    identity = folder / "source/source.json"
+    data = json.loads(identity.read_text())
+    from wheelsmith.source.tree import make_tree
+    from wheelsmith.source.vendored import _files
+
+    data["tree"] = make_tree(_files(folder / "source/files"), origin="path").id.tree
+    identity.write_text(json.dumps(data))
+    answer = offline(vendored, *BUILD)
+    assert answer.returncode == 2
+    assert "the files of git:repo" in answer.stderr, answer.stderr
+
+
+@pytest.mark.network
+def test_a_changed_header_is_refused_by_name(vendored):
+    (part,) = (vendored.folder / "wheelsmith.vendor/parts").rglob("*.whl")
+    with zipfile.ZipFile(part) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    changed = next(name for name in files if name.endswith("torch/library.h"))
+    files[changed] += b"// evil\n"
+    with zipfile.ZipFile(part, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    answer = offline(vendored, *BUILD)
+    assert answer.returncode == 1
+    assert f"{changed} is not what RECORD says" in answer.stderr
+    part.unlink()
+    missing = offline(vendored, *BUILD)
+    assert (missing.returncode, "help: wheelsmith vendor" in missing.stderr) == (1, True), missing.stderr
+
+
+@pytest.fixture
+def project(factory):
+    wants.program("unshare")
+    index = factory.folder / "index"
+    make_wheel(index, "torch", "2.13.0")
+    make_wheel(index, "helper", "1.0")
+    pyproject = (
+        '[project]\nname = "p"\nversion = "1"\n'
+        '[build-system]\nrequires = ["helper"]\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    )
+    backend = (
+        "import helper, shutil\n"
+        "def build_wheel(to, settings=None, metadata=None):\n"
+        "    import zipfile\n"
+        "    name = 'p-1-py3-none-any.whl'\n"
+        "    with zipfile.ZipFile(f'{to}/{name}', 'w') as wheel:\n"
+        "        wheel.writestr('p.py', 'A = 1\\n')\n"
+        "        wheel.writestr('p-1.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: p\\nVersion: 1\\n')\n"
+        "        tag = 'Wheel-Version: 1.0\\nGenerator: own\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n'\n"
+        "        wheel.writestr('p-1.dist-info/WHEEL', tag)\n"
+        "        wheel.writestr('p-1.dist-info/RECORD', '')\n"
+        "    return name\n"
+    )
+    write(factory.folder / "p", {"pyproject.toml": pyproject, "own.py": backend})
+    (factory.folder / "matrix.yaml").write_text(
+        f"kernel: {{path: p}}\naxes: {{torch: [2.13], cuda: [cpu], python: [{PYTHON}]}}\ntoolchain: host\n"
+    )
+    where = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index), "PIP_CONFIG_FILE": "/dev/null"}
+    for command in ("lock", "vendor"):
+        answer = factory.run(command, "--engine", "bwrap", **where)
+        assert answer.returncode == 0, answer.stderr
+    shutil.rmtree(index)
+    return factory
+
+
+def test_a_projects_environment_comes_out_of_the_folder(project):
+    wheels = sorted(path.name for path in (project.folder / "wheelsmith.vendor/wheels").iterdir())
+    assert [name.partition("-")[0] for name in wheels] == ["helper", "torch"]
+    plan = offline(project, "plan", "--locked", "--offline", "--engine", "bwrap")
+    assert plan.returncode == 0, plan.stderr
+    helper = next((project.folder / "wheelsmith.vendor/wheels").glob("helper*"))
+    helper.write_bytes(b"PK" + helper.read_bytes())
+    changed = offline(project, "plan", "--locked", "--offline", "--engine", "bwrap")
+    assert changed.returncode == 2
+    assert "helper" in changed.stderr
+
+
+def test_a_folder_of_somebody_else_is_left_alone(factory):
+    pure_kernel(factory.folder / "k")
+    matrix(factory.folder, "k")
+    assert factory.run("lock", "--engine", "local").returncode == 0
+    (factory.folder / "mine").mkdir()
+    (factory.folder / "mine" / "thesis.txt").write_text("all")
+    refused = factory.run("vendor", "--engine", "local", "mine")
+    assert (refused.returncode, "was not written by wheelsmith vendor" in refused.stderr) == (2, True)
+    assert (factory.folder / "mine" / "thesis.txt").read_text() == "all"
+
+
+def test_offline_nobody_is_asked(factory):
+    (factory.folder / "matrix.yaml").write_text(
+        "kernel: {git: 'https://127.0.0.1:1/x.git', revision: main}\naxes: {torch: [2.13], cuda: [cpu]}\n"
+    )
+    answer = factory.run("plan", "--offline", "--engine", "local")
+    assert (answer.returncode, "wheelsmith is offline" in answer.stderr) == (4, True), answer.stderr

@@ -1,0 +1,120 @@
+"""Put everything that a locked matrix is built from into one folder, for machines without a network."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.base.beneath import remove_tree
+from wheelsmith.base.errors import MatrixError, ToolchainError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.base.offline import WHEELS
+from wheelsmith.model import BuildPlan, Listener, LockedWheel, Notice, PrefixId
+from wheelsmith.run.locking import name_of
+from wheelsmith.run.prepare import Prepared
+from wheelsmith.source import vendor_source
+from wheelsmith.toolchain.environment import fetch_wheels
+from wheelsmith.toolchain.making import make_prefix
+from wheelsmith.toolchain.preparing import preparing
+from wheelsmith.toolchain.supply import Supply
+
+_README = "README.txt"
+_WRITTEN = """\
+Written by wheelsmith vendor: what the wheels of one wheelsmith.lock are built from. Every file is compared with
+what was pinned or locked when it is used. Copy it beside the matrix, then: wheelsmith build-matrix --locked --offline
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendored:
+    """What a vendored folder holds: ``size`` in bytes."""
+
+    files: int
+    size: int
+
+
+def vendor(prepared: Prepared, folder: Path, listen: Listener) -> Vendored:
+    """Write the folder anew; what an earlier one has is not fetched again.
+
+    Each toolchain is laid out once from what was written, so that nothing is missing.
+
+    :param prepared: a matrix that keeps to its lock.
+    :raises MatrixError: the folder is somebody else's.
+    :raises ToolchainError: something is not to be had.
+    """
+    _check_own(folder)
+    for text in _left_out(prepared):
+        listen(Notice(level="warning", text=text))
+    part = folder.with_name(f".{folder.name}.part-{secrets.token_hex(4)}")
+    part.mkdir(parents=True)
+    try:
+        (part / _README).write_text(_WRITTEN, encoding="utf-8")
+        if not prepared.matrix.kernel.path:
+            vendor_source(prepared.source, name_of(prepared.matrix.kernel), part)
+        for prefix in dict.fromkeys(prefix for plan in prepared.plans for prefix in plan.prefixes):
+            _vendor_prefix(prefix, part, listen)
+        for wheels, python, arch in _environments(prepared.plans):
+            with preparing(f"fetching the wheels of Python {python}", listen):
+                _vendor_wheels(wheels, python, arch, part)
+        _replace(part, folder)
+    finally:
+        remove_tree(part)
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return Vendored(files=len(sizes), size=sum(sizes))
+
+
+def _check_own(folder: Path) -> None:
+    if folder.is_symlink() or (folder.exists() and any(folder.iterdir()) and not (folder / _README).is_file()):
+        raise MatrixError(
+            f"{folder} was not written by wheelsmith vendor, which would replace all of it",
+            remedy="name another folder: wheelsmith vendor FOLDER",
+        )
+
+
+def _left_out(prepared: Prepared) -> Iterator[str]:
+    for image in sorted({plan.image.name for plan in prepared.plans if plan.image}):
+        yield f"the image {image} is not vendored: podman save, or docker save, puts it into a file"
+    if any(plan.toolset and not plan.toolset.prefix for plan in prepared.plans):
+        yield "cells that are built by the machine's own compilers need the same ones where they are built offline"
+
+
+def _vendor_prefix(prefix: PrefixId, part: Path, listen: Listener) -> None:
+    with tempfile.TemporaryDirectory(dir=part.parent, prefix=f".{part.name}-") as scratch:
+        laid_out = Path(scratch, "prefix")
+        laid_out.mkdir()
+        make_prefix(prefix, laid_out, Supply(name=prefix.name, scratch=Path(scratch), listen=listen, keep=part))
+        remove_tree(laid_out)
+
+
+def _environments(plans: Iterable[BuildPlan]) -> Iterator[tuple[tuple[LockedWheel, ...], str, str]]:
+    found = ((plan.project.environment, plan.project.python, plan.cell.arch) for plan in plans if plan.project)
+    yield from dict.fromkeys(found)
+
+
+def _vendor_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str, part: Path) -> None:
+    target = part / WHEELS
+    target.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=part.parent, prefix=f".{part.name}-") as scratch:
+        fetched = Path(scratch, "wheels")
+        fetch_wheels(wheels, python, arch, fetched)
+        for wheel in fetched.iterdir():
+            known = target / wheel.name
+            if known.exists() and sha256_file(known) != sha256_file(wheel):
+                raise ToolchainError(
+                    f"two environments have different files of the name {wheel.name}, and one folder holds one",
+                    remedy="vendor their cells apart: wheelsmith vendor --only …",
+                )
+            wheel.replace(known)
+
+
+def _replace(part: Path, folder: Path) -> None:
+    if not folder.exists():
+        part.rename(folder)
+        return
+    old = folder.with_name(f".{folder.name}.old-{secrets.token_hex(4)}")
+    folder.rename(old)
+    part.rename(folder)
+    remove_tree(old)
