@@ -96,6 +96,14 @@ NEAR = {
     "run/first_matrix.py": {"first_matrix": USER, "_likely_name": USER, "_backends": TREE},
     "run/prepare.py": {"fetch_kernel": USER, "prepare_matrix": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "python_backends_of.read": TREE, "_named": TREE},
+    "run/rebuild/rebuild.py": {
+        "_answer": WHEEL,
+        "_not_rebuilt": WHEEL,
+        "_own_cache": "in the scratch folder of a run, which no sandbox sees",
+        "_order": "in the scratch folder of a run, which no sandbox sees",
+    },
+    "run/rebuild/request.py": {"wheels_in": USER},
+    "wheel/compare.py": {"wheel_differences": WHEEL},
     "run/vendoring.py": dict.fromkeys(
         ("vendor", "_check_own", "_vendor_prefix", "_vendor_wheels", "_replace"), VENDORED
     ),
@@ -104,6 +112,7 @@ NEAR = {
     "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_word.py": {"kernel_of": USER},
     "cli/init.py": {"command": USER},
+    "cli/verify_rebuild.py": {"command": USER},
     "pipeline/smoke.py": {"_unpack": WHEEL},
     "source/folder.py": {"read_folder": SOURCE, "_files": SOURCE, "real_file": SOURCE},
     "source/builds.py": dict.fromkeys(("read_build_folder", "_local", "_along"), SOURCE),

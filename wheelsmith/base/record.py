@@ -50,9 +50,13 @@ class Record:
 
 
 def canonical_digest(data: object) -> str:
-    """Return the sha256 (hex) of ``data`` as JSON with sorted keys and no spaces."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Return the sha256 (hex) of ``data`` as ``canonical_json`` writes it."""
+    return hashlib.sha256(canonical_json(data)).hexdigest()
+
+
+def canonical_json(data: object) -> bytes:
+    """Return ``data`` as JSON with sorted keys and no spaces."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def by_lines(data: Mapping[str, Any]) -> bytes:

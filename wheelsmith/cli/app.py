@@ -21,6 +21,7 @@ _COMMANDS = {
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
     "repack": "Turn what a Hub repo has built into checked wheels on an index.",
     "check": "Prove that wheels tell the truth.",
+    "verify-rebuild": "Build wheels again from the plans that they record, and compare every byte.",
     "publish": "Publish built wheels to a folder, a bucket or a Hub repo.",
     "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",

@@ -65,14 +65,14 @@ def run_prepared(
                 report(told)
 
         kept = _Kept(prepared, file, BuildReport(prepared.out), watched, more, as_json=as_json)
-        with _cancelled_by_signals() as cancel:
+        with cancelled_by_signals() as cancel:
             outcome = build(prepared, kept, cancel)
     kept.check()
     return outcome
 
 
 @contextmanager
-def _cancelled_by_signals() -> Iterator[threading.Event]:
+def cancelled_by_signals() -> Iterator[threading.Event]:
     """Yield a flag that Ctrl-C and SIGTERM set; asked a second time, the process ends at once."""
     cancel = threading.Event()
 

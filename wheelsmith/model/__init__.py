@@ -23,6 +23,7 @@ from wheelsmith.model.events import (
 )
 from wheelsmith.model.pinned import PinnedFile, PinnedPackage, PinnedTree, PrefixId
 from wheelsmith.model.plan import (
+    RECORDED_PLAN,
     SCHEMA_VERSION,
     BuildPlan,
     Folded,
@@ -34,6 +35,7 @@ from wheelsmith.model.plan import (
     StepKind,
     WheelSpec,
 )
+from wheelsmith.model.rebuilt import RebuildAnswer, Verdict
 from wheelsmith.model.result import BuildResult, Failure, Status, Timing, WheelFile
 from wheelsmith.model.wheel_name import (
     LONGEST_VERSION,
@@ -51,6 +53,7 @@ __all__ = [
     "LONGEST_VERSION",
     "MOST_TAGS",
     "PINNED",
+    "RECORDED_PLAN",
     "SCHEMA_VERSION",
     "TORCH",
     "VARIANT_LABEL",
@@ -81,6 +84,7 @@ __all__ = [
     "PrefixId",
     "Preparing",
     "Project",
+    "RebuildAnswer",
     "Recipe",
     "ReleaseRecord",
     "RunFinished",
@@ -93,6 +97,7 @@ __all__ = [
     "Timing",
     "Toolset",
     "Transfer",
+    "Verdict",
     "WheelFile",
     "WheelName",
     "WheelSpec",

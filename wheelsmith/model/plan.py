@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.base.record import Record, canonical_json
 from wheelsmith.model.build_host import ImageId, Toolset
 from wheelsmith.model.cell import TORCH, Cell
 from wheelsmith.model.pinned import PrefixId
 
 SCHEMA_VERSION = 1
+# In the .dist-info folder of every wheel: what its plan's digest is of.
+RECORDED_PLAN = "build-plan.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +170,7 @@ class BuildPlan(Record):
     :param libraries: of headers that a kernel depends on beside them, or that a project has beside its toolkit's.
     :param headers: the framework's; None where nothing is compiled, and of a project.
     :param recipe: empty for a project, which has its own way.
+    :param repacked: what the wheel holds was compiled elsewhere, and cannot be built again from this.
     """
 
     cell: Cell
@@ -181,6 +185,7 @@ class BuildPlan(Record):
     recipe_version: int
     project: Project | None = None
     libraries: tuple[PrefixId, ...] = ()
+    repacked: bool = False
     schema_version: int = SCHEMA_VERSION
     # A run asks several times for the digest of each plan, and a plan never changes.
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -198,12 +203,17 @@ class BuildPlan(Record):
 
     @property
     def build_digest(self) -> str:
-        """Return the sha256 of all that decides the wheel's bytes, in hex."""
+        """Return the sha256 of all that decides the wheel's bytes, in hex: that of what its wheel records."""
         if not self._digest:
-            self._digest.append(self._make_digest())
+            self._digest.append(hashlib.sha256(self.recorded()).hexdigest())
         return self._digest[0]
 
-    def _make_digest(self) -> str:
+    def recorded(self) -> bytes:
+        """Return all that decides the wheel's bytes as canonical JSON, which the wheel holds; METADATA as its sha256.
+
+        Nothing of the cell is in it but what the wheel is made for: cells that share a wheel record the same. What a
+        matrix tells a project's build system, which others need not know, is in it as one sha256.
+        """
         data = self.to_json()
         del data["cell"]
         # Of an image only its compilers reach a kernel's wheel, and toolset names those by their bytes: another engine,
@@ -213,16 +223,14 @@ class BuildPlan(Record):
         else:
             # What a test needs changes no byte of what is tested.
             del data["project"]["test_requires"]
-        if not self.libraries:
-            del data["libraries"]
-        if self.toolset and not self.toolset.prefix:
-            del data["toolset"]["prefix"], data["toolset"]["policy"]
-        # What is declared changes no byte, but a wheel that was checked with it is not proven without it.
-        if not self.wheel.declared:
-            del data["wheel"]["declared"]
+            told = {name: data["project"].pop(name) for name in ("variables", "config_settings", "before_build")}
+            data["project"]["told"] = hashlib.sha256(canonical_json(told)).hexdigest()
+            data["image"] = self.image and self.image.digest
         # A branch that moved without changing a file is no reason to build again.
         data["source"] = {"tree": self.source.tree}
-        return canonical_digest(data)
+        if self.wheel.metadata is not None:
+            data["wheel"]["metadata"] = hashlib.sha256(self.wheel.metadata.encode()).hexdigest()
+        return canonical_json(data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ class RepairJob:
         order = RepairRequest(
             spec=plan.wheel,
             members=members,
+            plan=None if plan.repacked else plan.recorded().decode(),
             grafts=bool(plan.project and plan.image is None),
             policy=plan.toolset.policy if plan.toolset else None,
         )

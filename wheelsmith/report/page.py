@@ -49,7 +49,7 @@ def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) 
     answered = {result.cell.id: result for result in finished.results}
     shown = grids(_cells(started.plans, answered, started.excluded, started.folded))
     return (
-        _environment()
+        report_environment()
         .get_template("report.html")
         .render(
             kernel=started.kernel,
@@ -72,7 +72,7 @@ def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) 
 
 
 @cache
-def _environment() -> Environment:
+def report_environment() -> Environment:
     """Return the templates of an index's pages, and those of reports beside them."""
     from jinja2 import ChoiceLoader, PackageLoader
 

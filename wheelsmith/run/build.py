@@ -15,6 +15,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.engine import Limits
 from wheelsmith.index.publish import RUNS, RunResults, RunSources, publish_run
+from wheelsmith.matrix import EngineChoice
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -201,10 +202,9 @@ def request_of(
     :param to_build: what is to be built, or tested.
     :param to_recheck: what is to be checked again.
     """
-    choice, request = prepared.matrix.engine, prepared.request
-    limits = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
+    request = prepared.request
     options = BuildOptions(
-        limits=Limits(**{name: value for name, value in limits.items() if value is not None}),  # type: ignore[arg-type]  # each has its field's type
+        limits=limits_of(prepared.matrix.engine),
         jobs=request.jobs,
         cores_per_cell=request.cores_per_cell,
         builds=len(prepared.builds),
@@ -224,6 +224,12 @@ def request_of(
         logs=prepared.out / "logs",
         fail_fast=request.fail_fast,
     )
+
+
+def limits_of(choice: EngineChoice) -> Limits:
+    """Return what a matrix allows one build; what it leaves open is for the machine to say."""
+    limits = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
+    return Limits(**{name: value for name, value in limits.items() if value is not None})  # type: ignore[arg-type]  # each has its field's type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

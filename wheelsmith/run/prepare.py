@@ -214,7 +214,7 @@ def prepare_matrix(
     planner = Planner(
         matrix=matrix,
         spec=spec,
-        source=_kernel_source(source, spec),
+        source=kernel_source(source, spec),
         engine=engine,
         resolve=resolver,
         older=older_cells(matrix, everything),
@@ -255,7 +255,8 @@ def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
         yield f"{hint.name} is known to want before-build: {json.dumps(hint.before_build)}; {hint.before_build_why}"
 
 
-def _kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:
+def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:
+    """Return what a plan is made of beside a kernel's own words."""
     return KernelSource(
         id=source.id,
         paths=source.paths,

@@ -19,12 +19,14 @@ class RepairRequest(Record):
 
     :param spec: what the plan promised.
     :param members: every file that the wheel must hold besides its own records; None leaves it open.
+    :param plan: what the wheel records of how it was made; None records nothing.
     :param grafts: it was linked here, so that libraries of this machine may be put into it.
     :param policy: that it was built for, as ``manylinux_2_28``; None takes what its symbols allow.
     """
 
     spec: WheelSpec
     members: tuple[str, ...] | None
+    plan: str | None
     grafts: bool
     policy: str | None = None
 

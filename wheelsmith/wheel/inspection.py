@@ -29,6 +29,7 @@ from wheelsmith.wheel.installed import EntryPoint, read_entry_points
 from wheelsmith.wheel.loading import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.providers import Providers
 from wheelsmith.wheel.python_code import PythonCode, PythonFiles, read_python_code
+from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.requirements import (
     TorchRequirement,
     WheelRequirements,
@@ -156,6 +157,14 @@ class Inspection:
             return read_entry_points(self.text(name, _LONGEST_ENTRY_POINTS).decode("utf-8"))
         except ValueError as error:
             raise WheelError(f"entry_points.txt cannot be read: {str(error)[:200]}") from None
+
+    @cached_property
+    def recorded_plan(self) -> RecordedPlan | None:
+        """The plan that the wheel records; None where it records none.
+
+        :raises WheelError: it cannot be read.
+        """
+        return read_recorded_plan(self.archive, self.info)
 
     @property
     def variant_file(self) -> bytes | None:

@@ -6,20 +6,20 @@ import io
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.base import layout
 from wheelsmith.base.errors import WheelError
-from wheelsmith.model import WheelSpec, wheel_stem
+from wheelsmith.model import RECORDED_PLAN, WheelSpec, wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
 from wheelsmith.wheel.finished import RepairRequest
-from wheelsmith.wheel.manylinux import policies, policy_of
+from wheelsmith.wheel.manylinux import policies
 from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.relabel import for_platform, relabel
 from wheelsmith.wheel.search_paths import without_host_folders
-from wheelsmith.wheel.unversioned import newer_than
 
 
 def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
@@ -45,15 +45,16 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         left_out = [] if order.grafts else [name for name in sorted(needed) if not _is_everywhere(name)]
         contents = open_wheel(auditwheel.repair(raw, tagged, left_out=left_out))
         if order.policy:
-            contents = _for_policy(contents, f"{order.policy}_{spec.arch}")
-    return pack(contents, work)
+            # Whether it keeps to that, the check says.
+            contents = for_platform(contents, f"{order.policy}_{spec.arch}")
+    return pack(contents if order.plan is None else _with_plan(contents, order.plan), work)
 
 
-def _for_policy(contents: WheelContents, platform: str) -> WheelContents:
-    policy = policy_of(platform)
-    if policy and (newer := next(newer_than(policy, _extensions(contents)), None)):
-        raise WheelError(f"{newer}: it was built for {platform}", remedy="do without it, or build with toolchain: host")
-    return for_platform(contents, platform)
+def _with_plan(contents: WheelContents, plan: str) -> WheelContents:
+    name = f"{contents.info}/{RECORDED_PLAN}"
+    if name in contents.files:
+        raise WheelError(f"the build put {name} into the wheel, where its plan is recorded")
+    return replace(contents, files={**contents.files, name: plan.encode()})
 
 
 def _needed(contents: WheelContents) -> set[str]:

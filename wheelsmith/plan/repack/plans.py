@@ -71,6 +71,7 @@ def plan_repack(
         environment=ENVIRONMENT,
         wheel=wheel,
         recipe_version=RECIPE_VERSION,
+        repacked=True,
     )
     return tuple(replace(plan, cell=cell) for cell in cells)
 

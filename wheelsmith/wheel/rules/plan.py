@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
+from wheelsmith.base.errors import WheelError
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
@@ -13,8 +15,27 @@ from wheelsmith.wheel.rules.rule import Rule
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
+    yield from _recorded(wheel)
     if wheel.expected:
         yield from _promises(wheel, wheel.expected)
+
+
+def _recorded(wheel: Inspection) -> Iterator[Finding]:
+    try:
+        recorded = wheel.recorded_plan
+    except WheelError as error:
+        yield finding("recorded-plan", [error.message], "")
+        return
+    if recorded is None:
+        return
+    said, own = recorded.data["wheel"], (wheel.name.project, str(wheel.name.version))
+    # A label of a variant comes instead of a local version.
+    same = (canonicalize_name(said["distribution"]), said["version"]) == own or wheel.name.label is not None
+    wrong = [] if same else [f"it records a plan of {said['distribution'][:80]} {said['version'][:80]}"]
+    metadata = hashlib.sha256(wheel.text(f"{wheel.info}/METADATA")).hexdigest()
+    if same and wheel.name.label is None and said.get("metadata") not in {None, metadata}:
+        wrong = ["it records a plan of another METADATA"]
+    yield finding("recorded-plan", wrong, f"the plan {recorded.digest[:12]} of {said['distribution'][:80]}")
 
 
 def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
@@ -37,7 +58,9 @@ def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
 
 RULE = Rule(
     name="plan",
-    proves="in a build: name, version, tags and METADATA are the plan's",
-    leaves_open="METADATA of a project that writes its own, which other rules read",
+    proves="in a build: name, version, tags and METADATA are the plan's; a plan that a wheel records is of its name, "
+    "version and METADATA",
+    leaves_open="METADATA of a project that writes its own, which other rules read; whether the plan that is recorded "
+    "makes this wheel, which `wheelsmith verify-rebuild` proves",
     examine=_examine,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
@@ -18,10 +18,12 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
-    needs = {name: _needs(wheel, name) for name, one in wheel.extensions.items() if not _stands_alone(one)}
+    files = {name: one for name, one in wheel.extensions.items() if not _stands_alone(one)}
+    implied = {name: _implied(wheel, name, extension) for name, extension in files.items()}
+    needs = {name: _needs(wheel, name, implied[name]) for name in files}
     earliest = {name: earned(*need) for name, need in needs.items()}
     wrong = [
-        f"the tag says {tag}, the symbols of {name} need {earliest[name]}"
+        f"the tag says {tag}, the symbols of {name} need {earliest[name]}{_traced(implied[name], tag, *need[1:])}"
         for name, need in needs.items()
         for tag in claimed
         if not is_no_older(tag, earliest[name]) and not promises(tag, *need)
@@ -45,6 +47,12 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
 
 
+def _traced(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
+    """Name a symbol without a version that breaks the tag's promise; a version itself any tool shows."""
+    broken = (v for v in sorted(implied) if not promises(tag, {v}, arch, family))
+    return next((f": {implied[version]} is there from {version} on" for version in broken), "")
+
+
 def _dotted(release: tuple[int, ...]) -> str:
     return ".".join(map(str, release))
 
@@ -55,8 +63,11 @@ def _stands_alone(extension: Extension) -> bool:
     return not (extension.needed or extension.needed_versions or extension.interpreter or any(references))
 
 
-def _needs(wheel: Inspection, name: str) -> tuple[set[str], str, str]:
-    """Return the versions of symbols that one file needs of the platform, its architecture, and the tag's family."""
+def _needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[str], str, str]:
+    """Return the versions of symbols that one file needs of the platform, its architecture, and the tag's family.
+
+    :param implied: by symbols without one.
+    """
     extension = wheel.extensions[name]
     own = wheel.providers.own
     versions = {
@@ -64,13 +75,13 @@ def _needs(wheel: Inspection, name: str) -> tuple[set[str], str, str]:
         for need in extension.needed_versions
         if "ld-linux" not in need.library and own.provider(name, need.library) is None
     }
-    versions |= _implied(wheel, name, extension)
+    versions |= set(implied)
     musl = any(library.startswith(_MUSL) for library in extension.needed)
     return versions, extension.arch, "musllinux" if musl else "manylinux"
 
 
-def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
-    """Return the oldest versions that stand behind the symbols that are needed without one.
+def _implied(wheel: Inspection, name: str, extension: Extension) -> dict[str, str]:
+    """Return the oldest versions that stand behind the symbols that are needed without one, each with such a symbol.
 
     The linker leaves a symbol so that the library it was shown does not have, and the loader takes any version of it.
     Whoever else may have such a symbol, torch or a library that is not known, may be the one that is meant.
@@ -84,13 +95,11 @@ def _implied(wheel: Inspection, name: str, extension: Extension) -> set[str]:
             if versions and all(versions):
                 found.setdefault(oldest(versions, extension.arch), []).append(reference)
     return {
-        version
+        version: reference.name
         for version, references in found.items()
-        if any(
-            not wheel.providers.wheel_offers(scope, reference)
-            and len(wheel.providers.torch_without(scope, extension.arch, reference.name)) == len(scope.torch)
-            for reference in references
-        )
+        for reference in references
+        if not wheel.providers.wheel_offers(scope, reference)
+        and len(wheel.providers.torch_without(scope, extension.arch, reference.name)) == len(scope.torch)
     }
 
 

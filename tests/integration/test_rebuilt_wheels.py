@@ -1,0 +1,228 @@
+"""A wheel records its plan; built again from it, it is the same, and what was changed in it is found and named."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+
+import pytest
+import wants
+from factory import Factory
+from kernels import matrix, pure_kernel, tiny_kernel
+from plans import plan
+from wheels import make_wheel
+
+from wheelsmith.base.record import canonical_json
+from wheelsmith.model import ImageId, Project
+from wheelsmith.wheel.recorded_plan import plan_differences
+
+SETTINGS = "toolchain: host\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A compiled kernel and a pure one, built."""
+    wants.program("g++")
+    factory = Factory.at(tmp_path_factory.mktemp("rebuilt"))
+    tiny_kernel(factory.folder / "k")
+    matrix(factory.folder, "k", more=SETTINGS)
+    answer = factory.run("build-matrix", "--engine", "bwrap")
+    assert answer.returncode == 0, answer.stderr
+    return factory
+
+
+@pytest.fixture
+def wheel(made, tmp_path):
+    """A copy, to change."""
+    (path,) = (made.folder / "dist/wheels").glob("*.whl")
+    return shutil.copy(path, tmp_path / path.name)
+
+
+def change(path, **members):
+    """Change members of a wheel, by the ends of their names, and have RECORD agree; None leaves one out."""
+    folder = path.parent / "unpacked"
+    subprocess.run([sys.executable, "-m", "wheel", "unpack", path, "-d", folder], check=True, capture_output=True)
+    (root,) = folder.iterdir()
+    for end, make in members.items():
+        (file,) = (each for each in root.rglob("*") if each.is_file() and each.name.endswith(end.replace("__", ".")))
+        file.write_bytes(make(file.read_bytes()))
+    path.unlink()
+    subprocess.run([sys.executable, "-m", "wheel", "pack", root, "-d", path.parent], check=True, capture_output=True)
+    shutil.rmtree(folder)
+
+
+def again(made, *argv):
+    answer = made.run("verify-rebuild", "--engine", "bwrap", "--json", *map(str, argv))
+    return answer, json.loads(answer.stdout)["wheels"] if answer.stdout else []
+
+
+def test_a_wheel_names_the_plan_that_its_results_name(made, wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/build-plan.json"))
+        text = archive.read(name)
+    (cell,) = made.results().values()
+    assert hashlib.sha256(text).hexdigest() == cell["plan_digest"]
+    assert canonical_json(json.loads(text)) == text
+    assert str(made.folder) not in text.decode()
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("by", [("--matrix", "matrix.yaml"), ("--source", "k")])
+def test_it_is_equal_by_its_matrix_and_by_its_source(made, wheel, by):
+    answer, (found,) = again(made, wheel, *by)
+    assert (answer.returncode, found["verdict"], found["differences"]) == (0, "equal", []), answer.stderr
+    assert found["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+@pytest.mark.network
+def test_a_whole_index_is_built_again(made):
+    answer, found = again(made, "dist")
+    assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal"]), answer.stderr
+
+
+@pytest.mark.network
+def test_the_answers_are_a_page(made, wheel, tmp_path):
+    change(wheel, _ops__py=lambda data: data.replace(b"import torch\n", b"import torch  # <b>mine</b>\n"))
+    answer, _ = again(made, wheel, "dist", "--page", tmp_path / "rebuilt.html")
+    assert answer.returncode == 1
+    page = (tmp_path / "rebuilt.html").read_text()
+    assert "<b>1 equal, 1 different</b>" in page
+    assert "&lt;b&gt;mine" in page
+    assert "<b>mine" not in page
+
+
+@pytest.mark.network
+def test_variant_wheels_are_built_again_too(tmp_path):
+    wants.program("g++")
+    factory = Factory.at(tmp_path)
+    tiny_kernel(factory.folder / "k")
+    matrix(factory.folder, "k", more=f"{SETTINGS}output: {{variants: true}}\n")
+    assert factory.run("build-matrix", "--engine", "bwrap").returncode == 0
+    answer, found = again(factory, "dist")
+    assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal", "equal"]), found
+
+
+@pytest.mark.network
+def test_a_changed_byte_of_a_member_is_named_with_its_place(made, wheel):
+    change(wheel, abi3__so=lambda data: data.replace(b"42\0", b"43\0"))
+    answer, (found,) = again(made, wheel)
+    assert (answer.returncode, found["verdict"]) == (1, "different")
+    (library, record) = found["differences"]
+    assert library.partition(" ")[0].endswith(".abi3.so")
+    assert "in .rodata" in library
+    assert "RECORD differs" in record
+
+
+@pytest.mark.network
+def test_a_changed_line_of_a_text_is_shown(made, wheel):
+    change(wheel, _ops__py=lambda data: data.replace(b"import torch\n", b"import torch  # mine\n"))
+    _, (found,) = again(made, wheel)
+    assert "_ops.py differs" in found["differences"][0]
+    assert "it has 'import torch  # mine', and built again 'import torch'" in found["differences"][0]
+
+
+@pytest.mark.network
+def test_the_same_files_packed_otherwise_are_not_the_same_wheel(made, wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        files = [(info, archive.read(info)) for info in archive.infolist()]
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
+        for info, data in files:
+            archive.writestr(info, data, zipfile.ZIP_STORED)
+    _, (found,) = again(made, wheel)
+    assert found["differences"] == ["the files in it are the same, and packed otherwise"]
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("recipe", "steps", 0, "argv", 1), "-O0", 'recipe.steps[0].argv[1]: the wheel says "-O0", the plan is'),
+        (("headers", "digest"), "0" * 64, 'headers.digest: the wheel says "0000'),
+        (("environment", "LD_PRELOAD"), "/evil.so", 'environment.LD_PRELOAD: the wheel says "/evil.so", the plan is'),
+        (("source", "tree"), "0" * 64, "the source is another one: its files have the digest"),
+        (("recipe_version",), 1, "recipe_version: the wheel says 1, the plan is"),
+        (("wheel", "version"), "9+cpu.torch2.13", ("nothing here plans tiny 9+cpu.torch2.13", "wheel.metadata: the")),
+        (("recipe", "generated", "../../evil"), "x", "recipe.generated.../../evil: the wheel says"),
+    ],
+)
+@pytest.mark.parametrize("by", [("--matrix", "matrix.yaml"), ("--source", "k")])
+def test_a_plan_that_was_changed_is_not_run_and_what_was_changed_is_named(made, wheel, by, path, value, says):
+    def write(text):
+        data = json.loads(text)
+        inside = data
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = value
+        return canonical_json(data)
+
+    change(wheel, **{"build-plan.json": write})
+    answer, (found,) = again(made, wheel, *by)
+    assert (answer.returncode, found["verdict"]) == (1, "not rebuilt"), answer.stderr
+    assert found["differences"][0].startswith(says)
+
+
+def test_a_kernel_of_which_a_file_changed_is_another_source(made, wheel, tmp_path):
+    shutil.copytree(made.folder / "k", tmp_path / "other")
+    (tmp_path / "other/tiny.cpp").write_text("int tiny_answer() { return 43; }\n")
+    _, (found,) = again(made, wheel, "--source", tmp_path / "other")
+    assert found["verdict"] == "not rebuilt"
+    assert found["differences"][0].startswith("the source is another one")
+
+
+def test_what_records_no_plan_or_cannot_be_read_is_not_rebuilt(made, tmp_path):
+    make_wheel(tmp_path / "w", "helper", "1.0")
+    (path,) = (tmp_path / "w").glob("*.whl")
+    broken = tmp_path / "broken-1-py3-none-any.whl"
+    broken.write_bytes(b"no wheel")
+    answer, found = again(made, path, broken)
+    assert answer.returncode == 1
+    assert [each["verdict"] for each in found] == ["not rebuilt", "not rebuilt"]
+    assert found[0]["differences"][0].startswith("it records no plan")
+
+
+def test_check_refuses_a_plan_of_another_wheel(made, wheel):
+    def write(text):
+        data = json.loads(text)
+        data["wheel"]["version"] = "9"
+        return canonical_json(data)
+
+    change(wheel, **{"build-plan.json": write})
+    answer = made.run("check", str(wheel))
+    assert (answer.returncode, "recorded-plan: it records a plan of tiny 9" in answer.stdout) == (1, True)
+    change(wheel, **{"build-plan.json": lambda text: b"{" * 100_000})
+    answer = made.run("check", str(wheel))
+    assert (answer.returncode, "build-plan.json cannot be read" in answer.stdout) == (1, True)
+
+
+def test_a_kernel_with_nothing_compiled_is_built_again_too(tmp_path):
+    factory = Factory.at(tmp_path)
+    pure_kernel(factory.folder / "p")
+    matrix(factory.folder, "p")
+    assert factory.run("build-matrix", "--engine", "bwrap").returncode == 0
+    for by in (("--matrix", "matrix.yaml"), ("--source", "p")):
+        answer, (found,) = again(factory, "dist", *by)
+        assert (answer.returncode, found["verdict"]) == (0, "equal"), answer.stderr
+
+
+def test_what_a_matrix_tells_a_projects_build_is_in_no_wheel():
+    """Variables may hold what is nobody else's: their sha256 stands for them."""
+    project = Project(
+        python="3.12", environment=(), variables={"TOKEN": "hidden-value"}, before_build="echo hidden-value"
+    )
+    image = ImageId(name="registry.example/hidden-value", digest="sha256:0")
+    told = replace(plan(1), project=project, image=image)
+    assert b"hidden-value" not in told.recorded()
+    assert told.recorded() != replace(told, project=replace(project, variables={})).recorded()
+    assert told.recorded() != replace(told, image=replace(image, digest="sha256:1")).recorded()
+    assert told.recorded() == replace(told, project=replace(project, test_requires=("pytest",))).recorded()
+
+
+def test_differences_are_bounded():
+    found = plan_differences({str(n): n for n in range(1000)}, {})
+    assert len(found) <= 10
+    assert plan_differences({"a": [1, 2]}, {"a": [1, 3]}) == ["a[1]: the wheel says 2, the plan is 3"]
+    assert plan_differences({"a": "x" * 1000}, {"a": 1})[0].startswith('a: the wheel says "xxx')
+    assert len(plan_differences({"a": "x" * 1000}, {"a": 1})[0]) < 200

@@ -1,0 +1,84 @@
+"""``wheelsmith verify-rebuild``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.files import atomic_write
+from wheelsmith.cli.options import (
+    SIZE,
+    engine_option,
+    json_option,
+    keep_offline,
+    locked_option,
+    make_request,
+    matrix_option,
+    offline_option,
+)
+from wheelsmith.cli.running import cancelled_by_signals
+from wheelsmith.engine import visible
+from wheelsmith.model import Verdict
+
+_SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "-"}
+
+
+@click.command("verify-rebuild")
+@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
+@matrix_option
+@click.option(
+    "--source",
+    metavar="SOURCE",
+    help="Where the kernel's source is, instead of a matrix: a folder, an archive, git+https://…@revision, or "
+    "hub:org/name@revision.",
+)
+@engine_option
+@locked_option
+@offline_option
+@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
+@click.option("--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write the answers as a page, such as rebuilt.html.")
+@json_option("Print every answer as JSON on stdout.")
+@click.pass_context
+def command(  # noqa: PLR0913  # one parameter an option
+    ctx: click.Context,
+    *,
+    wheels: tuple[Path, ...],
+    matrix: Path,
+    source: str | None,
+    engine: str | None,
+    locked: bool,
+    offline: bool,
+    jobs: int | None,
+    memory: int | None,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Build wheels again from the plans that they record, and compare every byte.
+
+    WHEELS are files, or folders with wheels or an index in them.
+    """
+    from wheelsmith.report import reporter
+    from wheelsmith.report.rebuilt import rebuilt_page
+    from wheelsmith.run.rebuild import RebuildRequest, rebuild, wheels_in
+
+    if offline:
+        keep_offline(matrix)
+    run = make_request(matrix, engine, locked=locked, jobs=jobs, memory=memory)
+    request = RebuildRequest(wheels=wheels_in(wheels), run=run, source=source)
+    with reporter("plain", matrix.parent) as listen, cancelled_by_signals() as cancel:
+        answers = rebuild(request, listen, cancel)
+    if page:
+        atomic_write(page, rebuilt_page(answers))
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in answers]}, indent=1))
+    for each in () if as_json else answers:
+        click.echo(visible(f"{_SIGNS[each.verdict]} {each.wheel}: {each.verdict}"))
+        for text in each.differences:
+            click.echo(visible(f"    {text}"))
+    if cancel.is_set():
+        ctx.exit(ExitCode.INTERRUPTED)
+    ctx.exit(ExitCode.OK if all(each.verdict == Verdict.EQUAL for each in answers) else ExitCode.CELLS_FAILED)

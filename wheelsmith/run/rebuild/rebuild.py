@@ -1,0 +1,178 @@
+"""Build wheels again in a store of their own, and compare each with what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Event as Flag
+
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.frameworks import read_local_version
+from wheelsmith.model import (
+    BuildPlan,
+    BuildResult,
+    CellFinished,
+    Listener,
+    RebuildAnswer,
+    RunStarted,
+    Verdict,
+    read_wheel_name,
+)
+from wheelsmith.run.build import limits_of
+from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
+from wheelsmith.run.rebuild.planning import Replanned, plans_of_matrix, plans_of_source
+from wheelsmith.run.rebuild.request import RebuildRequest
+from wheelsmith.run.scratch import scratch
+from wheelsmith.store import Store, StoredWheel, in_use
+from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.compare import wheel_differences
+from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
+from wheelsmith.wheel.variant import make_variant
+from wheelsmith.wheel.variant_format import variant_for, variant_version
+
+# What is proven by its hash may be shared with other runs; wheels and compiled pieces may not.
+_SHARED = ("prefix", "locks")
+_NO_PLAN = "it records no plan: it was not built by wheelsmith, or by one that recorded none"
+
+
+def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[RebuildAnswer, ...]:
+    """Return how each wheel stands to what its plan makes.
+
+    Everything is compiled anew; nothing that was made before is taken, and nothing that is made stays.
+
+    :raises WheelsmithError: nothing can be planned or built at all.
+    """
+    recorded = {path: _recorded(path) for path in request.wheels}
+    known = [each for each in recorded.values() if isinstance(each, RecordedPlan)]
+    if not known:
+        return tuple(_not_rebuilt(path, None, (str(why),)) for path, why in recorded.items())
+    run = request.run
+    planned = plans_of_source(request.source, known, run, listen) if request.source else plans_of_matrix(run, listen)
+    wanted = [planned.plans[each.digest] for each in known if each.digest in planned.plans]
+    with in_use(run.cache), scratch(run.cache / "work") as folder:
+        cache = _own_cache(run.cache, folder)
+        results = _build(dict.fromkeys(plan.build_digest for plan in wanted), planned, request, cache, listen, cancel)
+        made = _BuiltAgain(results=results, store=Store(cache / "store"), work=folder)
+        return tuple(_answer(path, each, planned, made) for path, each in recorded.items())
+
+
+def _recorded(path: Path) -> RecordedPlan | str:
+    try:
+        with open_archive(path) as archive:
+            return read_recorded_plan(archive, info_folder(archive)) or _NO_PLAN
+    except WheelError as error:
+        return error.message
+
+
+def _own_cache(shared: Path, folder: Path) -> Path:
+    cache = folder / "cache"
+    cache.mkdir()
+    for name in _SHARED:
+        (shared / name).mkdir(parents=True, exist_ok=True)
+        (cache / name).symlink_to((shared / name).resolve())
+    return cache
+
+
+def _build(
+    digests: Iterable[str],
+    planned: Replanned,
+    request: RebuildRequest,
+    cache: Path,
+    listen: Listener,
+    cancel: Flag,
+) -> dict[str, BuildResult]:
+    plans = tuple(planned.plans[digest] for digest in digests)
+    results: dict[str, BuildResult] = {}
+
+    def answered(result: BuildResult) -> None:
+        results[result.plan_digest] = result
+        listen(CellFinished(result=result))
+
+    if plans:
+        label = f"{plans[0].wheel.distribution} {plans[0].wheel.version.partition('+')[0]}, built again"
+        listen(RunStarted(kernel=label, engine=planned.engine.name, plans=plans, excluded=(), folded={}))
+        order = _order(plans, planned, request, cache)
+        open_executor(request.run.executor).build(order, listen=listen, on_result=answered, cancel=cancel)
+    return results
+
+
+def _order(plans: tuple[BuildPlan, ...], planned: Replanned, request: RebuildRequest, cache: Path) -> BuildRequest:
+    run = request.run
+    options = BuildOptions(
+        limits=limits_of(planned.choice),
+        jobs=run.jobs,
+        cores_per_cell=run.cores_per_cell,
+        builds=len(plans),
+        memory=run.memory,
+        test=None,
+        force=True,
+        reuse=False,
+    )
+    folder, logs = cache.parent / "builds", cache.parent / "logs"
+    folder.mkdir()
+    return BuildRequest(
+        to_build=plans,
+        to_recheck=(),
+        options=options,
+        source=planned.source,
+        engine=planned.engine.name,
+        cache=cache,
+        folder=folder,
+        logs=logs,
+        fail_fast=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BuiltAgain:
+    """What was built again, by the digests of plans."""
+
+    results: dict[str, BuildResult]
+    store: Store
+    work: Path
+
+    def beside(self, given: Path, digest: str) -> Path | str:
+        """Return the wheel to compare one with, or why there is none."""
+        result, stored = self.results.get(digest), self.store.find(digest)
+        if result is None or stored is None:
+            failure = result.failure if result else None
+            return f"{failure.stage}: {failure.message}" if failure else "it was not built"
+        return self._variant(stored) if read_wheel_name(given.name).label else stored.path
+
+    def _variant(self, stored: StoredWheel) -> Path | str:
+        """Make of a plain wheel the one with a label, as publishing it does."""
+        name = read_wheel_name(stored.path.name)
+        version = variant_version(str(name.version))
+        if version is None:
+            return f"of {stored.path.name} there is no variant"
+        variant = variant_for(read_local_version(name.version.local).compute or "", stored.wheel.gpu_archs)
+        return make_variant(stored.path, variant, version, Path(mkdtemp(dir=self.work)))
+
+
+def _answer(path: Path, recorded: RecordedPlan | str, planned: Replanned, made: _BuiltAgain) -> RebuildAnswer:
+    if isinstance(recorded, str):
+        return _not_rebuilt(path, None, (recorded,))
+    if recorded.digest not in planned.plans:
+        return _not_rebuilt(path, recorded.digest, planned.why_not(recorded))
+    other = made.beside(path, recorded.digest)
+    if isinstance(other, str):
+        return _not_rebuilt(path, recorded.digest, (other,))
+    differences = tuple(wheel_differences(path, other))
+    return RebuildAnswer(
+        wheel=path.name,
+        sha256=sha256_file(path),
+        plan=recorded.digest,
+        verdict=Verdict.DIFFERENT if differences else Verdict.EQUAL,
+        differences=differences,
+    )
+
+
+def _not_rebuilt(path: Path, plan: str | None, why: tuple[str, ...]) -> RebuildAnswer:
+    sha256 = ""
+    with suppress(OSError):
+        sha256 = sha256_file(path)
+    return RebuildAnswer(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=why)

@@ -1,0 +1,86 @@
+"""The plan that a wheel records: what it says there is a claim, which building it again proves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.record import canonical_json, read_json
+from wheelsmith.base.zip_archive import Archive
+from wheelsmith.model import RECORDED_PLAN
+
+_LONGEST = 16 << 20  # bytes: of flash-attn2's 72 sources it is one megabyte
+_MOST_NAMED = 8  # differences
+_LONGEST_VALUE = 80  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPlan:
+    """What a wheel says of how it was made.
+
+    :param digest: the sha256 of the file, which is the plan's digest.
+    :param data: what the file holds; a stranger may have written it.
+    """
+
+    digest: str
+    data: dict[str, Any]
+
+    @property
+    def tree(self) -> str:
+        """Return the digest of the source's files."""
+        return str(self.data["source"]["tree"])
+
+
+def read_recorded_plan(archive: Archive, info: str) -> RecordedPlan | None:
+    """Return the plan that a wheel records; None where it records none.
+
+    :param info: the name of its ``.dist-info`` folder.
+    :raises WheelError: it cannot be read, or is written otherwise than plans are.
+    """
+    name = f"{info}/{RECORDED_PLAN}"
+    if name not in archive.members:
+        return None
+    text = archive.read(name, _LONGEST)
+    try:
+        return RecordedPlan(digest=hashlib.sha256(text).hexdigest(), data=_data(text))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise WheelError(f"{name} cannot be read: {str(error)[:200]}") from None
+
+
+def _data(text: bytes) -> dict[str, Any]:
+    data: dict[str, Any] = read_json(text)
+    if canonical_json(data) != text:
+        raise ValueError("it is not written as plans are")
+    named = data["source"]["tree"], data["wheel"]["distribution"], data["wheel"]["version"]
+    if not all(isinstance(each, str) for each in named):
+        raise ValueError("it does not name the wheel and its source")
+    return data
+
+
+def plan_differences(recorded: Any, planned: Any, place: str = "") -> list[str]:
+    """Return what a recorded plan says otherwise than the one that was made now, by field.
+
+    :param place: of what is compared, in words of the file.
+    """
+    if isinstance(recorded, dict) and isinstance(planned, dict):
+        found: list[str] = []
+        for name in sorted(recorded.keys() | planned.keys(), key=str):
+            inside = f"{place}.{name}".removeprefix(".")
+            found += plan_differences(recorded.get(name), planned.get(name), inside)
+            if len(found) >= _MOST_NAMED:
+                break
+        return found
+    if isinstance(recorded, list) and isinstance(planned, list) and len(recorded) == len(planned):
+        pairs = enumerate(zip(recorded, planned, strict=True))
+        return [text for at, (one, two) in pairs for text in plan_differences(one, two, f"{place}[{at}]")][:_MOST_NAMED]
+    if recorded == planned and type(recorded) is type(planned):
+        return []
+    return [f"{place}: the wheel says {_shown(recorded)}, the plan is {_shown(planned)}"]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
