@@ -35,6 +35,7 @@ TARGETS = [("x86_64", "x86_64"), ("x86_64", "aarch64")]
 # of Debian whose C library's headers need no newer ones.
 POLICIES = {
     "2_28": ({"GLIBC": "2.28", "GLIBCXX": "3.4.24", "CXXABI": "1.3.11", "GCC": "7.0.0"}, "bullseye"),
+    "2_34": ({"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "7.0.0"}, "bookworm"),
 }
 
 

@@ -406,3 +406,24 @@ def test_a_wheel_for_aarch64_keeps_to_the_policy(tmp_path):
     (wheel,) = (tmp_path / "dist" / "wheels").iterdir()
     assert wheel.name.endswith("-manylinux_2_28_aarch64.whl")
     assert check_wheel(wheel).ok
+
+
+NEWER = '#include <unistd.h>\nextern "C" int {call}();\nint main() {{ return {call}() == 0; }}\n'
+
+
+@pytest.mark.release("another C library of 7 MB")
+def test_a_newer_policy_has_what_it_allows_and_nothing_more(tmp_path):
+    """_Fork is there from 2.34 on; what came with 2.35 and 2.36 the linker does not find."""
+    newer = Toolchains(default_cache(), ignore).prepare(cxx_toolchain(PINNED, "2_34", "x86_64", "x86_64").prefix)
+
+    def links(call):
+        (tmp_path / "main.cpp").write_text(NEWER.format(call=call))
+        command = [newer / "bin" / "g++", "main.cpp", "-o", "main"]
+        return subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, check=False).returncode == 0
+
+    calls = ("gettid", "_Fork", "epoll_pwait2", "pidfd_open")
+    assert [call for call in calls if links(call)] == ["gettid", "_Fork"]
+    (tmp_path / "timed.cpp").write_text(TIMED)
+    command = [newer / "bin" / "g++", "-std=c++20", "timed.cpp", "-o", "timed", "-pthread"]
+    subprocess.run(command, cwd=tmp_path, env={}, check=True)
+    assert subprocess.run([tmp_path / "timed"], check=False).returncode == 3
