@@ -201,6 +201,7 @@ FAR = {
     "store/wheels.py": CACHE,
     "toolchain/making.py": "of a prefix that is being made",
     "toolchain/supply.py": VENDORED,
+    "toolchain/apt_sources.py": MACHINE,
     "toolchain/archives.py": "where the user says that archives are, and a prefix that is being made",
     "toolchain/build_tools.py": "of installed packages, and of a prefix that is being made",
     "toolchain/complete_toolkit.py": CACHE,

@@ -16,10 +16,12 @@ from wheelsmith.base.printable import without_credentials
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, PinnedPackage, PinnedTree
+from wheelsmith.toolchain.apt_sources import debian_mirrors
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 from wheelsmith.toolchain.remote import download, sha256_bytes
 
 _PLACES = "WHEELSMITH_ARCHIVES"
+_POOL = "/pool/"  # below which an archive of Debian has its packages
 _MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
 _MOST_UNPACKED = 512 << 20
 _MOST_MEMBERS = 30_000
@@ -101,6 +103,9 @@ def _places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
             yield f"{base.rstrip('/')}/{pin.filename}"
     if is_offline():
         return
+    if isinstance(pin, PinnedPackage):
+        pool = pin.url.partition(_POOL)[2]
+        yield from (f"{mirror}{_POOL}{pool}" for mirror in debian_mirrors())
     yield pin.url
     if isinstance(pin, PinnedPackage):
         yield from pin.mirrors

@@ -14,6 +14,7 @@ _BESIDE = (
     "base/projects.json",
     "base/projects.py",
     "base/python_cost.py",
+    "base/record.py",
     "base/units.py",
     "model/cell.py",
     "model/plan.py",
