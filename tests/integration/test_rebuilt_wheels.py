@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from plans import plan
 from wheels import make_wheel
 
 from wheelsmith.base.record import canonical_json
+from wheelsmith.index.storage import make_server
 from wheelsmith.model import ImageId, Project
 from wheelsmith.wheel.recorded_plan import plan_differences
 
@@ -81,6 +83,29 @@ def test_it_is_equal_by_its_matrix_and_by_its_source(made, wheel, by):
 def test_a_whole_index_is_built_again(made):
     answer, found = again(made, "dist")
     assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal"]), answer.stderr
+
+
+@pytest.fixture
+def address(made):
+    server = make_server(made.folder / "dist" / "index", "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("root", ["simple/", "cpu"])
+def test_a_published_index_is_built_again_from_its_address(made, address, root):
+    answer, found = again(made, f"{address}/{root}")
+    assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal"]), answer.stderr
+
+
+def test_what_is_no_index_is_said_so(made, address):
+    for root in ("nothing/", "simple/tiny/"):
+        answer, found = again(made, f"{address}/{root}")
+        assert (answer.returncode, found) == (4, []), answer.stderr
+        assert "127.0.0.1" in answer.stderr
 
 
 @pytest.mark.network

@@ -102,7 +102,8 @@ NEAR = {
         "_own_cache": "in the scratch folder of a run, which no sandbox sees",
         "_order": "in the scratch folder of a run, which no sandbox sees",
     },
-    "run/rebuild/request.py": {"wheels_in": USER},
+    "run/rebuild/request.py": {"_at": USER},
+    "run/rebuild/published.py": {"_fetched": "in the scratch folder of a run, which no sandbox sees"},
     "wheel/compare.py": {"wheel_differences": WHEEL},
     "run/vendoring.py": dict.fromkeys(
         ("vendor", "_check_own", "_vendor_prefix", "_vendor_wheels", "_replace"), VENDORED

@@ -27,7 +27,7 @@ _SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "
 
 
 @click.command("verify-rebuild")
-@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("wheels", nargs=-1, required=True)
 @matrix_option
 @click.option(
     "--source",
@@ -46,7 +46,7 @@ _SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "
 def command(  # noqa: PLR0913  # one parameter an option
     ctx: click.Context,
     *,
-    wheels: tuple[Path, ...],
+    wheels: tuple[str, ...],
     matrix: Path,
     source: str | None,
     engine: str | None,
@@ -59,16 +59,16 @@ def command(  # noqa: PLR0913  # one parameter an option
 ) -> None:
     """Build wheels again from the plans that they record, and compare every byte.
 
-    WHEELS are files, or folders with wheels or an index in them.
+    WHEELS are files, folders with wheels or an index in them, or addresses of indexes as pip is given them.
     """
     from wheelsmith.report import reporter
     from wheelsmith.report.rebuilt import rebuilt_page
-    from wheelsmith.run.rebuild import RebuildRequest, rebuild, wheels_in
+    from wheelsmith.run.rebuild import RebuildRequest, rebuild
 
     if offline:
         keep_offline(matrix)
     run = make_request(matrix, engine, locked=locked, jobs=jobs, memory=memory)
-    request = RebuildRequest(wheels=wheels_in(wheels), run=run, source=source)
+    request = RebuildRequest(places=wheels, run=run, source=source)
     with reporter("plain", matrix.parent) as listen, cancelled_by_signals() as cancel:
         answers = rebuild(request, listen, cancel)
     if page:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import httpx
+from packaging.utils import canonicalize_name
 
 from wheelsmith.base.deadline import ended_after
 from wheelsmith.base.errors import ToolchainError
@@ -79,38 +80,73 @@ def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]
     :param project: its name, normalized.
     :raises ToolchainError: the index does not answer, or with what is no page of an index.
     """
+    with _explained(index, f"page of {project}"), settings.client() as client:
+        # One each: a client that an index was too slow for is closed.
+        return tuple(_offers(project, index, client))
+
+
+def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
+    """Return the projects that an index has, normalized.
+
+    :raises ToolchainError: it does not answer, or with what is no list of projects.
+    """
+    from mousebender import simple
+
+    with _explained(index, "list of projects"), settings.client() as client:
+        page = _page(f"{index.rstrip('/')}/", client)
+        if page is None:
+            raise ToolchainError(f"{_host(index)}: there is no index at this address")
+        if "json" in page.content_type:
+            found = simple.parse_project_index(page.text, page.content_type)
+        else:
+            found = simple.from_project_index_html(page.text)
+        return tuple(sorted({canonicalize_name(str(each["name"])) for each in found["projects"]}))
+
+
+@contextmanager
+def _explained(index: str, what: str) -> Iterator[None]:
+    """Say of which index it is that something goes wrong."""
     from mousebender.simple import UnsupportedAPIVersion
 
     try:
-        # One each: a client that an index was too slow for is closed.
-        with settings.client() as client:
-            return tuple(_offers(project, index, client))
+        yield
     except (*FAILURES, OSError, ValueError, RuntimeError, zlib.error) as error:
         raise ToolchainError(f"{_host(index)}: {reason(error)}") from error
     except (UnsupportedAPIVersion, LookupError, TypeError, AttributeError, AssertionError) as error:
-        raise ToolchainError(f"{_host(index)}: its page of {project} cannot be read") from error
+        raise ToolchainError(f"{_host(index)}: its {what} cannot be read") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    text: str
+    content_type: str
+    address: str
 
 
 def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
-    base = f"{index.rstrip('/')}/{project}/"
-    folder = local_folder(base)
-    if folder:
-        page = folder / "index.html"
-        if not page.is_file():
-            return
-        details = _parse(page.read_text(encoding="utf-8"), "text/html", project)
-    else:
-        headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
-        with ended_after(client, _LONGEST), answer(client, base, headers) as response:
-            if response.status_code == httpx.codes.NOT_FOUND:
-                return
-            response.raise_for_status()
-            text = _text(response)
-        details = _parse(text, response.headers["content-type"], project)
-        base = str(response.url)
+    page = _page(f"{index.rstrip('/')}/{project}/", client)
+    if page is None:
+        return
+    details, base = _parse(page.text, page.content_type, project), page.address
     for file in details["files"]:
         with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
             yield _offer(file, base)
+
+
+def _page(address: str, client: httpx.Client) -> _Page | None:
+    """Return a page of an index; None where there is none."""
+    if folder := local_folder(address):
+        page = folder / "index.html"
+        if not page.is_file():
+            return None
+        return _Page(text=page.read_text(encoding="utf-8"), content_type="text/html", address=address)
+    headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
+    with ended_after(client, _LONGEST), answer(client, address, headers) as response:
+        if response.status_code == httpx.codes.NOT_FOUND:
+            return None
+        response.raise_for_status()
+        content_type = response.headers["content-type"]
+        return _Page(text=_text(response), content_type=content_type, address=str(response.url))
 
 
 def _text(response: httpx.Response) -> str:

@@ -1,6 +1,6 @@
 """Build wheels again from the plans that they record, and compare: whoever does it need not believe who built them."""
 
 from wheelsmith.run.rebuild.rebuild import rebuild
-from wheelsmith.run.rebuild.request import RebuildRequest, wheels_in
+from wheelsmith.run.rebuild.request import RebuildRequest
 
-__all__ = ["RebuildRequest", "rebuild", "wheels_in"]
+__all__ = ["RebuildRequest", "rebuild"]

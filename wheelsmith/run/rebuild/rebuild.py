@@ -25,7 +25,7 @@ from wheelsmith.model import (
 from wheelsmith.run.build import limits_of
 from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
 from wheelsmith.run.rebuild.planning import Replanned, plans_of_matrix, plans_of_source
-from wheelsmith.run.rebuild.request import RebuildRequest
+from wheelsmith.run.rebuild.request import RebuildRequest, wheels_in
 from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store, StoredWheel, in_use
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
@@ -46,16 +46,17 @@ def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[Re
 
     :raises WheelsmithError: nothing can be planned or built at all.
     """
-    recorded = {path: _recorded(path) for path in request.wheels}
-    known = [each for each in recorded.values() if isinstance(each, RecordedPlan)]
-    if not known:
-        return tuple(_not_rebuilt(path, None, (str(why),)) for path, why in recorded.items())
     run = request.run
-    planned = plans_of_source(request.source, known, run, listen) if request.source else plans_of_matrix(run, listen)
-    wanted = [planned.plans[each.digest] for each in known if each.digest in planned.plans]
     with in_use(run.cache), scratch(run.cache / "work") as folder:
+        recorded = {path: _recorded(path) for path in wheels_in(request.places, folder / "given", listen)}
+        known = [each for each in recorded.values() if isinstance(each, RecordedPlan)]
+        if not known:
+            return tuple(_not_rebuilt(path, None, (str(why),)) for path, why in recorded.items())
+        source = request.source
+        planned = plans_of_source(source, known, run, listen) if source else plans_of_matrix(run, listen)
+        wanted = dict.fromkeys(each.digest for each in known if each.digest in planned.plans)
         cache = _own_cache(run.cache, folder)
-        results = _build(dict.fromkeys(plan.build_digest for plan in wanted), planned, request, cache, listen, cancel)
+        results = _build(wanted, planned, request, cache, listen, cancel)
         made = _BuiltAgain(results=results, store=Store(cache / "store"), work=folder)
         return tuple(_answer(path, each, planned, made) for path, each in recorded.items())
 

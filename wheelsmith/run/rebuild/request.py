@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.index.publish import release_from
+from wheelsmith.model import Listener
 from wheelsmith.run.prepare import Request
+from wheelsmith.run.rebuild.published import published_wheels
+
+_ADDRESSES = ("https://", "http://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildRequest:
     """What is to be built again.
 
-    :param wheels: that anybody made.
+    :param places: wheels that anybody made, folders with wheels or an index in them, and addresses of indexes.
     :param run: the matrix, the engine, the cache.
     :param source: where the source is, as ``init`` is told; None takes the matrix, and what it names.
     """
 
-    wheels: tuple[Path, ...]
+    places: tuple[str, ...]
     run: Request
     source: str | None = None
 
 
-def wheels_in(places: Sequence[Path]) -> tuple[Path, ...]:
-    """Return wheels: files as they are, and of folders all that lies in them, or in an index there.
+def wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[Path, ...]:
+    """Return wheels: files as they are, and of folders and indexes all that is there.
 
-    :raises PackageIndexError: a folder has none, or an index that is not whole.
+    :param folder: an empty one, for what is fetched.
+    :raises PackageIndexError: there is none, or the index is not whole.
     """
-    found = [path for place in places for path in (_inside(place) if place.is_dir() else [place])]
+    found = [path for number, place in enumerate(places) for path in _at(place, folder / str(number), listen)]
     return tuple(dict.fromkeys(found))
 
 
-def _inside(folder: Path) -> list[Path]:
-    return [offer.wheel for offer in release_from([folder]).offers]
+def _at(place: str, folder: Path, listen: Listener) -> Iterable[Path]:
+    if place.startswith(_ADDRESSES):
+        return published_wheels(place, folder, listen)
+    path = Path(place)
+    return [offer.wheel for offer in release_from([path]).offers] if path.is_dir() else [path]

@@ -1,0 +1,60 @@
+"""The wheels of an index on the network, fetched as an installer would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.base.offline import is_offline
+from wheelsmith.base.printable import bare_address
+from wheelsmith.model import Listener, read_wheel_name
+from wheelsmith.toolchain.locate import Offer, offers, projects
+from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
+from wheelsmith.toolchain.remote import download
+
+_MOST_WHEELS = 2000
+_LARGEST = 4 << 30  # bytes of a wheel
+
+
+def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[Path]:
+    """Fetch every wheel of an index; yield the paths at which they lie.
+
+    :param address: of the index, as pip is given it.
+    :param folder: an empty one.
+    :raises PackageIndexError: it has none, too many, or a file that is not the one that it tells of.
+    :raises ToolchainError: it does not answer, or not as an index does.
+    """
+    shown = bare_address(address)
+    if is_offline():
+        raise PackageIndexError(f"{shown} is not asked: wheelsmith is offline")
+    settings, count = pip_settings(), 0
+    for project in projects(address, settings):
+        for offer in offers(project, address, settings):
+            if _is_wheel(offer.filename):
+                count += 1
+                if count > _MOST_WHEELS:
+                    raise PackageIndexError(f"{shown} has more than {_MOST_WHEELS} wheels")
+                yield _fetched(offer, folder / str(count), settings, listen)
+    if not count:
+        raise PackageIndexError(f"there is no wheel on {shown}", remedy="name an index as pip is given it: …/simple/")
+
+
+def _is_wheel(filename: str) -> bool:
+    try:
+        read_wheel_name(filename)
+    except ValueError:
+        return False
+    return Path(filename).name == filename
+
+
+def _fetched(offer: Offer, folder: Path, settings: PipSettings, listen: Listener) -> Path:
+    folder.mkdir(parents=True)
+    path = offer.location.path or folder / offer.filename
+    if offer.location.url:
+        with settings.client() as client:
+            download(offer.filename, offer.location.url, path, client, listen, most=_LARGEST)
+    if offer.sha256 and (not path.is_file() or sha256_file(path) != offer.sha256):
+        raise PackageIndexError(f"{offer.filename} is not the file that its index tells of: its sha256 differs")
+    return path
