@@ -120,6 +120,17 @@ def test_the_answers_are_a_page(made, wheel, tmp_path):
 
 
 @pytest.mark.network
+def test_two_wheels_of_one_cell_are_both_built_again(made, tmp_path):
+    for name, version in (("one", "7"), ("other", "8")):
+        text = f"version: '{version}'\n{(made.folder / 'matrix.yaml').read_text()}"
+        (made.folder / f"{name}.yaml").write_text(text)
+        answer = made.run("build-matrix", "--engine", "bwrap", "--matrix", f"{name}.yaml", "--out", name)
+        assert answer.returncode == 0, answer.stderr
+    answer, found = again(made, "one", "other", "--source", "k")
+    assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal", "equal"]), answer.stderr
+
+
+@pytest.mark.network
 def test_variant_wheels_are_built_again_too(tmp_path):
     wants.program("g++")
     factory = Factory.at(tmp_path)

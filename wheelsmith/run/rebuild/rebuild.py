@@ -34,8 +34,6 @@ from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.variant import make_variant
 from wheelsmith.wheel.variant_format import variant_for, variant_version
 
-# What is proven by its hash may be shared with other runs; wheels and compiled pieces may not.
-_SHARED = ("prefix", "locks")
 _NO_PLAN = "it records no plan: it was not built by wheelsmith, or by one that recorded none"
 
 
@@ -70,11 +68,11 @@ def _recorded(path: Path) -> RecordedPlan | str:
 
 
 def _own_cache(shared: Path, folder: Path) -> Path:
-    cache = folder / "cache"
+    """Make a cache that shares only toolchains with other runs: those are proven, and what was compiled is not."""
+    cache, toolchains = folder / "cache", shared / "prefix"
     cache.mkdir()
-    for name in _SHARED:
-        (shared / name).mkdir(parents=True, exist_ok=True)
-        (cache / name).symlink_to((shared / name).resolve())
+    toolchains.mkdir(parents=True, exist_ok=True)
+    (cache / "prefix").symlink_to(toolchains.resolve())
     return cache
 
 
@@ -96,12 +94,26 @@ def _build(
     if plans:
         label = f"{plans[0].wheel.distribution} {plans[0].wheel.version.partition('+')[0]}, built again"
         listen(RunStarted(kernel=label, engine=planned.engine.name, plans=plans, excluded=(), folded={}))
-        order = _order(plans, planned, request, cache)
-        open_executor(request.run.executor).build(order, listen=listen, on_result=answered, cancel=cancel)
+        for number, apart in enumerate(_of_different_cells(plans)):
+            order = _order(apart, planned, request, cache, cache.parent / str(number))
+            open_executor(request.run.executor).build(order, listen=listen, on_result=answered, cancel=cancel)
     return results
 
 
-def _order(plans: tuple[BuildPlan, ...], planned: Replanned, request: RebuildRequest, cache: Path) -> BuildRequest:
+def _of_different_cells(plans: Iterable[BuildPlan]) -> list[tuple[BuildPlan, ...]]:
+    """Part plans so that no two have one cell, as those of other compilers or versions do: builds are named so."""
+    parts: list[dict[str, BuildPlan]] = []
+    for plan in plans:
+        part = next((each for each in parts if plan.cell.id not in each), None)
+        if part is None:
+            parts.append(part := {})
+        part[plan.cell.id] = plan
+    return [tuple(part.values()) for part in parts]
+
+
+def _order(
+    plans: tuple[BuildPlan, ...], planned: Replanned, request: RebuildRequest, cache: Path, folder: Path
+) -> BuildRequest:
     run = request.run
     options = BuildOptions(
         limits=limits_of(planned.choice),
@@ -113,7 +125,6 @@ def _order(plans: tuple[BuildPlan, ...], planned: Replanned, request: RebuildReq
         force=True,
         reuse=False,
     )
-    folder, logs = cache.parent / "builds", cache.parent / "logs"
     folder.mkdir()
     return BuildRequest(
         to_build=plans,
@@ -123,7 +134,7 @@ def _order(plans: tuple[BuildPlan, ...], planned: Replanned, request: RebuildReq
         engine=planned.engine.name,
         cache=cache,
         folder=folder,
-        logs=logs,
+        logs=folder / "logs",
         fail_fast=False,
     )
 
