@@ -2,17 +2,19 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import threading
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import wants
 from factory import Factory
-from kernels import matrix, pure_kernel, tiny_kernel
+from kernels import matrix, pure_kernel, tiny_kernel, write
 from plans import plan
 from wheels import make_wheel
 
@@ -200,6 +202,95 @@ def test_a_plan_that_was_changed_is_not_run_and_what_was_changed_is_named(made, 
     assert found["differences"][0].startswith(says)
 
 
+HOSTILE = [
+    ("module", "tiny;__attribute__((constructor))void e(){}"),
+    ("module", "tiny{__import__('os').system('echo')}"),
+    ("module", "../../evil"),
+    ("module", "sitecustomize"),
+    ("module", "x" * 10_000_000),
+    ("module", None),
+    ("distribution", "torch"),
+    ("distribution", "tiny\nRequires-Dist: evil"),
+    ("distribution", "tiny\x1b[31m"),
+    ("declared", ["*"]),
+    ("toolkit", "999.9"),
+    ("toolkit", "\u0661\u0663.\u0660"),
+    ("toolkit", ["13.0"]),
+    ("release", "99.0"),
+    ("release", 2.13),
+    ("arch", "../x"),
+    ("framework", "evil"),
+    ("gpu_archs", ["9.0"] * 100_000),
+    ("gpu_archs", "9.0"),
+    ("gpu_archs", ["evil"]),
+    ("version", "1+" + "9" * 5000),
+    ("version", "\u202e1"),
+]
+
+
+@pytest.mark.network
+def test_what_a_stranger_records_is_held_to_the_rules_of_a_matrix(made, wheel, tmp_path):
+    """Each beside an honest wheel, which gets its answer; what is said is bounded, and obeyed by no terminal."""
+    places = []
+    for number, (name, value) in enumerate(HOSTILE):
+
+        def write(text, name=name, value=value):
+            data = json.loads(text)
+            data["wheel"][name] = value
+            return canonical_json(data)
+
+        (tmp_path / str(number)).mkdir()
+        places.append(Path(shutil.copy(wheel, tmp_path / str(number))))
+        replace_member(places[-1], "build-plan.json", write)
+    answer, found = again(made, *places, wheel, "--source", "k")
+    assert (answer.returncode, len(found)) == (1, len(HOSTILE) + 1), answer.stderr
+    assert [each["verdict"] for each in found[:-1]] == ["not rebuilt"] * len(HOSTILE), found
+    assert found[-1]["verdict"] == "equal"
+    assert max(len(text) for each in found for text in each["differences"]) < 700
+    assert "\x1b" not in answer.stderr
+    assert "\u202e" not in answer.stderr
+
+
+def replace_member(path, end, make):
+    """Change one member, whatever RECORD says of it."""
+    with zipfile.ZipFile(path) as archive:
+        files = [(info, archive.read(info)) for info in archive.infolist()]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for info, data in files:
+            archive.writestr(info, make(data) if info.filename.endswith(end) else data)
+
+
+@pytest.mark.network
+def test_a_name_of_its_own_is_part_of_a_wheel(made, wheel):
+    other = wheel.rename(wheel.with_name("evil-9-py3-none-any.whl"))
+    _, (found,) = again(made, other)
+    assert (found["verdict"], found["differences"]) == ("different", [f"built again it is called {wheel.name}"])
+
+
+@pytest.mark.network
+def test_one_that_cannot_be_read_to_its_end_keeps_none_from_an_answer(made, wheel, tmp_path):
+    (tmp_path / "b").mkdir()
+    broken = Path(shutil.copy(wheel, tmp_path / "b" / wheel.name))
+    with zipfile.ZipFile(broken) as archive:
+        place = next(info.header_offset for info in archive.infolist() if info.filename.endswith(".so"))
+    data = bytearray(broken.read_bytes())
+    data[place + 400] ^= 0xFF
+    broken.write_bytes(data)
+    os.mkfifo(tmp_path / "f-1-py3-none-any.whl")
+    (tmp_path / "z-1-py3-none-any.whl").symlink_to("/dev/zero")
+    answer, found = again(made, broken, tmp_path / "f-1-py3-none-any.whl", tmp_path / "z-1-py3-none-any.whl", wheel)
+    assert answer.returncode == 1
+    assert [each["verdict"] for each in found] == ["different", "not rebuilt", "not rebuilt", "equal"]
+
+
+@pytest.mark.network
+def test_a_project_is_built_again_by_its_matrix(made, wheel, tmp_path):
+    write(tmp_path / "p", {"pyproject.toml": "[project]\nname = 'p'\nversion = '1'\n"})
+    answer, found = again(made, wheel, "--source", tmp_path / "p")
+    assert (answer.returncode, found) == (2, []), answer.stderr
+    assert "--matrix matrix.yaml" in answer.stderr
+
+
 def test_a_kernel_of_which_a_file_changed_is_another_source(made, wheel, tmp_path):
     shutil.copytree(made.folder / "k", tmp_path / "other")
     (tmp_path / "other/tiny.cpp").write_text("int tiny_answer() { return 43; }\n")
@@ -262,3 +353,5 @@ def test_differences_are_bounded():
     assert plan_differences({"a": [1, 2]}, {"a": [1, 3]}) == ["a[1]: the wheel says 2, the plan is 3"]
     assert plan_differences({"a": "x" * 1000}, {"a": 1})[0].startswith('a: the wheel says "xxx')
     assert len(plan_differences({"a": "x" * 1000}, {"a": 1})[0]) < 200
+    assert len(plan_differences({"x" * 100_000: 1}, {})[0]) < 200
+    assert plan_differences({"\x1b": 1}, {})[0].isprintable()

@@ -311,6 +311,12 @@ lies(
 )
 
 
+@lie("platform", "a newer symbol of glibc without a version, and nothing says that glibc is needed", base="cpu")
+def newer_of_every_process(wheel: Wheel) -> None:
+    wheel.library.needed.remove(LIBC)
+    wheel.library.import_("arc4random", kind=NOTYPE)
+
+
 @legal("glibc's oldest version")
 def oldest_version(wheel: Wheel) -> None:
     wheel.library.import_("puts", version=(LIBC, OLDEST[wheel.arch]))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wheelsmith import __version__
+from wheelsmith.base.printable import visible
 from wheelsmith.index.site.human import assets
 from wheelsmith.model import RebuildAnswer
 from wheelsmith.report.page import report_environment
@@ -20,7 +22,7 @@ def rebuilt_page(answers: Sequence[RebuildAnswer]) -> bytes:
         report_environment()
         .get_template("rebuilt.html")
         .render(
-            answers=answers,
+            answers=[replace(answer, wheel=visible(answer.wheel)) for answer in answers],
             classes=_CLASSES,
             tally=[(tally[verdict], verdict) for verdict in _CLASSES if tally[verdict]],
             whole=bool(answers) and tally["equal"] == len(answers),

@@ -19,16 +19,15 @@ _LONGEST_LINE = 100  # characters
 
 
 def wheel_differences(given: Path, rebuilt: Path) -> list[str]:
-    """Return where a wheel differs from the one that it was built again to; nothing where they are the same file.
+    """Return where a wheel differs from the one that it was built again to; nothing where name and bytes are the same.
 
     :raises WheelError: one of them cannot be read.
     """
+    called = [f"built again it is called {rebuilt.name}"] if given.name != rebuilt.name else []
     if sha256_file(given) == sha256_file(rebuilt):
-        return []
+        return called
     with open_archive(given) as one, open_archive(rebuilt) as other:
-        found = list(_members(one, other))
-    if given.name != rebuilt.name:
-        found.insert(0, f"it is called {rebuilt.name}")
+        found = [*called, *_members(one, other)]
     more = len(found) - _MOST_NAMED
     rest = [f"and {counted(more, 'more difference')}"] if more > 0 else []
     return [*found[:_MOST_NAMED], *rest] or ["the files in it are the same, and packed otherwise"]

@@ -68,7 +68,7 @@ def plan_differences(recorded: Any, planned: Any, place: str = "") -> list[str]:
     if isinstance(recorded, dict) and isinstance(planned, dict):
         found: list[str] = []
         for name in sorted(recorded.keys() | planned.keys(), key=str):
-            inside = f"{place}.{name}".removeprefix(".")
+            inside = f"{place}.{_shown_name(name)}".removeprefix(".")
             found += plan_differences(recorded.get(name), planned.get(name), inside)
             if len(found) >= _MOST_NAMED:
                 break
@@ -79,6 +79,11 @@ def plan_differences(recorded: Any, planned: Any, place: str = "") -> list[str]:
     if recorded == planned and type(recorded) is type(planned):
         return []
     return [f"{place}: the wheel says {_shown(recorded)}, the plan is {_shown(planned)}"]
+
+
+def _shown_name(name: str) -> str:
+    """Return a key: those of plans are short, and of letters."""
+    return name if len(name) <= _LONGEST_VALUE and name.isprintable() else _shown(name)
 
 
 def _shown(value: Any) -> str:

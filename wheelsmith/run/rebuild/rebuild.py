@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -173,7 +172,10 @@ def _answer(path: Path, recorded: RecordedPlan | str, planned: Replanned, made: 
     other = made.beside(path, recorded.digest)
     if isinstance(other, str):
         return _not_rebuilt(path, recorded.digest, (other,))
-    differences = tuple(wheel_differences(path, other))
+    try:
+        differences = tuple(wheel_differences(path, other))
+    except WheelError as error:  # of the one that was given: the other was checked
+        differences = (error.message,)
     return RebuildAnswer(
         wheel=path.name,
         sha256=sha256_file(path),
@@ -184,7 +186,6 @@ def _answer(path: Path, recorded: RecordedPlan | str, planned: Replanned, made: 
 
 
 def _not_rebuilt(path: Path, plan: str | None, why: tuple[str, ...]) -> RebuildAnswer:
-    sha256 = ""
-    with suppress(OSError):
-        sha256 = sha256_file(path)
+    # What is no plain file may have no end.
+    sha256 = sha256_file(path) if path.is_file() else ""
     return RebuildAnswer(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=why)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.manylinux import earned, is_no_older, oldest, policy_of, promised_kernel, promises
+from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import platform_exports
@@ -87,7 +88,8 @@ def _implied(wheel: Inspection, name: str, extension: Extension) -> dict[str, st
     Whoever else may have such a symbol, torch or a library that is not known, may be the one that is meant.
     """
     exports, scope = platform_exports(extension.arch), wheel.providers.scope(name)
-    libraries = [library for library in extension.needed if library in exports.symbols]
+    # What every process has, it finds there though it does not say that it needs it.
+    libraries = [name for name in exports.symbols if name in extension.needed or every_process_has(name)]
     found: dict[str, list[Reference]] = {}
     for reference in extension.references:
         if reference.version is None and not reference.weak and not scope.unknown:
