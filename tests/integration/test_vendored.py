@@ -124,6 +124,15 @@ def test_a_changed_header_is_refused_by_name(vendored):
     assert (missing.returncode, "help: wheelsmith vendor" in missing.stderr) == (1, True), missing.stderr
 
 
+BACKEND = """\
+import helper
+
+
+def build_wheel(to, settings=None, metadata=None):
+    raise SystemExit("helper is there")
+"""
+
+
 @pytest.fixture
 def project(factory):
     wants.program("unshare")
@@ -134,20 +143,7 @@ def project(factory):
         '[project]\nname = "p"\nversion = "1"\n'
         '[build-system]\nrequires = ["helper"]\nbuild-backend = "own"\nbackend-path = ["."]\n'
     )
-    backend = (
-        "import helper, shutil\n"
-        "def build_wheel(to, settings=None, metadata=None):\n"
-        "    import zipfile\n"
-        "    name = 'p-1-py3-none-any.whl'\n"
-        "    with zipfile.ZipFile(f'{to}/{name}', 'w') as wheel:\n"
-        "        wheel.writestr('p.py', 'A = 1\\n')\n"
-        "        wheel.writestr('p-1.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: p\\nVersion: 1\\n')\n"
-        "        tag = 'Wheel-Version: 1.0\\nGenerator: own\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n'\n"
-        "        wheel.writestr('p-1.dist-info/WHEEL', tag)\n"
-        "        wheel.writestr('p-1.dist-info/RECORD', '')\n"
-        "    return name\n"
-    )
-    write(factory.folder / "p", {"pyproject.toml": pyproject, "own.py": backend})
+    write(factory.folder / "p", {"pyproject.toml": pyproject, "own.py": BACKEND})
     (factory.folder / "matrix.yaml").write_text(
         f"kernel: {{path: p}}\naxes: {{torch: [2.13], cuda: [cpu], python: [{PYTHON}]}}\ntoolchain: host\n"
     )
@@ -159,16 +155,93 @@ def project(factory):
     return factory
 
 
-def test_a_projects_environment_comes_out_of_the_folder(project):
-    wheels = sorted(path.name for path in (project.folder / "wheelsmith.vendor/wheels").iterdir())
-    assert [name.partition("-")[0] for name in wheels] == ["helper", "torch"]
-    plan = offline(project, "plan", "--locked", "--offline", "--engine", "bwrap")
-    assert plan.returncode == 0, plan.stderr
+def test_a_projects_environment_comes_out_of_the_folder(project, tmp_path):
+    """Also where a path has a space, and whatever else pip would be told or find there."""
+    wheels = project.folder / "wheelsmith.vendor/wheels"
+    assert sorted(path.name.partition("-")[0] for path in wheels.iterdir()) == ["helper", "torch"]
+    (wheels / "links.html").write_text('<a href="http://127.0.0.1:1/helper-1.0-py3-none-any.whl">helper</a>')
+    os.mkfifo(wheels / "helper-1.0-py2-none-any.whl")
+    (wheels / "helper-1.0-py3-none-linux_x86_64.whl").symlink_to("/dev/zero")
+    there = tmp_path / "a folder"
+    there.mkdir()
+    for name in ("p", "matrix.yaml", "wheelsmith.lock", "wheelsmith.lock.d", "wheelsmith.vendor"):
+        (project.folder / name).rename(there / name)
+    elsewhere = Factory(folder=there, cache=there / "cache")
+    answer = offline(elsewhere, *BUILD, PIP_CONSTRAINT="http://127.0.0.1:1/c.txt", PIP_REQUIREMENT="/nothing.txt")
+    log = next((there / "dist/logs").glob("*.log")).read_text()
+    assert (answer.returncode, "helper is there" in log) == (1, True), answer.stderr
+
+
+def test_a_changed_wheel_of_an_environment_is_refused_by_name(project):
     helper = next((project.folder / "wheelsmith.vendor/wheels").glob("helper*"))
     helper.write_bytes(b"PK" + helper.read_bytes())
-    changed = offline(project, "plan", "--locked", "--offline", "--engine", "bwrap")
-    assert changed.returncode == 2
-    assert "helper" in changed.stderr
+    changed = offline(project, *BUILD)
+    assert changed.returncode == 1
+    assert "helper 1.0 (sha256" in changed.stderr
+    assert "is not in the vendored folder" in changed.stderr
+
+
+@pytest.mark.network
+def test_a_header_that_was_taken_out_is_missed(vendored):
+    """A compiler would take another one, or none, and nobody would know."""
+    (part,) = (vendored.folder / "wheelsmith.vendor/parts").rglob("*.whl")
+    with zipfile.ZipFile(part) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if not name.endswith("torch/library.h")}
+    with zipfile.ZipFile(part, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    answer = offline(vendored, *BUILD)
+    assert answer.returncode == 1
+    assert "torch/library.h is not there, and RECORD says that it is" in answer.stderr
+
+
+@pytest.mark.network
+def test_damaged_parts_are_refused_by_name(vendored):
+    (part,) = (vendored.folder / "wheelsmith.vendor/parts").rglob("*.whl")
+    data = bytearray(part.read_bytes())
+    for place in range(100, len(data) // 2, 997):
+        data[place] ^= 0xFF
+    part.write_bytes(data)
+    answer = offline(vendored, *BUILD)
+    assert (answer.returncode, f"{part.name}" in answer.stderr) == (1, True), answer.stderr
+    assert "internal" not in answer.stderr
+
+
+def test_another_origin_or_revision_than_the_matrixs_is_refused(vendored):
+    identity = vendored.folder / "wheelsmith.vendor/source/source.json"
+    honest = identity.read_text()
+    for key, value in (("origin", "hub:evil/other"), ("origin", "git:\ud800"), ("commit", "\n")):
+        identity.write_text(json.dumps({**json.loads(honest), key: value}))
+        answer = offline(vendored, "plan", "--locked", "--offline", "--engine", "bwrap")
+        assert answer.returncode in {2, 4}, (key, value, answer.stderr)
+    identity.write_text(honest)
+    path = vendored.folder / "matrix.yaml"
+    path.write_text(path.read_text().replace("revision: main", "revision: other"))
+    answer = offline(vendored, "plan", "--offline", "--engine", "bwrap")
+    assert (answer.returncode, "of another kernel or revision" in answer.stderr) == (4, True), answer.stderr
+
+
+def test_what_is_vendored_or_left_of_it_is_no_source(factory):
+    pure_kernel(factory.folder)
+    (factory.folder / "matrix.yaml").write_text("kernel: {path: .}\naxes: {torch: [2.13], cuda: [cpu]}\n")
+
+    def digest():
+        (plan,) = json.loads(factory.run("plan", "--engine", "local", "--json").stdout)["plans"]
+        return plan["source"]["tree"]
+
+    before = digest()
+    assert factory.run("lock", "--engine", "local").returncode == 0
+    for folder in ((), ("offline",)):
+        answer = factory.run("vendor", "--engine", "local", *folder)
+        assert answer.returncode == 0, answer.stderr
+    for name in (".wheelsmith.vendor.part", ".wheelsmith.vendor.old", ".offline.part"):
+        shutil.copytree(factory.folder / "offline", factory.folder / name)
+    assert digest() == before
+    # What a killed run left is put right by the next one.
+    shutil.rmtree(factory.folder / "offline")
+    (factory.folder / ".offline.part").rename(factory.folder / ".offline.old")
+    assert factory.run("vendor", "--engine", "local", "offline").returncode == 0
+    assert not list(factory.folder.glob(".offline*"))
 
 
 def test_a_folder_of_somebody_else_is_left_alone(factory):
@@ -176,9 +249,11 @@ def test_a_folder_of_somebody_else_is_left_alone(factory):
     matrix(factory.folder, "k")
     assert factory.run("lock", "--engine", "local").returncode == 0
     (factory.folder / "mine").mkdir()
-    (factory.folder / "mine" / "thesis.txt").write_text("all")
-    refused = factory.run("vendor", "--engine", "local", "mine")
-    assert (refused.returncode, "was not written by wheelsmith vendor" in refused.stderr) == (2, True)
+    for name in ("thesis.txt", "README.txt", "wheelsmith-vendored.txt"):
+        (factory.folder / "mine" / name).write_text("all")
+        for folder in ("mine", "."):
+            refused = factory.run("vendor", "--engine", "local", folder)
+            assert (refused.returncode, "was not written by wheelsmith vendor" in refused.stderr) == (2, True)
     assert (factory.folder / "mine" / "thesis.txt").read_text() == "all"
 
 

@@ -94,7 +94,7 @@ NEAR = {
         "_remove_if_dead": "of the lock beside the work folders",
     },
     "run/first_matrix.py": {"first_matrix": USER, "_likely_name": USER, "_backends": TREE},
-    "run/prepare.py": {"fetch_kernel": USER, "prepare_matrix": USER},
+    "run/prepare.py": {"_fetch": USER, "prepare_matrix": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "python_backends_of.read": TREE, "_named": TREE},
     "run/rebuild/rebuild.py": {
         "_answer": WHEEL,
@@ -106,7 +106,11 @@ NEAR = {
     "run/rebuild/published.py": {"_fetched": "in the scratch folder of a run, which no sandbox sees"},
     "wheel/compare.py": {"wheel_differences": WHEEL},
     "run/vendoring.py": dict.fromkeys(
-        ("vendor", "_check_own", "_vendor_prefix", "_vendor_wheels", "_replace"), VENDORED
+        (
+            *("vendor", "_write", "_finish_replacing", "_check_own", "_is_own"),
+            *("_vendor_prefix", "_vendor_wheels", "_replace"),
+        ),
+        VENDORED,
     ),
     "source/vendored.py": dict.fromkeys(("read_vendored", "_files"), VENDORED),
     "run/header_advice.py": {"_includes_all": TREE},
@@ -202,6 +206,7 @@ FAR = {
     "store/wheels.py": CACHE,
     "toolchain/making.py": "of a prefix that is being made",
     "toolchain/supply.py": VENDORED,
+    "toolchain/vendored_wheels.py": VENDORED,
     "toolchain/apt_sources.py": MACHINE,
     "toolchain/archives.py": "where the user says that archives are, and a prefix that is being made",
     "toolchain/build_tools.py": "of installed packages, and of a prefix that is being made",

@@ -11,6 +11,7 @@ from pathlib import Path
 OFFLINE, VENDORED = "WHEELSMITH_OFFLINE", "WHEELSMITH_VENDORED"
 # What a vendored folder holds: whole wheels, wheels with some of their members alone, what no index has, a source.
 WHEELS, PARTS, ARCHIVES, SOURCE = "wheels", "parts", "archives", "source"
+MARK = "wheelsmith-vendored.txt"  # in every vendored folder, whatever it is called
 VENDOR = "wheelsmith vendor, where there is a network, and copy what it writes"  # a remedy
 _NO = {"", "0", "false", "no", "off"}
 

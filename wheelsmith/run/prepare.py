@@ -9,8 +9,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wheelsmith.base.errors import MatrixError, Place, SettingError
-from wheelsmith.base.offline import is_offline, vendored_folder
+from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
+from wheelsmith.base.offline import VENDOR, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import KernelRef, Matrix, cell_of, expand, idle_rules, load_matrix, select
@@ -27,7 +27,6 @@ from wheelsmith.run.locking import (
     lock_of,
     locked_kernel,
     locked_now,
-    name_of,
     warn_of_differences,
 )
 from wheelsmith.run.planner import Planner, older_cells
@@ -167,8 +166,19 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
     :param out: the output folder, which is no source.
     :raises SourceError: it cannot be had, or must not be used.
     """
-    if not kernel.path and is_offline() and (found := _vendored(kernel)):
-        return found
+    if not kernel.path and is_offline():
+        return _vendored(kernel) or _cached(kernel, request, out, listen)
+    return _fetch(kernel, request, out, listen)
+
+
+def _cached(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
+    try:
+        return _fetch(kernel, request, out, listen)
+    except SourceError as error:
+        raise SourceError(error.message, remedy=VENDOR) from error
+
+
+def _fetch(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
     base = request.matrix.resolve().parent
     # What is fetched or unpacked into the cache is not pruned meanwhile.
     with in_use(request.cache) if is_cached(kernel, base) else nullcontext():
@@ -177,7 +187,7 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
 
 def _vendored(kernel: KernelRef) -> SourceTree | None:
     folder = vendored_folder()
-    return read_vendored(folder, name_of(kernel)) if folder else None
+    return read_vendored(folder, kernel) if folder else None
 
 
 def prepare_matrix(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixError, ToolchainError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.base.offline import WHEELS
+from wheelsmith.base.offline import ARCHIVES, MARK, PARTS, SOURCE, WHEELS
+from wheelsmith.base.record import canonical_digest
 from wheelsmith.model import BuildPlan, Listener, LockedWheel, Notice, PrefixId
-from wheelsmith.run.locking import name_of
 from wheelsmith.run.prepare import Prepared
 from wheelsmith.source import vendor_source
 from wheelsmith.toolchain.environment import fetch_wheels
@@ -21,11 +22,12 @@ from wheelsmith.toolchain.making import make_prefix
 from wheelsmith.toolchain.preparing import preparing
 from wheelsmith.toolchain.supply import Supply
 
-_README = "README.txt"
 _WRITTEN = """\
 Written by wheelsmith vendor: what the wheels of one wheelsmith.lock are built from. Every file is compared with
 what was pinned or locked when it is used. Copy it beside the matrix, then: wheelsmith build-matrix --locked --offline
 """
+_PART, _OLD = ".part", ".old"  # what its name ends in while it is written, and replaced
+_OWN = {MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +47,26 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> Vendored:
     :raises MatrixError: the folder is somebody else's.
     :raises ToolchainError: something is not to be had.
     """
-    _check_own(folder)
     for text in _left_out(prepared):
         listen(Notice(level="warning", text=text))
-    part = folder.with_name(f".{folder.name}.part-{secrets.token_hex(4)}")
+    # In the cache, for beside the matrix a lock would be taken for the kernel's.
+    cache = prepared.request.cache / "locks"
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(cache / f".vendor-{canonical_digest(str(folder))[:16]}.lock"):
+        _finish_replacing(folder)
+        _check_own(folder)
+        _write(prepared, folder, listen)
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return Vendored(files=len(sizes), size=sum(sizes))
+
+
+def _write(prepared: Prepared, folder: Path, listen: Listener) -> None:
+    part = folder.with_name(f".{folder.name}{_PART}")
     part.mkdir(parents=True)
     try:
-        (part / _README).write_text(_WRITTEN, encoding="utf-8")
+        (part / MARK).write_text(_WRITTEN, encoding="utf-8")
         if not prepared.matrix.kernel.path:
-            vendor_source(prepared.source, name_of(prepared.matrix.kernel), part)
+            vendor_source(prepared.source, prepared.matrix.kernel, part)
         for prefix in dict.fromkeys(prefix for plan in prepared.plans for prefix in plan.prefixes):
             _vendor_prefix(prefix, part, listen)
         for wheels, python, arch in _environments(prepared.plans):
@@ -62,16 +75,33 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> Vendored:
         _replace(part, folder)
     finally:
         remove_tree(part)
-    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-    return Vendored(files=len(sizes), size=sum(sizes))
+
+
+def _finish_replacing(folder: Path) -> None:
+    """Put right what a killed run left, which had the lock that is held now."""
+    part, old = folder.with_name(f".{folder.name}{_PART}"), folder.with_name(f".{folder.name}{_OLD}")
+    if _is_own(old) and not folder.exists():
+        old.rename(folder)
+    for left in (part, old):
+        if _is_own(left):
+            remove_tree(left)
 
 
 def _check_own(folder: Path) -> None:
-    if folder.is_symlink() or (folder.exists() and any(folder.iterdir()) and not (folder / _README).is_file()):
+    if folder.is_symlink() or (folder.exists() and any(folder.iterdir()) and not _is_own(folder)):
         raise MatrixError(
             f"{folder} was not written by wheelsmith vendor, which would replace all of it",
             remedy="name another folder: wheelsmith vendor FOLDER",
         )
+
+
+def _is_own(folder: Path) -> bool:
+    """Say whether a folder holds what is written here, and nothing else."""
+    try:
+        names = {path.name for path in folder.iterdir()}
+        return names <= _OWN and (folder / MARK).read_text(encoding="utf-8") == _WRITTEN
+    except (OSError, ValueError):
+        return False
 
 
 def _left_out(prepared: Prepared) -> Iterator[str]:
@@ -82,7 +112,7 @@ def _left_out(prepared: Prepared) -> Iterator[str]:
 
 
 def _vendor_prefix(prefix: PrefixId, part: Path, listen: Listener) -> None:
-    with tempfile.TemporaryDirectory(dir=part.parent, prefix=f".{part.name}-") as scratch:
+    with tempfile.TemporaryDirectory(dir=part) as scratch:
         laid_out = Path(scratch, "prefix")
         laid_out.mkdir()
         make_prefix(prefix, laid_out, Supply(name=prefix.name, scratch=Path(scratch), listen=listen, keep=part))
@@ -97,7 +127,7 @@ def _environments(plans: Iterable[BuildPlan]) -> Iterator[tuple[tuple[LockedWhee
 def _vendor_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str, part: Path) -> None:
     target = part / WHEELS
     target.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=part.parent, prefix=f".{part.name}-") as scratch:
+    with tempfile.TemporaryDirectory(dir=part) as scratch:
         fetched = Path(scratch, "wheels")
         fetch_wheels(wheels, python, arch, fetched)
         for wheel in fetched.iterdir():
@@ -114,7 +144,7 @@ def _replace(part: Path, folder: Path) -> None:
     if not folder.exists():
         part.rename(folder)
         return
-    old = folder.with_name(f".{folder.name}.old-{secrets.token_hex(4)}")
+    old = folder.with_name(f".{folder.name}{_OLD}")
     folder.rename(old)
     part.rename(folder)
     remove_tree(old)

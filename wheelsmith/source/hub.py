@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.offline import is_offline
 from wheelsmith.base.printable import visible
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
@@ -31,6 +33,8 @@ def read_hub(repo: str, revision: str) -> SourceTree:
 
     :raises SourceError: the repo cannot be had, or holds what must not be used.
     """
+    if is_offline():
+        os.environ["HF_HUB_OFFLINE"] = "1"  # its own setting, which is read when it is imported
     from huggingface_hub import HfApi
     from huggingface_hub.utils.tqdm import disable_progress_bars
 

@@ -6,12 +6,16 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from wheelsmith.base.offline import MARK
+
 # What a run writes into its output folder.
 _OF_A_RUN = ("index", "logs", "report.html", "results.json", "wheels")
 # What is not yet renamed has such a name.
 _UNFINISHED = tuple(f".{name}." for name in _OF_A_RUN)
 # An index that was published to a folder has one of these.
 _OF_AN_INDEX = ("_state/.listing.json", "_state/.lock")
+# A vendored folder, and one that was not finished.
+_MARKS = (*_OF_AN_INDEX, MARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +30,10 @@ class Outputs:
     cache: Path
 
     def are(self, folder: Path) -> bool:
-        """Say whether all of a folder is output: the cache, an index, or what is a link to where a run writes."""
+        """Say whether all of a folder is output: the cache, an index, what was vendored, or what is a link to these."""
         if folder.is_symlink():
             return _same(folder, self.out) or _same(folder, self.cache)
-        return _same(folder, self.cache) or any((folder / name).is_file() for name in _OF_AN_INDEX)
+        return _same(folder, self.cache) or any((folder / name).is_file() for name in _MARKS)
 
     def include(self, entry: os.DirEntry[str], folder: Path) -> bool:
         """Say whether something in a folder is output of a run, this one or an earlier one, which wrote there."""

@@ -92,10 +92,13 @@ class SourceTree(Record):
         return b"".join(_planned(file))
 
 
-def walk(root: Path, wanted: Callable[[str, os.DirEntry[str]], bool]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def walk(
+    root: Path, wanted: Callable[[str, os.DirEntry[str]], bool], most: int = MOST_FILES
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield whatever is in a folder but the folders in it, each with its path in the tree.
 
     :param wanted: says of a path whether it is source; a folder that is not is not gone into.
+    :param most: files and folders that there may be.
     :raises SourceError: there is more than any kernel has, a name that is not safe, or a folder that cannot be read.
     """
     count, todo = 0, [""]
@@ -109,8 +112,8 @@ def walk(root: Path, wanted: Callable[[str, os.DirEntry[str]], bool]) -> Iterato
                         continue
                     check_path(path)
                     count += 1
-                    if count > MOST_FILES:
-                        raise SourceError(f"the kernel has more than {MOST_FILES} files")
+                    if count > most:
+                        raise SourceError(f"the kernel has more than {most} files")
                     if entry.is_dir(follow_symlinks=False):
                         todo.append(f"{path}/")
                     else:

@@ -9,39 +9,45 @@ from pathlib import Path
 
 from wheelsmith.base.beneath import WorkFolder, open_file
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.git_address import git_address
 from wheelsmith.base.offline import SOURCE
+from wheelsmith.base.record import in_one_line, read_json
+from wheelsmith.matrix import KernelRef
 from wheelsmith.model import SourceId
-from wheelsmith.source.tree import FoundFile, SourceTree, copy_into, make_tree, walk
+from wheelsmith.source.tree import MOST_FILES, FoundFile, SourceTree, copy_into, make_tree, walk
 
 _IDENTITY, _FILES = "source.json", "files"
 _LONGEST = 1 << 16  # bytes
 _REMEDY = "run wheelsmith vendor again where there is a network, and copy the whole folder"
 
 
-def vendor_source(tree: SourceTree, kernel: str, folder: Path) -> None:
-    """Copy a source into a vendored folder.
+def vendor_source(tree: SourceTree, kernel: KernelRef, folder: Path) -> None:
+    """Copy a source into a vendored folder, and see that it can be read from there.
 
-    :param kernel: what the matrix calls it.
-    :raises SourceError: it is not what was hashed any more.
+    :raises SourceError: it is not what was hashed any more, or cannot be kept there.
     """
     with WorkFolder.make(folder / SOURCE) as work:
         copy_into(tree, work, _FILES)
         with work.create(_IDENTITY) as file:
-            file.write(json.dumps({"kernel": kernel, **tree.id.to_json()}, indent=1).encode())
+            file.write(json.dumps({"kernel": kernel.to_json(), **tree.id.to_json()}, indent=1).encode())
+    read_vendored(folder, kernel)
 
 
-def read_vendored(folder: Path, kernel: str) -> SourceTree | None:
+def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
     """Return the source in a vendored folder; None where there is none.
 
-    :param kernel: what the matrix calls it.
-    :raises SourceError: it is another one, or not what was vendored.
+    :raises SourceError: it is another one than the matrix names, or not what was vendored.
     """
     found = _identity(folder / SOURCE / _IDENTITY)
     if found is None:
         return None
     named, identity = found
-    if named != kernel:
-        raise SourceError(f"{folder} has the source of {named[:200]}, not of {kernel}", remedy=_REMEDY)
+    asked = (kernel.hub, kernel.git, kernel.sdist, kernel.subdirectory, kernel.submodules)
+    same = (named.hub, named.git, named.sdist, named.subdirectory, named.submodules) == asked
+    if not same or kernel.revision not in {named.revision, identity.commit} or not _is_of(identity.origin, kernel):
+        raise SourceError(
+            f"{folder} has the source of another kernel or revision than the matrix names", remedy=_REMEDY
+        )
     root = folder / SOURCE / _FILES
     if not root.is_dir():
         raise SourceError(f"{root} is not there", remedy=_REMEDY)
@@ -51,19 +57,30 @@ def read_vendored(folder: Path, kernel: str) -> SourceTree | None:
     return tree
 
 
-def _identity(path: Path) -> tuple[str, SourceId] | None:
+def _is_of(origin: str, kernel: KernelRef) -> bool:
+    """Say whether a source that names itself so is that of a kernel."""
+    if kernel.git:
+        # The address as it is shown, which a folder of this machine is not.
+        shown = git_address(kernel.git).shown
+        folder = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
+        return origin in {f"git:{shown}{folder}", f"git:local{folder}"}
+    return origin == (f"hub:{kernel.hub}" if kernel.hub else f"sdist:{kernel.sdist}")
+
+
+def _identity(path: Path) -> tuple[KernelRef, SourceId] | None:
     try:
         with open_file(path) as file:
-            data = json.loads(file.read(_LONGEST))
-        return str(data.pop("kernel")), SourceId.from_json(data)
+            data = read_json(file.read(_LONGEST))
+        return KernelRef.from_json(data.pop("kernel")), SourceId.from_json(data)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-        raise SourceError(f"{path} cannot be read: {error}", remedy=_REMEDY) from None
+        raise SourceError(f"{path} cannot be read: {in_one_line(error)}", remedy=_REMEDY) from None
 
 
 def _files(root: Path) -> Iterator[FoundFile]:
-    for path, entry in walk(root, lambda path, entry: True):  # noqa: ARG005  # all of it was copied
+    # It counts folders as well.
+    for path, entry in walk(root, lambda path, entry: True, most=3 * MOST_FILES):  # noqa: ARG005  # all of it was copied
         found = entry.stat(follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode):
             raise SourceError(f"{path} in {root} is not a regular file", remedy=_REMEDY)

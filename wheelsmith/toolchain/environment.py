@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import zipfile
@@ -19,11 +20,13 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import atomic_write
+from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.units import show_size
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
 from wheelsmith.toolchain.programs import check_programs
+from wheelsmith.toolchain.vendored_wheels import vendored_wheel
 
 _PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
 # What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
@@ -150,6 +153,18 @@ def fetch_wheels(
     lock = folder.with_suffix(".txt")
     lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
     exactly = (*("--quiet", "--no-deps", "--require-hashes"), *_platform(python, arch), "--requirement", str(lock))
+    known = [vendored_wheel(wheel) for wheel in wheels]
+    for path in filter(None, known):
+        shutil.copyfile(path, folder / path.name)
+    if None not in known:
+        return exactly
+    if is_offline():
+        missing = wheels[known.index(None)]
+        raise ToolchainError(
+            f"the build environment cannot be made: {missing.name} {missing.version} (sha256 {missing.sha256[:12]}…) "
+            "is not in the vendored folder, and wheelsmith is offline",
+            remedy=VENDOR,
+        )
     _run("download", "--dest", str(folder), *exactly, cancel=cancel)
     return exactly
 

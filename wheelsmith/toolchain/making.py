@@ -88,7 +88,7 @@ class _PrefixMaker:
         def wanted(name: str) -> bool:
             return name.startswith(headers) or name.endswith(".dist-info/RECORD")
 
-        unpack(pin, self.supply.part(pin, wanted), self.folder, _placed(headers, keep))
+        self.supply.part(pin, wanted, lambda wheel: unpack(pin, wheel, self.folder, _placed(headers, keep)))
 
 
 def _placed(wanted: str, root: str) -> Callable[[str], str | None]:

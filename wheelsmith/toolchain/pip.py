@@ -11,7 +11,7 @@ from importlib.resources import files
 from threading import Event
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
+from wheelsmith.base.offline import is_offline
 
 _TICK = 0.2  # seconds between looks at the cancel flag
 _PROGRAM = str(files("wheelsmith.toolchain") / "wheels_only.py")
@@ -25,7 +25,7 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
     :raises ToolchainError: there is no pip, it takes longer, or it was cancelled.
     """
     # Where it breaks its lines would hide a word of its help.
-    env = {**os.environ, "COLUMNS": "200", **_offline()}
+    env = {**_environment(), "COLUMNS": "200"}
     # -P: the folder that wheelsmith was started in may be a stranger's, and hold a pip.py.
     command = [sys.executable, "-P", _PROGRAM, *argv, "--disable-pip-version-check"]
     answer = _run(command, env, time.monotonic() + seconds, cancel or Event())
@@ -42,12 +42,13 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
     return answer
 
 
-def _offline() -> dict[str, str]:
-    """Return the settings with which pip takes packages from the vendored folder alone, where there is no network."""
+def _environment() -> dict[str, str]:
+    """Return the environment; where there is no network, one in which pip has nobody to ask."""
     if not is_offline():
-        return {}
-    folder = vendored_folder()
-    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / WHEELS) if folder else ""}
+        return dict(os.environ)
+    # Its other settings may name files on the network, too.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    return {**own, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
 
 
 def _run(

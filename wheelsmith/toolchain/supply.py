@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.base.offline import ARCHIVES, PARTS, WHEELS, vendored_folder
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.offline import ARCHIVES, PARTS, WHEELS, is_offline, vendored_folder
 from wheelsmith.model import Listener, PinnedFile, PinnedPackage, PinnedTree
 from wheelsmith.toolchain.archives import fetch_package, fetch_tree
 from wheelsmith.toolchain.locate import locate
@@ -44,21 +45,30 @@ class Supply:
             _copy(path, self.keep / WHEELS / pin.filename)
         return path
 
-    def part(self, pin: PinnedFile, wanted: Callable[[str], bool]) -> Path:
-        """Return a wheel that has at least the members that are wanted.
+    def part(self, pin: PinnedFile, wanted: Callable[[str], bool], use: Callable[[Path], None]) -> None:
+        """Have a wheel used that has at least the members that are wanted; one that was vendored, where it is good.
 
+        :param use: takes the wheel, and proves by its RECORD, which is pinned, that all of it is there.
         :raises ToolchainError: it cannot be had.
         """
         vendored, place = vendored_folder(), Path(PARTS, self.name, pin.filename)
-        # As much as any server's: RECORD, which is pinned, proves each file in it.
         path = vendored / place if vendored and pin.record_sha256 else None
-        if path is None or not path.is_file():
+        if path is None or not (path.is_file() and self._is_used(path, use)):
             settings = pip_settings()
             with settings.client() as client:
                 path = fetch_part(pin, locate(pin, settings), self.scratch, wanted, client, self.listen)
+            use(path)
         if self.keep:
             _cut(path, wanted, self.keep / place)
-        return path
+
+    def _is_used(self, path: Path, use: Callable[[Path], None]) -> bool:
+        try:
+            use(path)
+        except ToolchainError:
+            if is_offline():
+                raise
+            return False
+        return True
 
     def package(self, pin: PinnedPackage) -> Path:
         """Return a Debian package.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +14,8 @@ from installer.records import InvalidRecordEntry, parse_record_file
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import PinnedFile
 
+# What zipfile raises of a member that is packed in a way of its own, or whose bytes changed.
+_BROKEN = (EOFError, RuntimeError, ValueError, zlib.error)
 _LONGEST_RECORD = 64 << 20  # bytes: torch's is 1.2 MB
 
 
@@ -25,11 +28,12 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
     try:
         with zipfile.ZipFile(wheel) as archive:
             record = _record(pin, archive)
+            _check_whole(pin, record, archive, place)
             for member in archive.infolist():
                 path = None if member.is_dir() else place(member.filename)
                 if path is not None:
                     _write(pin, archive, member, record, target / _inside(pin, path))
-    except (zipfile.BadZipFile, InvalidRecordEntry, EOFError) as error:
+    except (zipfile.BadZipFile, InvalidRecordEntry, *_BROKEN) as error:
         raise ToolchainError(
             f"{pin.filename} cannot be unpacked: {error}",
             remedy="try again; if it stays so, the index serves a broken file: report it to its owner",
@@ -47,6 +51,18 @@ def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, tuple[str, s
     if pin.record_sha256 and hashlib.sha256(data).hexdigest() != pin.record_sha256:
         raise ToolchainError(f"{pin.filename}: RECORD is not the one that was pinned")
     return {path: (digest, size) for path, digest, size in parse_record_file(data.decode("utf-8").splitlines())}
+
+
+def _check_whole(
+    pin: PinnedFile,
+    record: dict[str, tuple[str, str]],
+    archive: zipfile.ZipFile,
+    place: Callable[[str], str | None],
+) -> None:
+    """Refuse a wheel that lacks what RECORD has: a compiler would take another file of that name, or none."""
+    names = set(archive.namelist())
+    if missing := next((name for name in record if place(name) is not None and name not in names), None):
+        raise ToolchainError(f"{pin.filename}: {missing} is not there, and RECORD says that it is")
 
 
 def _write(

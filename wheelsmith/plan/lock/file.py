@@ -47,10 +47,15 @@ def vendor_path(matrix: Path) -> Path:
 
 
 def is_of_a_lock(path: str) -> bool:
-    """Say whether a file or folder, by its path below a matrix's folder, is a lock's own: none is source."""
-    first = path.partition("/")[0].removesuffix(_FOLDER)
-    names = (LOCK_FILE, str(Path(LOCK_FILE).with_suffix(_VENDORED)))
-    return first in names or first.endswith(tuple(f".{name}" for name in names))
+    """Say whether a file or folder, by its path, is a lock's own, vendored, or left of that: none is source."""
+    return any(map(_is_own_name, path.split("/")))
+
+
+def _is_own_name(name: str) -> bool:
+    lock, vendored = LOCK_FILE, f"wheelsmith{_VENDORED}"
+    own = (lock, f"{lock}{_FOLDER}", vendored)
+    # What is not finished begins with a dot, and goes on after the name.
+    return name.endswith(tuple(f".{each}" for each in own)) or name in own or f"{vendored}." in name
 
 
 def read_lock(path: Path) -> Lock | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.offline import is_offline
 from wheelsmith.base.printable import visible, without_credentials
 
 LONGEST = 1800.0  # seconds that one command may take
@@ -134,7 +135,7 @@ def _command(folder: Path, argv: tuple[str, ...]) -> list[str]:
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
     kept.pop("SSH_ASKPASS", None)
-    only = os.environ.get("GIT_ALLOW_PROTOCOL")
+    only = "file" if is_offline() else os.environ.get("GIT_ALLOW_PROTOCOL")
     allowed = [name for name in _PROTOCOLS if only is None or name in only.split(":")]
     return kept | {
         "LC_ALL": "C",
