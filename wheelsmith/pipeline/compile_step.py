@@ -220,6 +220,9 @@ class CompileStep:
                 self._outputs.copy(name, file)
         except OutputLostError:
             maker = self._makers[name]
+            # As much as it needs itself: what this task reads from it may need less.
+            if (needed := self._estimate(maker)[0].memory) > memory:
+                raise RetryTask(memory=needed) from None
             self._do(maker, self._key(maker), memory)
             with work.create(seen) as file:
                 self._outputs.copy(name, file)
