@@ -89,7 +89,7 @@ def _match(pattern: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSettings(Record):
-    """What the build system of a project is given: in the plan, and in nothing that is published.
+    """What the build system of a project is given: in the plan, and of it in nothing that is published but a sha256.
 
     :param env: variables, in whose values placeholders may stand.
     :param build_requires: what it needs beside what it declares.

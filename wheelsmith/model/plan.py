@@ -12,7 +12,7 @@ from wheelsmith.model.cell import TORCH, Cell
 from wheelsmith.model.pinned import PrefixId
 
 SCHEMA_VERSION = 1
-# In the .dist-info folder of every wheel: what its plan's digest is of.
+# In the .dist-info folder of every wheel that is built: what its plan's digest is of.
 RECORDED_PLAN = "build-plan.json"
 
 

@@ -75,7 +75,7 @@ def locked_kernel(kernel: KernelRef, lock: Lock | None) -> KernelRef:
     source = lock.source if lock else None
     if source is None or not (kernel.hub or kernel.git):
         return kernel
-    same = (source.kernel, source.revision) == (name_of(kernel), kernel.revision)
+    same = (source.kernel, source.revision) == (_named(kernel), kernel.revision)
     return replace(kernel, revision=source.commit) if same else kernel
 
 
@@ -188,11 +188,10 @@ def _look_up(environment: LockedEnvironment) -> tuple[FoundWheel, ...] | str:
 def _source(kernel: KernelRef, source: SourceTree) -> LockedSource | None:
     if source.id.commit is None:
         return None
-    return LockedSource(kernel=name_of(kernel), revision=kernel.revision, commit=source.id.commit, tree=source.id.tree)
+    return LockedSource(kernel=_named(kernel), revision=kernel.revision, commit=source.id.commit, tree=source.id.tree)
 
 
-def name_of(kernel: KernelRef) -> str:
-    """Return what a lock calls a kernel."""
+def _named(kernel: KernelRef) -> str:
     for kind in ("hub", "git", "sdist", "path"):
         if place := getattr(kernel, kind):
             place = bare_address(place) if kind == "git" else place

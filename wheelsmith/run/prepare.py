@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -211,15 +211,11 @@ def prepare_matrix(
     everything = expand(matrix)
     answers = select(everything, only=request.only, skip=request.skip)
     out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
-    if source is None:
-        # Nobody is asked what is locked, unless it is to be seen whether that still holds.
-        kernel = matrix.kernel if request.locked else locked_kernel(matrix.kernel, lock)
-        source = as_asked(fetch_kernel(kernel, request, out, listen), matrix.kernel)
+    source = source or _source(matrix, request, out, lock, listen)
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _untold(spec, matrix):
         listen(Notice(level="info", text=text))
-    images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
-    engine = _engine(matrix, request, images, listen)
+    engine = _engine(matrix, request, answers, listen)
     resolver = EnvironmentResolver(lock=lock, ask=ask or Toolchains(request.cache, listen).lock)
     planner = Planner(
         matrix=matrix,
@@ -252,6 +248,12 @@ def prepare_matrix(
     )
 
 
+def _source(matrix: Matrix, request: Request, out: Path, lock: Lock | None, listen: Listener) -> SourceTree:
+    # Nobody is asked what is locked, unless it is to be seen whether that still holds.
+    kernel = matrix.kernel if request.locked else locked_kernel(matrix.kernel, lock)
+    return as_asked(fetch_kernel(kernel, request, out, listen), matrix.kernel)
+
+
 def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
     """Say what a project that is known wants to be told, and the matrix does not tell any cell."""
     hint = hint_for(matrix.kernel.distribution or spec.name) if isinstance(spec, ProjectSpec) else None
@@ -275,7 +277,8 @@ def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelS
     )
 
 
-def _engine(matrix: Matrix, request: Request, images: frozenset[str | None], listen: Listener) -> Engine:
+def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded], listen: Listener) -> Engine:
+    images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     choice = choose(
         request.engine or matrix.engine.name,
         images=images,

@@ -45,13 +45,8 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
             continue
         _write(files, folder)
         return archive
-    if is_offline():
-        raise _not_vendored(tree, troubles)
-    raise ToolchainError(
-        f"{tree.filename} cannot be had: {'; '.join(troubles)}",
-        remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …; "
-        f"a clone can pack it: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG",
-    )
+    more = f"; a clone can pack it: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG"
+    raise _nowhere(tree, troubles, more)
 
 
 def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
@@ -71,17 +66,21 @@ def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, list
         except OSError as error:
             trouble = f"it cannot be read: {error.strerror or error}"
         troubles.append(f"{without_credentials(place)}: {trouble}")
+    raise _nowhere(pin, troubles)
+
+
+def _nowhere(pin: PinnedTree | PinnedPackage, troubles: list[str], more: str = "") -> ToolchainError:
+    """Return the mistake that no place has it.
+
+    :param more: of the remedy.
+    """
     if is_offline():
-        raise _not_vendored(pin, troubles)
-    raise ToolchainError(
+        said = f"{pin.filename} cannot be had, and wheelsmith is offline"
+        return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR)
+    return ToolchainError(
         f"{pin.filename} cannot be had: {'; '.join(troubles)}",
-        remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …",
+        remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …{more}",
     )
-
-
-def _not_vendored(pin: PinnedTree | PinnedPackage, troubles: list[str]) -> ToolchainError:
-    said = f"{pin.filename} cannot be had, and wheelsmith is offline"
-    return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR)
 
 
 def is_at_hand(pin: PinnedTree | PinnedPackage) -> bool:

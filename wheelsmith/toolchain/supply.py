@@ -6,6 +6,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from wheelsmith.base.errors import ToolchainError
@@ -13,13 +14,13 @@ from wheelsmith.base.offline import ARCHIVES, PARTS, WHEELS, is_offline, vendore
 from wheelsmith.model import Listener, PinnedFile, PinnedPackage, PinnedTree
 from wheelsmith.toolchain.archives import fetch_package, fetch_tree
 from wheelsmith.toolchain.locate import locate
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import fetch_part, fetch_whole
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the first that a zip can hold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Supply:
     """Gives the files that one prefix is made from, whoever has them.
 
@@ -33,14 +34,18 @@ class Supply:
     listen: Listener
     keep: Path | None = None
 
+    @cached_property
+    def _settings(self) -> PipSettings:
+        """Pip's own, which is started for them; not before something is to be fetched."""
+        return pip_settings()
+
     def whole(self, pin: PinnedFile) -> Path:
         """Return a whole wheel.
 
         :raises ToolchainError: it cannot be had.
         """
-        settings = pip_settings()
-        with settings.client() as client:
-            path = fetch_whole(pin, locate(pin, settings), self.scratch, client, self.listen)
+        with self._settings.client() as client:
+            path = fetch_whole(pin, locate(pin, self._settings), self.scratch, client, self.listen)
         if self.keep:
             _copy(path, self.keep / WHEELS / pin.filename)
         return path
@@ -54,9 +59,8 @@ class Supply:
         vendored, place = vendored_folder(), Path(PARTS, self.name, pin.filename)
         path = vendored / place if vendored and pin.record_sha256 else None
         if path is None or not (path.is_file() and self._is_used(path, use)):
-            settings = pip_settings()
-            with settings.client() as client:
-                path = fetch_part(pin, locate(pin, settings), self.scratch, wanted, client, self.listen)
+            with self._settings.client() as client:
+                path = fetch_part(pin, locate(pin, self._settings), self.scratch, wanted, client, self.listen)
             use(path)
         if self.keep:
             _cut(path, wanted, self.keep / place)
@@ -75,7 +79,7 @@ class Supply:
 
         :raises ToolchainError: it cannot be had.
         """
-        path = fetch_package(pin, self.scratch, pip_settings(), self.listen)
+        path = fetch_package(pin, self.scratch, self._settings, self.listen)
         if self.keep:
             _copy(path, self.keep / ARCHIVES / pin.filename)
         return path
@@ -85,7 +89,7 @@ class Supply:
 
         :raises ToolchainError: it cannot be had.
         """
-        archive = fetch_tree(tree, folder, self.scratch, pip_settings(), self.listen)
+        archive = fetch_tree(tree, folder, self.scratch, self._settings, self.listen)
         if self.keep:
             _copy(archive, self.keep / ARCHIVES / tree.filename)
 

@@ -14,7 +14,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.model import RECORDED_PLAN, WheelSpec, wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
-from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
+from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
 from wheelsmith.wheel.finished import RepairRequest
 from wheelsmith.wheel.manylinux import policies
 from wheelsmith.wheel.own_libraries import every_process_has
@@ -59,12 +59,9 @@ def _with_plan(contents: WheelContents, plan: str) -> WheelContents:
 
 def _needed(contents: WheelContents) -> set[str]:
     """Return the libraries that its files need: auditwheel is shown only what our own bounded reader could read."""
-    return {library for extension in _extensions(contents).values() for library in extension.needed}
-
-
-def _extensions(contents: WheelContents) -> dict[str, Extension]:
     files = contents.files.items()
-    return {name: read_extension(name, io.BytesIO(data)) for name, data in files if is_for_the_cpu(data)}
+    read = (read_extension(name, io.BytesIO(data)) for name, data in files if is_for_the_cpu(data))
+    return {library for extension in read for library in extension.needed}
 
 
 def _is_everywhere(library: str) -> bool:
