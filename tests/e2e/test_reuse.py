@@ -125,12 +125,24 @@ def test_a_line_costs_its_own_file(compiled, tmp_path):
     """The first that asks for the kernel that the next ones change; a file of it is compiled twice more."""
     (tmp_path / "k/add.cu").write_text(DEVICE.format(name="add", expression="x[i] + __float2half(3.0f)"))
     found = really_run(steps(compiled, "--out", "again"))
-    # The operators' namespace names the source, so the binding is another too.
+    # The operators' namespace names the code, so the binding is another too.
     assert {line.split(":")[0] for line in found} == {"add.cu", "torch-ext/binding.cpp"}
-    # A comment changes no device code: only what keeps line numbers is made anew.
-    (tmp_path / "k/add.cu").write_text((tmp_path / "k/add.cu").read_text() + "// the end\n")
-    found = really_run(steps(compiled, "--out", "once-more"))
-    assert found == ["torch-ext/binding.cpp: g++"]
+
+
+def test_what_is_written_about_the_code_costs_nothing(compiled, tmp_path):
+    """Comments that move no line, and a README; and the wheel is another all the same."""
+    assert steps(compiled, "--out", "first")
+    (package,) = (tmp_path / "k").glob("torch-ext/*/__init__.py")
+    for path in (tmp_path / "k/add.cu", tmp_path / "k/torch-ext/binding.cpp", package):
+        comment = "# the end" if path == package else "/* the end */"
+        path.write_text(f"{path.read_text().rstrip()}  {comment}\n")
+    (tmp_path / "k/README.md").write_text("# Adds\n")
+    found = steps(compiled, "--out", "again")
+    assert found
+    assert really_run(found) == []
+    first, again = compiled.hashes("first"), compiled.hashes("again")
+    assert first.keys() == again.keys()
+    assert first != again
 
 
 # --- nobody gets what is not theirs -------------------------------------------------------------------------

@@ -95,7 +95,7 @@ NEAR = {
     },
     "run/first_matrix.py": {"first_matrix": USER, "_likely_name": USER, "_backends": TREE},
     "run/prepare.py": {"_fetch": USER, "prepare_matrix": USER},
-    "run/source_spec.py": {"own_words": TREE, "describe": TREE, "python_backends_of.read": TREE, "_named": TREE},
+    "run/source_spec.py": {"own_words": TREE, "describe": TREE, "kernel_source.read": TREE, "_named": TREE},
     "run/rebuild/rebuild.py": {
         "_answer": WHEEL,
         "_not_rebuilt": WHEEL,

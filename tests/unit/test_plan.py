@@ -49,7 +49,10 @@ PATHS = (
     "torch-ext/my_kernel/x.json",
 )
 SOURCE = KernelSource(
-    id=SourceId(origin="path", revision=None, commit=None, tree="0123456789abcdef"), paths=PATHS, readme=None
+    id=SourceId(origin="path", revision=None, commit=None, tree="f" * 16),
+    paths=PATHS,
+    readme=None,
+    code="0123456789abcdef",
 )
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
 ARM = Toolset(arch="aarch64", cxx="aarch64-linux-gnu-g++", version="g++ 12", digest="a")

@@ -18,7 +18,7 @@ from wheelsmith.model import BuildPlan, Cell, Excluded, Folded, Listener, Notice
 from wheelsmith.plan import Resolve
 from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.lock import Lock
-from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
+from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.run.locking import (
     EnvironmentResolver,
@@ -30,7 +30,7 @@ from wheelsmith.run.locking import (
     warn_of_differences,
 )
 from wheelsmith.run.planner import Planner, older_cells
-from wheelsmith.run.source_spec import describe, python_backends_of, read_spec
+from wheelsmith.run.source_spec import kernel_source, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached, read_vendored
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
@@ -265,16 +265,6 @@ def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
         yield f"{hint.name} is known to want env: {json.dumps(missing)}; {hint.why}"
     if hint.needs_before_build and not any(words.before_build for words in given):
         yield f"{hint.name} is known to want before-build: {json.dumps(hint.before_build)}; {hint.before_build_why}"
-
-
-def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:
-    """Return what a plan is made of beside a kernel's own words."""
-    return KernelSource(
-        id=source.id,
-        paths=source.paths,
-        readme=describe(source, spec),
-        python_backends=python_backends_of(source, spec),
-    )
 
 
 def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded], listen: Listener) -> Engine:

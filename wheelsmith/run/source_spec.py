@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -11,8 +13,10 @@ from wheelsmith.plan import with_own_names
 from wheelsmith.plan.recipe import (
     CARD,
     PROJECT_FILES,
+    KernelSource,
     KernelSpec,
     ProjectSpec,
+    code_digest,
     may_import,
     parse_build_toml,
     python_backends,
@@ -32,16 +36,23 @@ def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
     return render_card(text, spec, source.paths, source.read_text)
 
 
-def python_backends_of(source: SourceTree, spec: KernelSpec | ProjectSpec) -> tuple[str, ...]:
-    """Return the backends of a kernel whose sources include CPython's headers; a project has its own."""
+def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:
+    """Return what a plan is made of beside a kernel's own words."""
+    known = KernelSource(id=source.id, paths=source.paths, readme=describe(source, spec))
+    if not isinstance(spec, KernelSpec):
+        return known
 
-    def read(path: str) -> bytes:
+    def read(path: str) -> bytes | None:
         try:
             return source.read_bytes(path)
         except SourceError:  # longer than code that anybody writes
-            return b""
+            return None
 
-    return python_backends(spec, source.paths, read) if isinstance(spec, KernelSpec) else ()
+    return replace(
+        known,
+        python_backends=python_backends(spec, source.paths, lambda path: read(path) or b""),
+        code=code_digest(spec, {file.path: file.sha256 for file in source.files}, read) if spec.binding else "",
+    )
 
 
 def own_words(source: SourceTree) -> KernelSpec | ProjectSpec:

@@ -2,6 +2,7 @@
 
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
+from wheelsmith.plan.recipe.code_digest import code_digest
 from wheelsmith.plan.recipe.compile import CompileTarget
 from wheelsmith.plan.recipe.imports import may_import
 from wheelsmith.plan.recipe.make import KernelSource, compiled_recipe, is_licence, noarch_recipe
@@ -22,6 +23,7 @@ __all__ = [
     "ProjectSpec",
     "Requirements",
     "Section",
+    "code_digest",
     "compiled_recipe",
     "is_licence",
     "may_import",

@@ -22,7 +22,7 @@ from wheelsmith.plan.recipe.generated import LIGHT_ALL, NOARCH_OPS, PYCONFIG, PY
 from wheelsmith.plan.recipe.spec import KernelSpec
 
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
-_UNIQUE = 10  # hex digits of the tree digest in the operators' namespace
+_UNIQUE = 10  # hex digits of a digest in the operators' namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,14 @@ class KernelSource(Record):
     :param paths: every file, relative to the kernel's folder, sorted.
     :param readme: the text that becomes the wheel's description.
     :param python_backends: those whose sources include CPython's headers.
+    :param code: sha256 of what may be compiled or imported, without comments; empty where nothing is compiled.
     """
 
     id: SourceId
     paths: tuple[str, ...]
     readme: str | None
     python_backends: tuple[str, ...] = ()
+    code: str = ""
 
     @property
     def licences(self) -> tuple[str, ...]:
@@ -51,11 +53,11 @@ def is_licence(path: str) -> bool:
 
 
 def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:
-    """Return the name of the operators' namespace, unique per kernel, backend and source.
+    """Return the name of the operators' namespace, unique per kernel, backend and code.
 
-    Two versions of a kernel can then be loaded in one process.
+    Two versions of a kernel can then be loaded in one process, if they differ in more than what is written about them.
     """
-    return f"_{spec.module}_{backend}_{source.id.tree[:_UNIQUE]}"
+    return f"_{spec.module}_{backend}_{source.code[:_UNIQUE]}"
 
 
 def compiled_recipe(

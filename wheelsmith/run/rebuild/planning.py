@@ -15,9 +15,9 @@ from wheelsmith.model.engines import AUTO
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.platforms import CPU, platform_of
 from wheelsmith.run.planner import Planner
-from wheelsmith.run.prepare import Request, fetch_kernel, kernel_source, prepare
+from wheelsmith.run.prepare import Request, fetch_kernel, prepare
 from wheelsmith.run.rebuild.asked import matrices_of
-from wheelsmith.run.source_spec import own_words, read_spec
+from wheelsmith.run.source_spec import kernel_source, own_words, read_spec
 from wheelsmith.run.source_word import kernel_of
 from wheelsmith.source import SourceTree
 from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
