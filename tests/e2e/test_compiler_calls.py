@@ -88,6 +88,23 @@ def test_nothing_is_kept_where_nothing_is_to_be(calls):
 
 
 @pytest.mark.parametrize(
+    ("command", "kinds"),
+    [("g++ -c where.cpp", HOST), ("g++ -flto -c where.cpp", ["whole"]), ("g++ -shared where.cpp", [])],
+)
+def test_pythons_headers_have_one_name_wherever_they_are(command, kinds, calls):
+    """Assertions in them tell where they are, and would name a folder of whoever builds."""
+    header = 'const char *where() { return "<" __FILE__ ">"; }\n'
+    told = "export WHEELSMITH_PYTHON_HEADERS=/tmp/a; ln -s /work/src /tmp/a; "
+    files = {"where.cpp": "#include <where.h>\n", "where.h": header}
+    made = calls.run(f"{told} {command} -I/tmp/a -o made", files)
+    assert made.exit.code == 0, made.lines
+    assert [kind for kind, _ in made.kinds] == kinds
+    assert b"/tmp/a" not in made.read("made")
+    if "-flto" not in command:
+        assert b"</opt/python/include/where.h>" in made.read("made")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         '-wrapper sh,-c,\'echo evil; exec "$0" "$@"\'',

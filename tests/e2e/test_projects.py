@@ -42,6 +42,8 @@ def test_its_wheel_says_for_which_torch_it_is(project):
     assert wheel.name.startswith(f"add_constant-0.1.0+cpu.torch2.13-{tag}-{tag}-manylinux_2_")
     report = check_wheel(wheel)
     assert report.ok, report
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if sys.base_prefix.encode() in archive.read(name)]
     said = {finding.rule: finding.message for finding in report.findings}
     assert said["torch-requirement"] == "Requires-Dist: torch==2.13.*: 2.13"
     assert "of them torch 2.13's" in said["symbols"]

@@ -14,7 +14,8 @@ from wheelsmith.index.storage.location import open_storage
 
 STORM = Storm(publishers=6, wheels=4, batch=2, projects=2, kills=2, stay_dead=2, forgers=2)
 LONG_STORM = Storm(publishers=32, wheels=20, batch=2, projects=4, kills=24, stay_dead=2, forgers=20)
-FORGERS = Storm(publishers=4, wheels=4, batch=2, projects=2, kills=1, stay_dead=2, forgers=len(FORGERIES))
+# As many wheels as it takes not to be done before anybody is killed.
+FORGERS = Storm(publishers=4, wheels=16, batch=2, projects=2, kills=1, stay_dead=2, forgers=len(FORGERIES))
 # Each kind more than once.
 BAD_DAY = {
     "409": 5,

@@ -20,7 +20,9 @@ from wheels import make_wheel
 
 from wheelsmith.base.record import canonical_json
 from wheelsmith.index.storage import make_server
-from wheelsmith.model import ImageId, Project
+from wheelsmith.model import BuildResult, Cell, Failure, ImageId, Project, Status
+from wheelsmith.run.rebuild.rebuild import _BuiltAgain
+from wheelsmith.store import Store
 from wheelsmith.wheel.recorded_plan import plan_differences
 
 SETTINGS = "toolchain: host\n"
@@ -130,6 +132,24 @@ def test_two_wheels_of_one_cell_are_both_built_again(made, tmp_path):
         assert answer.returncode == 0, answer.stderr
     answer, found = again(made, "one", "other", "--source", "k")
     assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal", "equal"]), answer.stderr
+
+
+@pytest.mark.network
+def test_a_build_that_fails_says_why(made, wheel):
+    text = (made.folder / "matrix.yaml").read_text()
+    (made.folder / "small.yaml").write_text(f"{text}engine: {{memory: 24MiB}}\n")
+    answer, (found,) = again(made, wheel, "--matrix", "small.yaml")
+    assert (answer.returncode, found["verdict"]) == (1, "not rebuilt"), answer.stderr
+    assert found["differences"][0].startswith("build: out of memory")
+
+
+def test_the_end_of_its_log_is_told(tmp_path):
+    cell = Cell(release="2.13", toolkit=None, arch="x86_64")
+    failure = Failure(stage="build", message="it ended", tail=("cmake: there is no make", "error"))
+    result = BuildResult(cell=cell, plan_digest="d", status=Status.FAILED, failure=failure)
+    made = _BuiltAgain(results={"d": result}, store=Store(tmp_path), work=tmp_path)
+    assert made.beside(tmp_path / "a-1-py3-none-any.whl", "d") == ("build: it ended", *failure.tail)
+    assert made.beside(tmp_path / "a-1-py3-none-any.whl", "e") == ("it was not built",)
 
 
 @pytest.mark.network

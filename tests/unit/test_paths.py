@@ -63,6 +63,7 @@ NEAR = {
     "engine/local.py": dict.fromkeys(("_environment", "_on_host"), "of what is mounted: nothing is opened"),
     "engine/owner.py": {"_here": MACHINE, "_start": MACHINE},
     "engine/host_view.py": dict.fromkeys(("host_mounts", "_show", "_targets", "_hide"), MACHINE),
+    "engine/installed_python.py": {"_digest": MACHINE, "_options": MACHINE},
     "engine/podman.py": {"Podman.client": MACHINE},
     "engine/seccomp.py": {"profile_file": CACHE},
     "engine/cgroup.py": {

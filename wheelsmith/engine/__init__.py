@@ -5,6 +5,7 @@ from wheelsmith.engine.choose import ChosenEngine, choose, engine_for_own_progra
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.granted import granted_cores, granted_memory
+from wheelsmith.engine.installed_python import with_python_digest
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import last_words
@@ -43,4 +44,5 @@ __all__ = [
     "this_machine",
     "try_promises",
     "visible",
+    "with_python_digest",
 ]

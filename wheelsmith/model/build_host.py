@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wheelsmith.base.record import Record
 from wheelsmith.model.pinned import PrefixId
@@ -64,6 +64,8 @@ class BuildHost(Record):
     :param machine: the CPU architecture that programs run on.
     :param python: the ``major.minor`` of its ``python3``.
     :param pythons: ``major.minor`` → the program's path.
+    :param python_digests: ``major.minor`` → sha256 over what of a Python decides an extension's bytes; only of those
+        that were asked for, and none of an image's, whose own digest counts them.
     """
 
     image: ImageId | None
@@ -72,6 +74,7 @@ class BuildHost(Record):
     toolsets: tuple[Toolset, ...]
     pythons: dict[str, str]
     cuda: CudaHome | None
+    python_digests: dict[str, str] = field(default_factory=dict)
 
     def toolset(self, arch: str) -> Toolset | None:
         """Return the compilers for ``arch``, or None when there are none."""

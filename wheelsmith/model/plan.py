@@ -109,6 +109,7 @@ class Project(Record):
     """How a project with a build system of its own is built for one cell.
 
     :param python: the Python that builds it, ``major.minor``.
+    :param python_digest: sha256 over its headers and what it compiles extensions with; None of an image's.
     :param environment: everything that its build system sees, torch among it.
     :param variables: what tells the build system about the cell.
     :param without_cuda: that torch is a CUDA build, and the cell, for the CPU, sees nothing of CUDA in it.
@@ -124,6 +125,7 @@ class Project(Record):
     test_requires: tuple[str, ...] = ()
     config_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
     before_build: str | None = None
+    python_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

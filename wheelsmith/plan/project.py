@@ -143,6 +143,7 @@ def _plan(
         recipe_version=RECIPE_VERSION,
         project=Project(
             python=python,
+            python_digest=build_host.python_digests.get(python),
             environment=environment,
             variables=_variables(cell, archs, home, settings),
             without_cuda=cell.toolkit is None and torch_cuda(environment) is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from wheelsmith.engine import Engine
+from wheelsmith.engine import Engine, with_python_digest
 from wheelsmith.matrix import CudaCompatibility, Matrix, project_settings
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded
 from wheelsmith.model.engines import USE_IMAGES
@@ -71,7 +71,7 @@ class Planner:
             cell,
             spec=self.spec,
             source=source,
-            build_host=build_host,
+            build_host=with_python_digest(build_host, cell.python),
             resolve=self.resolve,
             declared=declared,
             settings=project_settings(self.matrix, cell),

@@ -30,6 +30,7 @@ _ALTERING = {
     "gcc": ("COMPILER_PATH", "GCC_EXEC_PREFIX", "GCC_COMPARE_DEBUG", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"),
     "nvcc": ("NVCC_CCBIN", "INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "PTXAS_FLAGS"),
 }
+_HEADERS = "/opt/python/include"
 # Characters that compilers do not read in files of options as a shell does, nor one as the other.
 _ODD = {"gcc": set("\\\v\f\0"), "nvcc": set("\\\v\f\0'\"#,")}
 
@@ -42,6 +43,8 @@ def launch(called: str, words: list[str]) -> int:
     folder = os.environ.get(_FOLDER)
     if folder is None or _WITHIN in os.environ or not _makes_something(asked):
         os.execv(real, [real, *words])  # noqa: S606  # the compiler that was called, as it was called
+    named = _naming_headers(program)
+    asked, words = [*named, *asked], [*named, *words]
     os.environ[_WITHIN] = "1"
     # Whoever is killed takes the call back.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -52,6 +55,13 @@ def launch(called: str, words: list[str]) -> int:
         return _obey(own, real, words)
     finally:
         shutil.rmtree(own, ignore_errors=True)
+
+
+def _naming_headers(program: str) -> list[str]:
+    """Return what has a compiler name Python's headers alike on every machine."""
+    headers = os.environ.get("WHEELSMITH_PYTHON_HEADERS")
+    named = [f"-ffile-prefix-map={headers}={_HEADERS}"] if headers else []
+    return ["-Xcompiler", *named] if named and program == "nvcc" else named
 
 
 def _request(called: str, words: list[str]) -> dict[str, Any]:

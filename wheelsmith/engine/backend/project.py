@@ -23,6 +23,8 @@ from packaging.version import InvalidVersion, Version
 def build_project(plan: dict[str, Any], source: str, target: str) -> int:
     """Return the exit code of the first command that fails, or 0; nothing is compiled before names were compared."""
     project, wheel = plan["project"], plan["wheel"]
+    # What compilers are to call this folder, wherever the machine has it: assertions in headers name their files.
+    os.environ["WHEELSMITH_PYTHON_HEADERS"] = sysconfig.get_path("include")
     if (plan["toolset"] or {}).get("prefix"):
         _show_headers_of_python()
     settings: dict[str, list[str]] = project["config_settings"]

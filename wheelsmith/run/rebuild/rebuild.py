@@ -146,20 +146,21 @@ class _BuiltAgain:
     store: Store
     work: Path
 
-    def beside(self, given: Path, digest: str) -> Path | str:
+    def beside(self, given: Path, digest: str) -> Path | tuple[str, ...]:
         """Return the wheel to compare one with, or why there is none."""
         result, stored = self.results.get(digest), self.store.find(digest)
         if result is None or stored is None:
             failure = result.failure if result else None
-            return f"{failure.stage}: {failure.message}" if failure else "it was not built"
+            # Its log goes away with all else that was made.
+            return (f"{failure.stage}: {failure.message}", *failure.tail) if failure else ("it was not built",)
         return self._variant(stored) if read_wheel_name(given.name).label else stored.path
 
-    def _variant(self, stored: StoredWheel) -> Path | str:
+    def _variant(self, stored: StoredWheel) -> Path | tuple[str, ...]:
         """Make of a plain wheel the one with a label, as publishing it does."""
         name = read_wheel_name(stored.path.name)
         version = variant_version(str(name.version))
         if version is None:
-            return f"of {stored.path.name} there is no variant"
+            return (f"of {stored.path.name} there is no variant",)
         variant = variant_for(read_local_version(name.version.local).compute or "", stored.wheel.gpu_archs)
         return make_variant(stored.path, variant, version, Path(mkdtemp(dir=self.work)))
 
@@ -170,8 +171,8 @@ def _answer(path: Path, recorded: RecordedPlan | str, planned: Replanned, made: 
     if recorded.digest not in planned.plans:
         return _not_rebuilt(path, recorded.digest, planned.why_not(recorded))
     other = made.beside(path, recorded.digest)
-    if isinstance(other, str):
-        return _not_rebuilt(path, recorded.digest, (other,))
+    if isinstance(other, tuple):
+        return _not_rebuilt(path, recorded.digest, other)
     try:
         differences = tuple(wheel_differences(path, other))
     except WheelError as error:  # of the one that was given: the other was checked

@@ -1,0 +1,64 @@
+"""What of a Python that a machine has decides the bytes of an extension that is built with it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from wheelsmith.model import BuildHost
+
+# What setuptools, and distutils before it, take from the Python that they run in.
+_OPTIONS = (
+    "AR",
+    "ARFLAGS",
+    "CC",
+    "CCSHARED",
+    "CFLAGS",
+    "CXX",
+    "EXT_SUFFIX",
+    "LDCXXSHARED",
+    "LDFLAGS",
+    "LDSHARED",
+    "OPT",
+)
+_ASSIGNED = "build_time_vars = "
+
+
+def with_python_digest(build_host: BuildHost, version: str | None) -> BuildHost:
+    """Return what there is to build with, and the digest of one Python of this machine."""
+    program = build_host.pythons.get(version or "")
+    if build_host.image or version is None or program is None:
+        return build_host
+    return replace(build_host, python_digests={version: _digest(program)})
+
+
+@cache
+def _digest(program: str) -> str:
+    """Return the sha256 over its headers and the options that it compiles extensions with; it is not run.
+
+    Where it lies does not count.
+    """
+    prefix, name = Path(program).parents[1], Path(program).name
+    digest = hashlib.sha256()
+    # Debian keeps what differs between processors apart.
+    for folder in (prefix / "include" / name, *sorted((prefix / "include").glob(f"*/{name}"))):
+        for header in sorted(path for path in folder.rglob("*") if path.is_file()):
+            content = hashlib.sha256(header.read_bytes()).hexdigest()
+            digest.update(f"{header.relative_to(prefix)}={content};".encode())
+    for data in sorted((prefix / "lib" / name).glob("_sysconfigdata_*.py")):
+        digest.update(_options(data).encode())
+    return digest.hexdigest()
+
+
+def _options(data: Path) -> str:
+    """Return the options in a module that holds nothing but a table; all of it where it holds something else."""
+    text = data.read_text(encoding="utf-8")
+    try:
+        table = ast.literal_eval(text.partition(_ASSIGNED)[2])
+        said = "".join(f"{name}={table[name]};" for name in _OPTIONS if name in table)
+        return said.replace(str(table["prefix"]), "")
+    except (ValueError, TypeError, LookupError, SyntaxError, MemoryError, RecursionError):
+        return text
