@@ -96,6 +96,8 @@ NEAR = {
     },
     "run/first_matrix.py": {"first_matrix": USER, "_likely_name": USER, "_backends": TREE},
     "run/prepare.py": {"_fetch": USER, "prepare_matrix": USER},
+    "run/shard_outputs.py": dict.fromkeys(("_below", "copy_log", "take_wheel"), "of jobs that ended"),
+    "run/sharding.py": {"write_shards": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "kernel_source.read": TREE, "_named": TREE},
     "run/rebuild/rebuild.py": {
         "_answer": WHEEL,

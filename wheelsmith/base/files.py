@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from wheelsmith.base.beneath import remove_tree
+from wheelsmith.base.beneath import open_file, remove_tree
 
 _CHUNK = 1 << 20
 # What a file system says that has no second names, no more of them for this file, or none for this user.
@@ -24,6 +24,20 @@ def sha256_file(path: Path) -> str:
     """Return the sha256 (hex) of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """Return what a regular file holds; nothing else is opened or waited for.
+
+    :param most: bytes.
+    :raises ValueError: it holds more.
+    :raises OSError: it is not there, or no such file.
+    """
+    with open_file(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"it holds more than {most} bytes")
+    return data
 
 
 def atomic_write(path: Path, data: bytes) -> None:

@@ -19,6 +19,7 @@ _COMMANDS = {
     "lock": "Write down what the matrix is built from, so that every run finds the same.",
     "vendor": "Put all that the locked matrix is built from into one folder.",
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
+    "join": "Join what the jobs of a pipeline built into one index.",
     "repack": "Turn what a Hub repo has built into checked wheels on an index.",
     "check": "Prove that wheels tell the truth.",
     "verify-rebuild": "Build wheels again from the plans that they record, and compare every byte.",

@@ -21,7 +21,9 @@ from wheelsmith.cli.options import (
 )
 from wheelsmith.cli.plan import plan_json, show_plan
 from wheelsmith.cli.running import exit_code, progress_option, run_prepared
+from wheelsmith.cli.sharding import shard_plan_option, shard_plan_path
 from wheelsmith.run.prepare import prepare
+from wheelsmith.run.sharding import chosen_shard
 
 
 @click.command("build-matrix")
@@ -30,6 +32,8 @@ from wheelsmith.run.prepare import prepare
 @engine_option
 @locked_option
 @offline_option
+@click.option("--shard", metavar="K/N", help="Build one shard of what plan --shards split.")
+@shard_plan_option
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
 @click.option(
     "--cores-per-cell",
@@ -57,6 +61,8 @@ def command(  # noqa: PLR0913  # one parameter an option
     engine: str | None,
     locked: bool,
     offline: bool,
+    shard: str | None,
+    shard_plan: Path | None,
     jobs: int | None,
     cores_per_cell: int | None,
     memory: int | None,
@@ -89,12 +95,20 @@ def command(  # noqa: PLR0913  # one parameter an option
         fail_fast=fail_fast,
         locked=locked,
     )
-    prepared = prepare(request, reporter("plain", matrix.parent))
+    part = chosen_shard(shard, shard_plan_path(shard_plan, matrix)) if shard is not None else None
+    if part and (only or skip):
+        raise click.UsageError("a shard has its cells: --only and --skip choose others")
+    if part and not part.cells:
+        click.echo(f"shard {shard} has nothing to build", err=True)
+        ctx.exit(ExitCode.OK)
+    listen = reporter("plain", matrix.parent)
+    prepared = part.prepare(request, listen) if part else prepare(request, listen)
     if dry_run:
         if as_json:
             click.echo(json.dumps(plan_json(prepared), indent=1))
         else:
             show_plan(prepared, request)
         ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
-    outcome = run_prepared(prepared, progress=progress, as_json=as_json)
+    more = part.told if part else {}
+    outcome = run_prepared(prepared, progress=progress, as_json=as_json, more=lambda _: more)
     ctx.exit(exit_code(prepared, outcome))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -18,7 +19,10 @@ from wheelsmith.cli.options import (
     offline_option,
     selection_options,
 )
+from wheelsmith.cli.sharding import Splitting, shard_plan_option, shard_plan_path, shards_options
+from wheelsmith.plan.shards import Shard
 from wheelsmith.run.prepare import Prepared, Request, prepare
+from wheelsmith.run.sharding import sharded_plan, write_shards
 from wheelsmith.run.stored import stored_wheels
 
 
@@ -29,9 +33,18 @@ from wheelsmith.run.stored import stored_wheels
 @locked_option
 @offline_option
 @json_option("Print every plan and every exclusion as JSON on stdout.")
-@click.option("--format", "form", type=click.Choice(["table", "github-matrix"]), default="table", show_default=True)
+@shards_options
+@shard_plan_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "github-matrix", "gitlab", "buildkite"]),
+    default="table",
+    show_default=True,
+    help="What is printed; the last two are of --shards.",
+)
 @click.pass_context
-def command(
+def command(  # noqa: PLR0913  # one parameter an option
     ctx: click.Context,
     *,
     matrix: Path,
@@ -41,22 +54,48 @@ def command(
     locked: bool,
     offline: bool,
     as_json: bool,
+    shards: int | None,
+    max_shards: int,
+    max_hours: float,
+    cores: int,
+    shard_plan: Path | None,
     form: str,
 ) -> None:
-    """Show what would be built, cell by cell, and why not the rest."""
+    """Show what would be built, cell by cell, and why not the rest; --shards splits it among the jobs of a pipeline."""
     from wheelsmith.report import reporter
 
     if offline:
         keep_offline(matrix)
     request = make_request(matrix, engine, only=only, skip=skip, locked=locked)
-    prepared = prepare(request, reporter("plain", matrix.parent))
-    if as_json:
+    if shards is None and form in {"gitlab", "buildkite"}:
+        raise click.UsageError(f"--format {form} is of --shards")
+    listen = reporter("plain", matrix.parent)
+    prepared = prepare(request, listen)
+    if shards is not None:
+        how = Splitting(count=shards, most=max_shards, hours=max_hours, cores=cores)
+        plan = sharded_plan(prepared, how.divide)
+        write_shards(plan, shard_plan_path(shard_plan, matrix))
+        how.warn(plan.shards, listen)
+        _show_shards(plan.shards, form, cores, as_json=as_json)
+    elif as_json:
         click.echo(json.dumps(plan_json(prepared), indent=1))
     elif form == "github-matrix":
         click.echo(json.dumps({"include": [{"cell": plan.cell.id} for plan in prepared.plans]}))
     else:
         show_plan(prepared, request)
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
+
+
+def _show_shards(shards: Sequence[Shard], form: str, cores: int, *, as_json: bool) -> None:
+    from wheelsmith.report import make_console
+    from wheelsmith.report.shards import shard_table, show_shards
+
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "shards": [shard.to_json() for shard in shards]}, indent=1))
+    elif form == "table":
+        make_console(stderr=False).print(shard_table(shards, cores))
+    else:
+        click.echo(show_shards(shards, form))
 
 
 def plan_json(prepared: Prepared) -> dict[str, object]:

@@ -9,14 +9,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from wheelsmith.base.errors import ExitCode, system_error
-from wheelsmith.model import BuildResult, Event, Listener, Notice, RunFinished
+from wheelsmith.model import BuildPlan, BuildResult, Event, Excluded, Folded, Listener, Notice, RunFinished
 from wheelsmith.report.keep import ResultsFile, results_file
 from wheelsmith.run.build import Outcome, build, make_output_folder
 from wheelsmith.run.prepare import Prepared
@@ -37,6 +38,34 @@ def progress_option(command: _F) -> _F:
     )(command)
 
 
+class Answerable(Protocol):
+    """What a run answers for: the plans of a matrix, or of all the shards that are joined."""
+
+    @property
+    def kernel(self) -> str:
+        """What people call it."""
+
+    @property
+    def plans(self) -> tuple[BuildPlan, ...]:
+        """What has an answer in the end."""
+
+    @property
+    def excluded(self) -> tuple[Excluded, ...]:
+        """What has none, and why."""
+
+    @property
+    def folded(self) -> Mapping[str, Folded]:
+        """Cell id → whose wheel it shares."""
+
+    @property
+    def not_folded(self) -> Mapping[str, str]:
+        """Cell id → why no older minor of its CUDA answers for it."""
+
+    @property
+    def out(self) -> Path:
+        """The output folder."""
+
+
 def run_prepared(
     prepared: Prepared,
     *,
@@ -45,8 +74,22 @@ def run_prepared(
     more: More = lambda _: {},
     shown: Callable[[Event], Event | None] = lambda event: event,
 ) -> Outcome:
-    """Build what was prepared, and leave results.json and the report in its output folder.
+    """Build what was prepared, and leave results.json and the report in its output folder; see ``run_kept``."""
+    return run_kept(prepared, partial(build, prepared), progress=progress, as_json=as_json, more=more, shown=shown)
 
+
+def run_kept(
+    planned: Answerable,
+    run: Callable[[Listener, threading.Event], Outcome],
+    *,
+    progress: str,
+    as_json: bool,
+    more: More = lambda _: {},
+    shown: Callable[[Event], Event | None] = lambda event: event,
+) -> Outcome:
+    """Run, and leave results.json and the report in the output folder.
+
+    :param run: is told who listens, and what cancels it.
     :param progress: a mode of the reporters.
     :param as_json: write results.json on stdout too.
     :param more: gives what results.json has beside the cells.
@@ -56,17 +99,17 @@ def run_prepared(
     from wheelsmith.report import reporter
     from wheelsmith.report.page import BuildReport
 
-    make_output_folder(prepared.out)
-    cells = len(prepared.plans) + len(prepared.excluded)
-    with results_file(prepared.out, cells) as file, reporter(progress, prepared.out) as report:
+    make_output_folder(planned.out)
+    cells = len(planned.plans) + len(planned.excluded)
+    with results_file(planned.out, cells) as file, reporter(progress, planned.out) as report:
 
         def watched(event: Event) -> None:
             if (told := shown(event)) is not None:
                 report(told)
 
-        kept = _Kept(prepared, file, BuildReport(prepared.out), watched, more, as_json=as_json)
+        kept = _Kept(planned, file, BuildReport(planned.out), watched, more, as_json=as_json)
         with cancelled_by_signals() as cancel:
-            outcome = build(prepared, kept, cancel)
+            outcome = run(kept, cancel)
     kept.check()
     return outcome
 
@@ -96,7 +139,7 @@ class _Kept:
 
     def __init__(
         self,
-        prepared: Prepared,
+        planned: Answerable,
         file: ResultsFile,
         page: Listener,
         report: Listener,
@@ -104,7 +147,7 @@ class _Kept:
         *,
         as_json: bool,
     ) -> None:
-        self._prepared = prepared
+        self._planned = planned
         self._file = file
         self._page = page
         self._report = report
@@ -116,7 +159,7 @@ class _Kept:
         """Take in what happened."""
         if isinstance(event, RunFinished):
             self._try(lambda: self._keep_results(event))
-            self._try(lambda: _tell_github(self._prepared, event))
+            self._try(lambda: _tell_github(self._planned, event))
         self._try(lambda: self._page(event))
         self._report(event)
 
@@ -149,14 +192,14 @@ class _Kept:
     def _results(self, finished: RunFinished) -> str:
         from wheelsmith.report import results_json
 
-        prepared = self._prepared
+        planned = self._planned
         data = results_json(
-            prepared.kernel,
-            prepared.plans,
+            planned.kernel,
+            planned.plans,
             finished.results,
-            prepared.excluded,
-            prepared.folded,
-            prepared.not_folded,
+            planned.excluded,
+            planned.folded,
+            planned.not_folded,
             interrupted=finished.interrupted,
         )
         return json.dumps({**data, **self._more(finished.results)}, indent=1) + "\n"
@@ -166,19 +209,19 @@ def _without_tail(result: BuildResult) -> BuildResult:
     return replace(result, failure=replace(result.failure, tail=())) if result.failure else result
 
 
-def _tell_github(prepared: Prepared, finished: RunFinished) -> None:
+def _tell_github(planned: Answerable, finished: RunFinished) -> None:
     from wheelsmith.report.github import github_summary
 
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(github_summary(prepared.kernel, prepared.plans, finished))
+            file.write(github_summary(planned.kernel, planned.plans, finished))
 
 
-def exit_code(prepared: Prepared, outcome: Outcome) -> ExitCode:
+def exit_code(planned: Answerable, outcome: Outcome) -> ExitCode:
     """Return what a run ends with."""
     if outcome.interrupted:
         return ExitCode.INTERRUPTED
-    if not prepared.plans:
+    if not planned.plans:
         return ExitCode.NOTHING_SELECTED
     answered = {result.cell.id for result in outcome.results if result.wheel}
-    return ExitCode.OK if all(plan.cell.id in answered for plan in prepared.plans) else ExitCode.CELLS_FAILED
+    return ExitCode.OK if all(plan.cell.id in answered for plan in planned.plans) else ExitCode.CELLS_FAILED

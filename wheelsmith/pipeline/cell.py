@@ -219,10 +219,12 @@ class CellBuild:
         )
         finisher.lay_out(stored.wheel.filename, _chunks(stored.path))
         self._run_finisher(finisher, memory, "check again")
+        found = finisher.answer()
         # What an older check did not read of it is no change.
-        if replace(finisher.answer(), gpu_archs=()) != replace(stored.wheel, gpu_archs=()):
+        if replace(found, gpu_archs=()) != replace(stored.wheel, gpu_archs=()):
             raise OutputError("the wheel in the store changed while it was checked")
-        self._stored = context.store.note_checked(self.plan.build_digest, replace(stored, checked=checker_digest()))
+        checked = replace(stored, wheel=found, checked=checker_digest())
+        self._stored = context.store.note_checked(self.plan.build_digest, checked)
         return self._test_task()
 
     def _run_finisher(self, finisher: RepairJob, memory: int, what: str) -> None:

@@ -60,25 +60,29 @@ def _data(text: bytes) -> dict[str, Any]:
     return data
 
 
-def plan_differences(recorded: Any, planned: Any, place: str = "") -> list[str]:
+def plan_differences(
+    recorded: Any, planned: Any, place: str = "", *, said: tuple[str, str] = ("the wheel says", "the plan is")
+) -> list[str]:
     """Return what a recorded plan says otherwise than the one that was made now, by field.
 
     :param place: of what is compared, in words of the file.
+    :param said: what stands before the value of each of the two.
     """
     if isinstance(recorded, dict) and isinstance(planned, dict):
         found: list[str] = []
         for name in sorted(recorded.keys() | planned.keys(), key=str):
             inside = f"{place}.{_shown_name(name)}".removeprefix(".")
-            found += plan_differences(recorded.get(name), planned.get(name), inside)
+            found += plan_differences(recorded.get(name), planned.get(name), inside, said=said)
             if len(found) >= _MOST_NAMED:
                 break
         return found
     if isinstance(recorded, list) and isinstance(planned, list) and len(recorded) == len(planned):
         pairs = enumerate(zip(recorded, planned, strict=True))
-        return [text for at, (one, two) in pairs for text in plan_differences(one, two, f"{place}[{at}]")][:_MOST_NAMED]
+        found = [text for at, (one, two) in pairs for text in plan_differences(one, two, f"{place}[{at}]", said=said)]
+        return found[:_MOST_NAMED]
     if recorded == planned and type(recorded) is type(planned):
         return []
-    return [f"{place}: the wheel says {_shown(recorded)}, the plan is {_shown(planned)}"]
+    return [f"{place}: {said[0]} {_shown(recorded)}, {said[1]} {_shown(planned)}"]
 
 
 def _shown_name(name: str) -> str:

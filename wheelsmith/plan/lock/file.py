@@ -21,6 +21,7 @@ from wheelsmith.base.files import atomic_write
 from wheelsmith.plan.lock.lock import IndexedWheel, Lock, LockedEnvironment, LockedSource, Pin, Question
 
 LOCK_FILE = "wheelsmith.lock"
+_SHARDS = "wheelsmith.shards.json"
 _FOLDER = ".d"  # of its environments
 _VENDORED = ".vendor"
 _MATRIX = "matrix.yaml"
@@ -46,14 +47,20 @@ def vendor_path(matrix: Path) -> Path:
     return lock_path(matrix).with_suffix(_VENDORED)
 
 
+def shards_path(matrix: Path) -> Path:
+    """Return the file that the jobs which build a matrix share, where nobody says another."""
+    name = _SHARDS if matrix.name == _MATRIX else f"{matrix.name}.{_SHARDS}"
+    return matrix.with_name(name)
+
+
 def is_of_a_lock(path: str) -> bool:
-    """Say whether a file or folder, by its path, is a lock's own, vendored, or left of that: none is source."""
+    """Say whether a file or folder, by its path, is a lock's, vendored, shared by jobs, or left of that: no source."""
     return any(map(_is_own_name, path.split("/")))
 
 
 def _is_own_name(name: str) -> bool:
     lock, vendored = LOCK_FILE, f"wheelsmith{_VENDORED}"
-    own = (lock, f"{lock}{_FOLDER}", vendored)
+    own = (lock, f"{lock}{_FOLDER}", vendored, _SHARDS)
     # What is not finished begins with a dot, and goes on after the name.
     return name.endswith(tuple(f".{each}" for each in own)) or name in own or f"{vendored}." in name
 

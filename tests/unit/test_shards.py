@@ -1,0 +1,72 @@
+"""Builds are split among jobs: each is in one shard, and the longest shard is about as short as can be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plans import plan
+
+from wheelsmith.plan.fold import fold
+from wheelsmith.plan.shards import expected, fewest, split
+from wheelsmith.report.shards import SHARD_FORMATS
+
+
+def builds(count):
+    """As many builds, of a cell each."""
+    return fold([plan(number) for number in range(count)])
+
+
+def known(*seconds):
+    return {each.plan.cell.id: cost for each, cost in zip(builds(len(seconds)), seconds, strict=True)}
+
+
+@given(st.lists(st.floats(0.1, 1e5), max_size=20), st.integers(1, 24))
+def test_every_cell_is_in_one_shard_and_none_is_much_longer_than_it_must_be(seconds, count):
+    shards = split(builds(len(seconds)), known(*seconds), count)
+    assert len(shards) == count
+    assert sorted(name for shard in shards for name in shard.cells) == sorted(known(*seconds))
+    best = max([sum(seconds) / count, *seconds, 0])
+    assert max(shard.seconds for shard in shards) <= 4 / 3 * best + best + 1
+    assert sum(bool(shard.cells) for shard in shards) == min(count, len(seconds))
+    assert shards == split(builds(len(seconds))[::-1], known(*seconds), count)
+
+
+@given(st.lists(st.floats(0.1, 1e4), min_size=1, max_size=20), st.floats(1, 2e4), st.integers(1, 24))
+def test_auto_makes_as_few_as_the_limits_allow(seconds, longest, most):
+    shards = fewest(builds(len(seconds)), known(*seconds), longest=longest, most=most)
+    assert 1 <= len(shards) <= most
+    limit = max(longest, *seconds)
+    assert len(shards) == most or max(shard.seconds for shard in shards) <= limit + 1
+
+
+def test_cells_that_share_a_wheel_are_in_one_shard():
+    one, twin = plan(1, torch="2.11"), plan(1, torch="2.13")
+    first, second = split(fold([one, twin]), {}, 2)
+    assert first.cells == (one.cell.id, twin.cell.id)
+    assert second.cells == ()
+
+
+def test_what_nothing_is_known_of_costs_as_what_is_like_it():
+    three = builds(3)
+    names = [each.plan.cell.id for each in three]
+    assert len(set(expected(three, {}).values())) == 1
+    assert expected(three, {names[0]: 7.0, names[1]: 9.0}) == {names[0]: 7.0, names[1]: 9.0, names[2]: 8.0}
+
+
+def test_no_build_is_no_shards_cell():
+    assert split((), {}, 2) == fewest((), {}, longest=1, most=2) * 2
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        ("github-matrix", {"include": [{"shard": "1/3"}, {"shard": "2/3"}]}),
+        ("gitlab", {"parallel": {"matrix": [{"SHARD": ["1/3", "2/3"]}]}}),
+    ],
+)
+def test_empty_shards_are_no_jobs(form, shown):
+    assert SHARD_FORMATS[form](split(builds(2), {}, 3)) == shown
+
+
+def test_steps_of_buildkite():
+    (step,) = SHARD_FORMATS["buildkite"](split(builds(1), {}, 1))["steps"]
+    assert step["command"] == "wheelsmith build-matrix --shard 1/1"

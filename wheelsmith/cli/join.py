@@ -1,0 +1,55 @@
+"""``wheelsmith join``."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from wheelsmith.cli.options import engine_option, json_option, matrix_option
+from wheelsmith.cli.running import exit_code, progress_option, run_kept
+from wheelsmith.cli.sharding import shard_plan_option, shard_plan_path
+from wheelsmith.run.join import Joining, join
+from wheelsmith.run.prepare import default_cache
+from wheelsmith.run.shard_outputs import shard_outputs
+from wheelsmith.run.sharding import read_shards
+
+
+@click.command("join")
+@matrix_option
+@shard_plan_option
+@engine_option
+@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Where all goes.")
+@progress_option
+@json_option("Print results.json on stdout at the end.")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    matrix: Path,
+    shard_plan: Path | None,
+    engine: str | None,
+    jobs: int | None,
+    out: Path,
+    progress: str,
+    as_json: bool,
+    folders: tuple[Path, ...],
+) -> None:
+    """Join what the jobs of a pipeline built: one index and one results.json, with an answer for every planned cell.
+
+    FOLDERS are the output folders of build-matrix --shard, or have those in them. Every wheel is checked again.
+    """
+    plan = read_shards(shard_plan_path(shard_plan, matrix))
+    joining = Joining(
+        plan=plan,
+        outputs=shard_outputs(plan, folders),
+        out=out.absolute(),
+        cache=default_cache(),
+        engine=engine,
+        jobs=jobs,
+    )
+    outcome = run_kept(joining, partial(join, joining), progress=progress, as_json=as_json)
+    ctx.exit(exit_code(joining, outcome))

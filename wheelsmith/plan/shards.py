@@ -1,0 +1,113 @@
+"""A matrix split among jobs: each builds some of it, and what they made is joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.model import BuildPlan, Excluded
+from wheelsmith.plan.fold import Build
+
+# Seconds of one core that a build takes of which nothing is known, for each of its steps, and for all that is no step.
+_STEP, _REST = 60.0, 30.0
+_PROJECT = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard(Record):
+    """What one job builds.
+
+    :param cells: ids; cells that share a wheel are in one shard.
+    :param seconds: of one core that it is expected to take, in whole ones.
+    """
+
+    cells: tuple[str, ...]
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardedPlan(Record):
+    """All that is to be built, and by which job: whoever has it can tell whether all of it was.
+
+    :param kernel: what people call it, with the commit.
+    :param distribution: the project's name, as it may be written.
+    :param version: without a local part.
+    :param cells: id of every cell that the matrix has, selected or not.
+    :param trees: digests of what wheels are made from.
+    :param commit: of a repo that the wheels are made from; None for a folder.
+    :param not_folded: cell id → why no older minor of its CUDA answers for it.
+    :param variants: whether the index is to offer wheel variants too.
+    """
+
+    kernel: str
+    distribution: str
+    version: str
+    cells: tuple[str, ...]
+    trees: tuple[str, ...]
+    commit: str | None
+    plans: tuple[BuildPlan, ...]
+    excluded: tuple[Excluded, ...]
+    not_folded: dict[str, str]
+    variants: bool
+    shards: tuple[Shard, ...]
+
+    @property
+    def digest(self) -> str:
+        """Return the sha256 by which a shard's output names the plan that it is a part of."""
+        return canonical_digest(self.to_json())
+
+
+def split(builds: Sequence[Build], known: Mapping[str, float], count: int) -> tuple[Shard, ...]:
+    """Return so many shards, of which the longest is about as short as can be: the longest build first, to who is free.
+
+    Graham, Bounds on Multiprocessing Timing Anomalies (1969): at most a third longer than the best.
+
+    :param known: cell id of a build → the seconds of one core that it took before.
+    :param count: of shards; some are empty where there are fewer builds.
+    """
+    costs = expected(builds, known)
+    loads, parts = [0.0] * count, [[] for _ in range(count)]  # type: tuple[list[float], list[list[Build]]]
+    for build in sorted(builds, key=lambda build: (-costs[build.plan.cell.id], build.plan.cell.id)):
+        number = min(range(count), key=lambda place: (loads[place], place))
+        loads[number] += costs[build.plan.cell.id]
+        parts[number].append(build)
+    return tuple(
+        Shard(cells=tuple(sorted(plan.cell.id for build in part for plan in build.plans)), seconds=ceil(load))
+        for part, load in zip(parts, loads, strict=True)
+    )
+
+
+def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: float, most: int) -> tuple[Shard, ...]:
+    """Return as few shards as there can be without one that takes too long, where no single build does.
+
+    :param longest: seconds of one core that a shard may take.
+    :param most: shards that there may be; of those the last try is given, whatever they take.
+    """
+    costs = expected(builds, known)
+    limit = max(longest, *costs.values()) if costs else longest
+    count = max(1, min(most, ceil(sum(costs.values()) / limit)))
+    while (shards := split(builds, known, count)) and count < most:
+        if max(shard.seconds for shard in shards) <= ceil(limit):
+            break
+        count += 1
+    return shards
+
+
+def expected(builds: Sequence[Build], known: Mapping[str, float]) -> dict[str, float]:
+    """Return what each build may take, by the id of its first cell, in seconds of one core.
+
+    One of which nothing is known takes as long by its steps as those of which something is.
+    """
+    guesses = {build.plan.cell.id: _guess(build.plan) for build in builds}
+    learnt = [(known[name], guess) for name, guess in guesses.items() if name in known]
+    factor = sum(cost for cost, _ in learnt) / sum(guess for _, guess in learnt) if learnt else 1.0
+    return {name: known.get(name, guess * factor) for name, guess in guesses.items()}
+
+
+def _guess(plan: BuildPlan) -> float:
+    if plan.project:
+        return _PROJECT
+    capabilities = max(1, len(plan.wheel.gpu_archs))
+    return _REST + _STEP * capabilities * len(plan.recipe.steps)

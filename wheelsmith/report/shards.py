@@ -1,0 +1,68 @@
+"""The shards of a plan, for people and for the CI systems that run a job for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from wheelsmith.plan.shards import Shard
+from wheelsmith.report.style import duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def shard_table(shards: Sequence[Shard], cores: int) -> Table:
+    """Return each shard with its cells and what it may take.
+
+    :param cores: that each job has.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("shard", "about", "cells"):
+        table.add_column(column, overflow="fold", no_wrap=column != "cells")
+    for number, shard in enumerate(shards, 1):
+        table.add_row(
+            f"{number}/{len(shards)}", duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
+        )
+    return table
+
+
+def _words(shards: Sequence[Shard]) -> list[str]:
+    """Return ``2/3`` for each shard that has anything to build."""
+    return [f"{number}/{len(shards)}" for number, shard in enumerate(shards, 1) if shard.cells]
+
+
+def github_matrix(shards: Sequence[Shard]) -> dict[str, Any]:
+    """Return what ``strategy.matrix`` takes by fromJSON."""
+    return {"include": [{"shard": word} for word in _words(shards)]}
+
+
+def gitlab_parallel(shards: Sequence[Shard]) -> dict[str, Any]:
+    """Return the ``parallel`` of a job in a child pipeline: JSON is YAML."""
+    return {"parallel": {"matrix": [{"SHARD": _words(shards)}]}}
+
+
+def buildkite_steps(shards: Sequence[Shard]) -> dict[str, Any]:
+    """Return what ``buildkite-agent pipeline upload`` takes."""
+    return {
+        "steps": [
+            {"label": f"wheels {word}", "command": f"wheelsmith build-matrix --shard {word}", "env": {"SHARD": word}}
+            for word in _words(shards)
+        ]
+    }
+
+
+SHARD_FORMATS: dict[str, Callable[[Sequence[Shard]], dict[str, Any]]] = {
+    "github-matrix": github_matrix,
+    "gitlab": gitlab_parallel,
+    "buildkite": buildkite_steps,
+}
+
+
+def show_shards(shards: Sequence[Shard], form: str) -> str:
+    """Return a line of JSON for a CI system."""
+    return json.dumps(SHARD_FORMATS[form](shards))
