@@ -1,5 +1,6 @@
 """A wheel records its plan; built again from it, it is the same, and what was changed in it is found and named."""
 
+import functools
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import sys
 import threading
 import zipfile
 from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,42 @@ def address(made):
 def test_a_published_index_is_built_again_from_its_address(made, address, root):
     answer, found = again(made, f"{address}/{root}")
     assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal"]), answer.stderr
+
+
+@pytest.mark.parametrize("link", ["http://[::1/x", "file:///etc/tiny"])
+def test_a_wheel_of_an_index_that_cannot_be_fetched_is_not_passed_over(made, wheel, tmp_path, link):
+    page = tmp_path / "served/simple/tiny/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="{link}-1-py3-none-any.whl">tiny-1-py3-none-any.whl</a>')
+    (page.parents[1] / "index.html").write_text('<a href="tiny/">tiny</a>')
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=tmp_path / "served")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        answer, found = again(made, f"http://127.0.0.1:{server.server_port}/simple/")
+        server.shutdown()
+    assert (answer.returncode, found) == (4, []), answer.stderr
+
+
+def test_a_word_that_is_no_address(made):
+    answer, found = again(made, "http://[::1/simple")
+    assert (answer.returncode, found) == (4, [])
+
+
+@pytest.mark.network
+def test_a_wheel_that_cannot_be_read_takes_nobodys_answer(made, wheel, tmp_path):
+    (tmp_path / "folder").mkdir()
+    shutil.copy(wheel, tmp_path / "folder")
+    (tmp_path / "folder/broken-1-py3-none-any.whl").write_bytes(b"PK")
+    answer, found = again(made, tmp_path / "folder")
+    assert (answer.returncode, [each["verdict"] for each in found]) == (1, ["not rebuilt", "equal"]), answer.stderr
+
+
+def test_what_is_too_large_is_not_read(made, tmp_path):
+    path = tmp_path / "tiny-1-py3-none-any.whl"
+    with path.open("wb") as file:
+        file.truncate(5 << 30)
+    answer, (found,) = again(made, path)
+    assert (answer.returncode, found["sha256"], found["differences"]) == (1, "", ["it has more than 4 GiB"])
 
 
 def test_what_is_no_index_is_said_so(made, address):
@@ -222,6 +260,10 @@ def test_a_plan_that_was_changed_is_not_run_and_what_was_changed_is_named(made, 
     assert found["differences"][0].startswith(says)
 
 
+def nested(depth):
+    return functools.reduce(lambda inner, _: [inner], range(depth), [])
+
+
 HOSTILE = [
     ("module", "tiny;__attribute__((constructor))void e(){}"),
     ("module", "tiny{__import__('os').system('echo')}"),
@@ -245,6 +287,11 @@ HOSTILE = [
     ("gpu_archs", ["evil"]),
     ("version", "1+" + "9" * 5000),
     ("version", "\u202e1"),
+    ("toolkit", "13.9"),
+    ("release", "2.99"),
+    ("more", nested(600)),
+    ("more", nested(40)),
+    ("more", [[]] * 400_000),
 ]
 
 

@@ -13,6 +13,8 @@ from factory import Factory
 from kernels import matrix, pure_kernel, tiny_kernel, write
 from wheels import make_wheel
 
+from wheelsmith.run.vendoring import _WRITTEN
+
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
 NOWHERE = ("unshare", "--net") if os.geteuid() == 0 else ("unshare", "--map-current-user", "--net")
@@ -255,6 +257,61 @@ def test_a_folder_of_somebody_else_is_left_alone(factory):
             refused = factory.run("vendor", "--engine", "local", folder)
             assert (refused.returncode, "was not written by wheelsmith vendor" in refused.stderr) == (2, True)
     assert (factory.folder / "mine" / "thesis.txt").read_text() == "all"
+
+
+def test_files_of_somebody_else_in_a_vendored_folder_are_not_removed(factory):
+    pure_kernel(factory.folder / "k")
+    matrix(factory.folder, "k")
+    for command in ("lock", "vendor", "vendor"):
+        assert factory.run(command, "--engine", "local").returncode == 0
+    mine = factory.folder / "wheelsmith.vendor/wheels/mine/notes.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("all")
+    refused = factory.run("vendor", "--engine", "local")
+    assert (refused.returncode, '"wheels/mine/notes.txt"' in refused.stderr) == (2, True), refused.stderr
+    assert mine.read_text() == "all"
+
+
+@pytest.mark.parametrize("left", [(), (".scratch-1/x",), (".scratch-1/x", "wheelsmith-vendored.txt", "parts/a/b")])
+def test_what_a_killed_run_left_is_in_nobodys_way(factory, left):
+    pure_kernel(factory.folder / "k")
+    matrix(factory.folder, "k")
+    assert factory.run("lock", "--engine", "local").returncode == 0
+    part = factory.folder / ".wheelsmith.vendor.part"
+    part.mkdir()
+    for name in left:
+        (part / name).parent.mkdir(parents=True, exist_ok=True)
+        (part / name).write_text(_WRITTEN)
+    answer = factory.run("vendor", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("place", ["/", "matrix.yaml", "link"])
+def test_what_is_no_folder_to_replace(factory, place):
+    pure_kernel(factory.folder / "k")
+    matrix(factory.folder, "k")
+    assert factory.run("lock", "--engine", "local").returncode == 0
+    (factory.folder / "link").symlink_to(factory.folder / "k")
+    answer = factory.run("vendor", "--engine", "local", place)
+    assert (answer.returncode, "name another folder" in answer.stderr) == (2, True), answer.stderr
+    (factory.folder / ".mine.part").mkdir()
+    (factory.folder / ".mine.part/thesis.txt").touch()
+    answer = factory.run("vendor", "--engine", "local", "mine")
+    assert (answer.returncode, ".mine.part was not written by" in answer.stderr) == (2, True), answer.stderr
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_parts_that_are_packed_in_another_way_are_refused_by_name(vendored, method):
+    (part,) = (vendored.folder / "wheelsmith.vendor/parts").rglob("*.whl")
+    with zipfile.ZipFile(part) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(part, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    answer = offline(vendored, *BUILD)
+    assert (answer.returncode, f"{part.name}: " in answer.stderr) == (1, True), answer.stderr
 
 
 def test_offline_nobody_is_asked(factory):

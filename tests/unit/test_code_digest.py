@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.plan.recipe import Binding, KernelSpec, code_digest
-from wheelsmith.plan.recipe.comments import without_c_comments, without_hash_comments
+from wheelsmith.plan.recipe.comments import without_c_comments, without_python_comments
 
 SPEC = KernelSpec(
     name="tiny", edition=5, version=1, license=None, backends=("cpu",), binding=Binding(src=("torch-ext/b.cpp",))
@@ -17,9 +17,9 @@ FILES = {
     "README.md": "# tiny\n",
     "LICENSE": "any\n",
     "tests/test_tiny.py": "assert True\n",
-    "torch-ext/b.cpp": '#include "b.h"\nint f() { return 1; }\n',
+    "torch-ext/b.cpp": '#include "b.h"\nint f() {\n  return 1;\n}\n',
     "torch-ext/b.h": "int f();\n",
-    "torch-ext/tables.txt": "1, // one\n",
+    "torch-ext/tables.txt2": "1, // one\n",
     "torch-ext/tiny/__init__.py": "from ._ops import ops\n",
 }
 
@@ -35,12 +35,17 @@ def digest(changed=None, spec=SPEC):
     [
         {"README.md": "# another\n"},
         {"README.md": None},
-        {"docs/x.txt": "more"},
+        {"README": "more"},
+        {"CHANGELOG.txt": "more"},
+        {"docs/x.bin": "more"},
+        {"test/test_a.py": "more"},
+        {"flake.lock": "{}"},
         {".github/workflows/x.yml": "more"},
         {"LICENSE": "another\n"},
+        {"third_party/LICENSE": "another\n"},
         {"tests/test_tiny.py": "assert False\n"},
         {"build.toml": '# of tiny\n[general]\nname = "tiny"  # so it is called\n'},
-        {"torch-ext/b.cpp": '#include "b.h"  // f\n\nint f() {\n  /* one */ return 1;\n}\n'},
+        {"torch-ext/b.cpp": '#include "b.h"  // f\n\nint f() {\n  /* one */ return 1; // two\n}\n'},
         {"torch-ext/b.h": "/**\n * One.\n */\nint f();\n"},
         {"torch-ext/tiny/__init__.py": "# what it gives\nfrom ._ops import ops  # all\n\n"},
     ],
@@ -54,11 +59,17 @@ def test_what_does_not_count(changed):
     "changed",
     [
         {"build.toml": '[general]\nname = "tiny" \n[torch]\n'},
+        {"build.toml": "[general\n"},
         {"torch-ext/b.cpp": '#include "b.h"\nint f() { return 2; }\n'},
         {"torch-ext/b.cpp": '// #include "b.h"\nint f() { return 1; }\n'},
         {"torch-ext/b.h": None},
         {"torch-ext/c.h": ""},
-        {"torch-ext/tables.txt": "1,\n"},  # nobody knows what a comment is there
+        {"torch-ext/tables.txt2": "1,\n"},  # nobody knows what a comment is there
+        {"tests/x.cuh": ""},
+        {".hidden/x.h": ""},
+        {"NOTICE.h": ""},
+        {"torch-ext/tiny/.hidden/x.py": ""},
+        {"torch-ext/tiny/README.md": ""},
         {"torch-ext/tiny/__init__.py": "if 1:\n    from ._ops import ops\n"},
         {"torch-ext/tiny/data.bin": ""},
     ],
@@ -66,13 +77,6 @@ def test_what_does_not_count(changed):
 )
 def test_what_counts(changed):
     assert digest(changed) != digest()
-
-
-def test_a_source_counts_wherever_it_is():
-    spec = KernelSpec(
-        name="tiny", edition=5, version=1, license=None, backends=("cpu",), binding=Binding(src=("docs/b.cpp",))
-    )
-    assert digest({"docs/b.cpp": "int a;"}, spec) != digest({"docs/b.cpp": "int b;"}, spec)
 
 
 def test_what_is_too_long_to_be_read_counts_as_it_is():
@@ -86,7 +90,7 @@ def test_what_is_too_long_to_be_read_counts_as_it_is():
 
 def test_only_so_much_is_gone_through():
     last = "torch-ext/z.h"
-    for count, same in ((30, True), (40, False)):
+    for count, same in ((14, True), (20, False)):
         files = {f"torch-ext/{number:03}.h": "1" for number in range(count)}
 
         def of(sha256, files=files):
@@ -96,38 +100,63 @@ def test_only_so_much_is_gone_through():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "code"),
     [
-        ("a // b\nc", "a c"),
-        ("a // b \\\n b\nc", "a c"),
+        ("a // b\nc", "a\nc"),
+        ("a // b \\\n b\nc", "a\nc"),
+        ("a // b \\ \n b\nc", "a\nc"),
+        ("a // b\rc", "a\nc"),
         ("a /* b\n\n */ c", "a c"),
         ("a/**/b", "a b"),
-        ('"// a" /* b */ "/* c */"', '"// a" "/* c */"'),
+        ("a  \n\n  b", "a\nb"),
+        ('"// a" /* b */ "/* c */"', '"// a""/* c */"'),
+        ('f("x" /* c */)', 'f("x")'),
+        ('"a  b\t"', '"a  b\t"'),
         ('"\\" // a"', '"\\" // a"'),
-        ("'\"' // a\n'\\'' // b", "'\"' '\\''"),
-        ("1'000'000 // a\nb", "1'000'000 b"),
-        ("0xAB'CD // a\nb", "0xAB'CD b"),
-        ('R"(// a " /* b */)" // c', 'R"(// a " /* b */)"'),
+        ("'\"' // a\n'\\'' // b", "'\"'\n'\\''"),
+        ('case\'"\': return "//a";', 'case\'"\': return "//a";'.replace(": return ", ": return")),
+        ('u8\'"\' "// a"', 'u8\'"\'"// a"'),
+        ("1'000'000 // a\nb", "1'000'000\nb"),
+        ("0xAB'CD // a\nb", "0xAB'CD\nb"),
+        ('R"(// a "\n /* b */)" // c', 'R"(// a "\n /* b */)"'),
+        ('R"a"b(// )" // )a"b" // c', 'R"a"b(// )" // )a"b"'),
         ('u8R"x(// )" // )x" // c', 'u8R"x(// )" // )x"'),
         ('LR"(a)" // c', 'LR"(a)"'),
         ('FOR"(a" // c', 'FOR"(a"'),
+        ("#include <torch//all.h> // all", "#include <torch//all.h>"),
         ("/* nobody closes this", ""),
-        ('"nobody closes this // a\nb // c', '"nobody closes this // a b'),
+        ('"nobody closes this // a\nb // c', '"nobody closes this // a\nb'),
         ('R"(nobody // a', 'R"(nobody // a'),
         ("//", ""),
         ("", ""),
     ],
 )
-def test_c_comments(text, words):
-    assert without_c_comments(text.encode()).decode() == words
+def test_c_comments(text, code):
+    assert without_c_comments(text.encode()).decode() == code
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("#define A\nf();", "#define A f();"),
+        ('"a b"', '"a  b"'),
+        ("' '", "'\t'"),
+        ('R"(a\nb)"', 'R"(a b)"'),
+        ("a // b\rc();", "a // b"),
+        ("1'0", "10"),
+    ],
+)
+def test_code_that_means_something_else(one, other):
+    assert without_c_comments(one.encode()) != without_c_comments(other.encode())
 
 
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
         ("a  # b\n\n# c\n  d\n", "a\n  d"),
+        ("a # b\rc", "a\nc"),
         ("'# a'  # b", "'# a'"),
-        ('"""\n# a\n"""  # b', '"""\n# a\n"""'),
+        ('"""\n# a  \n\n"""  # b', '"""\n# a  \n\n"""'),
         ("'''it's # a'''  # b", "'''it's # a'''"),
         ("'\\'# a'  # b", "'\\'# a'"),
         ('"" # a', '""'),
@@ -135,8 +164,14 @@ def test_c_comments(text, words):
         ("#", ""),
     ],
 )
-def test_hash_comments(text, lines):
-    assert without_hash_comments(text.encode()).decode() == lines
+def test_python_comments(text, lines):
+    assert without_python_comments(text.encode()).decode() == lines
+
+
+@pytest.mark.parametrize("text", ["# -*- coding: latin-1 -*-\n", "#!/bin/python\n# coding=latin-1\n"])
+def test_a_file_that_says_its_encoding_counts_as_it_is(text):
+    assert without_python_comments(text.encode()) is None
+    assert without_python_comments(b"a\n\n# coding: utf-8") == b"a"
 
 
 C_CODE = st.sampled_from(
@@ -150,11 +185,15 @@ C_COMMENT = st.text("ab'\"/* R(\\").map(lambda text: f"/*{text.replace('*/', '')
 @given(st.lists(st.tuples(C_CODE, C_COMMENT)))
 def test_c_comments_are_as_good_as_spaces(parts):
     told = "".join(f" {code} {comment}" for code, comment in parts)
-    assert without_c_comments(told.encode()) == b" ".join(" ".join(code for code, _ in parts).encode().split())
+    plain = "".join(f" {code} {' ' if comment.startswith('/*') else chr(10)}" for code, comment in parts)
+    assert without_c_comments(told.encode()) == without_c_comments(plain.encode())
 
 
-@pytest.mark.parametrize("unit", ['R"(', "/*", '"', "'", "\\", '"\\', "//", "1'", '"""', "#", "'''\\"])
+@pytest.mark.parametrize(
+    "unit", ['R"(', "/*", '"', "'", "\\", '"\\', "//", "1'", '"""', "#", "'''\\", " \n", "#include<"]
+)
 def test_a_hostile_text_is_gone_through_once(unit):
     text = (unit * 2**17).encode()
-    assert len(without_c_comments(text)) <= len(text)
-    assert len(without_hash_comments(text)) <= len(text)
+    for cut in (without_c_comments, without_python_comments):
+        found = cut(text)
+        assert found is None or len(found) <= len(text)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from plans import plan
 
-from wheelsmith.model import ImageId
+from wheelsmith.model import ImageId, PrefixId
 from wheelsmith.plan.lock import (
     IndexedWheel,
     Lock,
@@ -117,6 +117,21 @@ def test_pins_are_what_a_plan_is_made_from():
     pinned = cxx_toolchains()[0].toolset
     made = replace(plan(1), toolset=pinned, image=ImageId(name="debian", digest="sha256:1"))
     assert pins_of([made, made]) == (
-        Pin(name="compilers of wheelsmith for x86_64", digest=pinned.digest),
+        Pin(name="compilers gcc-12.2.0-manylinux_2_28 for x86_64", digest=pinned.digest),
         Pin(name="image debian", digest="sha256:1"),
     )
+
+
+def test_a_pin_has_one_digest_whichever_cells_there_are():
+    """Compilers for two policies, and those of two images, beside the toolkits there."""
+    toolsets = [each.toolset for each in cxx_toolchains() if each.toolset.arch == "x86_64"]
+    plans = [replace(plan(1), toolset=each) for each in toolsets]
+    for number in (1, 2):
+        image = ImageId(name=f"image-{number}", digest=f"sha256:{number}")
+        own = replace(toolsets[0], prefix=None, digest=f"g{number}")
+        toolkit = PrefixId(kind="image-cuda", version="12.8", arch="x86_64", digest=f"c{number}")
+        plans.append(replace(plan(1), toolset=own, image=image, toolkit=toolkit))
+    pins = pins_of(plans)
+    assert len({pin.name for pin in pins}) == len(pins) == len(toolsets) + 6
+    for each in plans:
+        assert set(pins_of([each])) <= set(pins)

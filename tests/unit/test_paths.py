@@ -100,8 +100,7 @@ NEAR = {
     "run/sharding.py": {"write_shards": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "kernel_source.read": TREE, "_named": TREE},
     "run/rebuild/rebuild.py": {
-        "_answer": WHEEL,
-        "_not_rebuilt": WHEEL,
+        **dict.fromkeys(("_answer", "_not_rebuilt", "_whole_record"), WHEEL),
         "_own_cache": "in the scratch folder of a run, which no sandbox sees",
         "_order": "in the scratch folder of a run, which no sandbox sees",
     },
@@ -111,7 +110,7 @@ NEAR = {
     "run/vendoring.py": dict.fromkeys(
         (
             *("vendor", "_write", "_finish_replacing", "_check_own", "_is_own"),
-            *("_vendor_prefix", "_vendor_wheels", "_replace"),
+            *("_check_untouched", "_files", "_vendor_prefix", "_vendor_wheels", "_replace"),
         ),
         VENDORED,
     ),

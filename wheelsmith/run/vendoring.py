@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from filelock import FileLock
 
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixError, ToolchainError
-from wheelsmith.base.files import sha256_file
+from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.offline import ARCHIVES, MARK, PARTS, SOURCE, WHEELS
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.model import BuildPlan, Listener, LockedWheel, Notice, PrefixId
@@ -25,9 +26,12 @@ from wheelsmith.toolchain.supply import Supply
 _WRITTEN = """\
 Written by wheelsmith vendor: what the wheels of one wheelsmith.lock are built from. Every file is compared with
 what was pinned or locked when it is used. Copy it beside the matrix, then: wheelsmith build-matrix --locked --offline
+The next wheelsmith vendor replaces these files, and leaves a folder alone that has others:
 """
 _PART, _OLD = ".part", ".old"  # what its name ends in while it is written, and replaced
 _OWN = {MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
+_SCRATCH = ".scratch-"
+_LONGEST = 64 << 20  # bytes of the mark, which names every file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,8 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> Vendored:
     :raises MatrixError: the folder is somebody else's.
     :raises ToolchainError: something is not to be had.
     """
+    if not folder.name:
+        raise MatrixError(f"{folder} cannot be replaced", remedy="name another folder: wheelsmith vendor FOLDER")
     for text in _left_out(prepared):
         listen(Notice(level="warning", text=text))
     # In the cache, for beside the matrix a lock would be taken for the kernel's.
@@ -55,6 +61,7 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> Vendored:
     with FileLock(cache / f".vendor-{canonical_digest(str(folder))[:16]}.lock"):
         _finish_replacing(folder)
         _check_own(folder)
+        _check_untouched(folder)
         _write(prepared, folder, listen)
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return Vendored(files=len(sizes), size=sum(sizes))
@@ -72,6 +79,7 @@ def _write(prepared: Prepared, folder: Path, listen: Listener) -> None:
         for wheels, python, arch in _environments(prepared.plans):
             with preparing(f"fetching the wheels of Python {python}", listen):
                 _vendor_wheels(wheels, python, arch, part)
+        (part / MARK).write_text(_WRITTEN + "".join(f"{name}\n" for name in sorted(_files(part))), encoding="utf-8")
         _replace(part, folder)
     finally:
         remove_tree(part)
@@ -83,25 +91,49 @@ def _finish_replacing(folder: Path) -> None:
     if _is_own(old) and not folder.exists():
         old.rename(folder)
     for left in (part, old):
-        if _is_own(left):
-            remove_tree(left)
+        _check_own(left)
+        remove_tree(left)
 
 
 def _check_own(folder: Path) -> None:
-    if folder.is_symlink() or (folder.exists() and any(folder.iterdir()) and not _is_own(folder)):
+    if folder.is_symlink() or (folder.exists() and not _is_own(folder)):
         raise MatrixError(
             f"{folder} was not written by wheelsmith vendor, which would replace all of it",
             remedy="name another folder: wheelsmith vendor FOLDER",
         )
 
 
+def _check_untouched(folder: Path) -> None:
+    """Refuse a folder into which somebody put files of their own."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    listed = _mark(folder).removeprefix(_WRITTEN).splitlines()
+    if more := sorted(_files(folder) - set(listed)):
+        raise MatrixError(
+            f"{folder} has {more[0]}, which wheelsmith vendor did not write and would remove",
+            remedy="move it elsewhere, or name another folder: wheelsmith vendor FOLDER",
+        )
+
+
+def _files(folder: Path) -> set[str]:
+    """Return what is in a folder, but for the mark: each as JSON, for names may hold line ends."""
+    found = (
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()
+    )
+    return {json.dumps(name) for name in found if name != MARK}
+
+
 def _is_own(folder: Path) -> bool:
-    """Say whether a folder holds what is written here, and nothing else."""
+    """Say whether a folder is empty, or one that is written here, finished or not."""
     try:
-        names = {path.name for path in folder.iterdir()}
-        return names <= _OWN and (folder / MARK).read_text(encoding="utf-8") == _WRITTEN
+        names = {path.name for path in folder.iterdir() if not path.name.startswith(_SCRATCH)}
+        return not names or (names <= _OWN and _mark(folder).startswith(_WRITTEN))
     except (OSError, ValueError):
         return False
+
+
+def _mark(folder: Path) -> str:
+    return read_bounded(folder / MARK, _LONGEST).decode()
 
 
 def _left_out(prepared: Prepared) -> Iterator[str]:
@@ -112,7 +144,7 @@ def _left_out(prepared: Prepared) -> Iterator[str]:
 
 
 def _vendor_prefix(prefix: PrefixId, part: Path, listen: Listener) -> None:
-    with tempfile.TemporaryDirectory(dir=part) as scratch:
+    with tempfile.TemporaryDirectory(dir=part, prefix=_SCRATCH) as scratch:
         laid_out = Path(scratch, "prefix")
         laid_out.mkdir()
         make_prefix(prefix, laid_out, Supply(name=prefix.name, scratch=Path(scratch), listen=listen, keep=part))
@@ -127,7 +159,7 @@ def _environments(plans: Iterable[BuildPlan]) -> Iterator[tuple[tuple[LockedWhee
 def _vendor_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str, part: Path) -> None:
     target = part / WHEELS
     target.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=part) as scratch:
+    with tempfile.TemporaryDirectory(dir=part, prefix=_SCRATCH) as scratch:
         fetched = Path(scratch, "wheels")
         fetch_wheels(wheels, python, arch, fetched)
         for wheel in fetched.iterdir():

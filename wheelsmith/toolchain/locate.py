@@ -85,6 +85,15 @@ def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]
         return tuple(_offers(project, index, client))
 
 
+def every_offer(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
+    """Return the files of a project that an index has, as ``offers`` does; one whose link is broken is not passed over.
+
+    :raises ToolchainError: as ``offers``, or a link cannot be followed.
+    """
+    with _explained(index, f"page of {project}"), settings.client() as client:
+        return tuple(_offer(file, base) for file, base in _files(project, index, client))
+
+
 def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
     """Return the projects that an index has, normalized.
 
@@ -124,13 +133,17 @@ class _Page:
 
 
 def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
+    for file, base in _files(project, index, client):
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
+            yield _offer(file, base)
+
+
+def _files(project: str, index: str, client: httpx.Client) -> Iterator[tuple[ProjectFileDetails, str]]:
     page = _page(f"{index.rstrip('/')}/{project}/", client)
     if page is None:
         return
     details, base = _parse(page.text, page.content_type, project), page.address
-    for file in details["files"]:
-        with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
-            yield _offer(file, base)
+    yield from ((file, base) for file in details["files"])
 
 
 def _page(address: str, client: httpx.Client) -> _Page | None:

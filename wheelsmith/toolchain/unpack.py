@@ -16,6 +16,7 @@ from wheelsmith.model import PinnedFile
 
 # What zipfile raises of a member that is packed in a way of its own, or whose bytes changed.
 _BROKEN = (EOFError, RuntimeError, ValueError, zlib.error)
+_PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _LONGEST_RECORD = 64 << 20  # bytes: torch's is 1.2 MB
 
 
@@ -27,6 +28,8 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
+            if odd := next((each for each in archive.infolist() if each.compress_type not in _PACKINGS), None):
+                raise ToolchainError(f"{pin.filename}: {odd.filename} is packed as no wheel's files are")
             record = _record(pin, archive)
             _check_whole(pin, record, archive, place)
             for member in archive.infolist():

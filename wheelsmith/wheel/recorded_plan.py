@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wheelsmith.base.errors import WheelError
@@ -13,6 +13,10 @@ from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import RECORDED_PLAN
 
 _LONGEST = 16 << 20  # bytes: of flash-attn2's 72 sources it is one megabyte
+# What makes objects of a text of JSON, and how many of these there may be: a hundred bytes each.
+_PARTS, _MOST_PARTS = (b",", b":", b"[", b"{"), 1_000_000
+_DEEPEST = 32
+_HEAD, _LONGEST_HEAD = ("source", "toolset", "wheel"), 64 << 10
 _MOST_NAMED = 8  # differences
 _LONGEST_VALUE = 80  # characters
 
@@ -27,6 +31,11 @@ class RecordedPlan:
 
     digest: str
     data: dict[str, Any]
+
+    @property
+    def head(self) -> RecordedPlan:
+        """Return what names its source, its wheel and its compilers, and nothing else: of that many can be held."""
+        return replace(self, data={name: self.data.get(name) for name in _HEAD})
 
     @property
     def tree(self) -> str:
@@ -51,13 +60,31 @@ def read_recorded_plan(archive: Archive, info: str) -> RecordedPlan | None:
 
 
 def _data(text: bytes) -> dict[str, Any]:
+    if sum(map(text.count, _PARTS)) > _MOST_PARTS:
+        raise ValueError("it says more than plans do")
     data: dict[str, Any] = read_json(text)
-    if canonical_json(data) != text:
+    _check_depth(data)
+    if canonical_json(data) != text or len(canonical_json([data.get(name) for name in _HEAD])) > _LONGEST_HEAD:
         raise ValueError("it is not written as plans are")
     named = data["source"]["tree"], data["wheel"]["distribution"], data["wheel"]["version"]
     if not all(isinstance(each, str) for each in named):
         raise ValueError("it does not name the wheel and its source")
     return data
+
+
+def _check_depth(data: Any) -> None:
+    """Refuse what is nested deeper than any plan: whoever goes through it later need not be on their guard."""
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (dict, list))
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
 
 
 def plan_differences(

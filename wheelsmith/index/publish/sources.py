@@ -45,6 +45,13 @@ def release_from(folders: Sequence[Path]) -> IndexRelease:
     return IndexRelease(offers=offers, answers={project: tuple(given) for project, given in answers.items()})
 
 
+def loose_wheels(folder: Path) -> tuple[Path, ...]:
+    """Return the wheels in a folder that are in no index; none where the folder is one, or has one as runs leave it."""
+    if _is_index(folder) or _is_index(folder / "index"):
+        return ()
+    return tuple(path for path in _below(folder, "*.whl") if path.is_file())
+
+
 def release_of(folder: Path) -> IndexRelease:
     """Return all that lies in a folder: an index, a run's output with one in it, or wheels.
 

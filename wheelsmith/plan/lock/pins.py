@@ -9,18 +9,22 @@ from wheelsmith.plan.lock.lock import Pin
 
 
 def pins_of(plans: Iterable[BuildPlan]) -> tuple[Pin, ...]:
-    """Return the pins of some plans, each once, by name."""
+    """Return the pins of some plans, each once, by name: a name has one digest, whichever plans there are."""
     found = {pin.name: pin for plan in plans for pin in _pins(plan)}
     return tuple(found[name] for name in sorted(found))
 
 
 def _pins(plan: BuildPlan) -> Iterator[Pin]:
+    place = f"of the image {plan.image.name}" if plan.image else "of this machine"
     if plan.toolset:
-        where = "of wheelsmith" if plan.toolset.prefix else "of the image" if plan.image else "of this machine"
-        yield Pin(name=f"compilers {where} for {plan.toolset.arch}", digest=plan.toolset.digest)
+        prefix = plan.toolset.prefix
+        yield Pin(
+            name=f"compilers {prefix.version if prefix else place} for {plan.toolset.arch}", digest=plan.toolset.digest
+        )
     for prefix in (plan.toolkit, plan.headers, *plan.libraries):
         if prefix:
             kind = "" if prefix.kind == "library" else f"{prefix.kind} "
-            yield Pin(name=f"{kind}{prefix.version} for {prefix.arch}", digest=prefix.digest)
+            where = f" {place}" if prefix.in_image else ""
+            yield Pin(name=f"{kind}{prefix.version}{where} for {prefix.arch}", digest=prefix.digest)
     if plan.image:
         yield Pin(name=f"image {plan.image.name}", digest=plan.image.digest)

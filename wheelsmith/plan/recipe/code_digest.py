@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
-from wheelsmith.plan.recipe.comments import without_c_comments, without_hash_comments
+from wheelsmith.plan.recipe.comments import without_c_comments, without_python_comments
 from wheelsmith.plan.recipe.compile import is_known_source
 from wheelsmith.plan.recipe.make import is_licence
 from wheelsmith.plan.recipe.spec import KernelSpec
 
-_WORDS = frozenset({".md", ".rst"})
-_BESIDE = frozenset({"benchmarks", "docs", "examples", "media", "tests"})
+# What people write to people, at whatever place, and what is beside the code at the top.
+_WORDS = re.compile(r"(README|CHANGELOG|CHANGES|HISTORY|NEWS|AUTHORS|CONTRIBUTING|CITATION)([.-].*)?", re.IGNORECASE)
+_OF_WORDS = frozenset({".lock", ".md", ".nix", ".rst", ".txt"})
+_BESIDE = frozenset({"benchmark", "benchmarks", "doc", "docs", "example", "examples", "media", "test", "tests"})
 # Bytes of one file, and of all: what is longer was written by a program, and counts as it is.
-_LONGEST, _MOST = 1 << 20, 32 << 20
-_HASH_COMMENTS = frozenset({".py", ".pyi", ".toml"})
+_LONGEST, _MOST = 1 << 20, 16 << 20
 
 
 def code_digest(spec: KernelSpec, files: Mapping[str, str], read: Callable[[str], bytes | None]) -> str:
-    """Return the sha256 of all that may be compiled or imported, without comments.
+    """Return the sha256 of all that may be compiled, included or shipped, without comments.
 
-    Documentation, licences, tests and hidden files do not count, unless build.toml names them as sources. What is not
-    known to be without effect counts.
+    Elsewhere documentation, licences, tests and hidden files do not count. What is not known to be without effect does.
 
     :param files: every file of the kernel, path → sha256.
     :param read: gives what a file holds; None where that is too long to be read.
     """
-    sources = {path for group in (spec.binding, *spec.sections) if group for path in group.src}
     digest, left = hashlib.sha256(), _MOST
     for path in sorted(files):
-        if path in sources or _counts(path):
+        if is_known_source(path) or path.startswith(f"{spec.root}/") or _counts(path):
             text = read(path) if left and _without_comments(path) else None
             if text is not None:
                 left = max(left - len(text), 0)
@@ -40,7 +42,7 @@ def code_digest(spec: KernelSpec, files: Mapping[str, str], read: Callable[[str]
 
 def _counts(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    if is_licence(path) or PurePosixPath(path).suffix in _WORDS:
+    if is_licence(parts[-1]) or _WORDS.fullmatch(parts[-1]) or PurePosixPath(path).suffix in _OF_WORDS:
         return False
     return parts[0] not in _BESIDE and not any(part.startswith(".") for part in parts)
 
@@ -49,10 +51,21 @@ def _of_file(path: str, text: bytes | None, sha256: str) -> str:
     cut = _without_comments(path)
     if cut is None or text is None or len(text) > _LONGEST:
         return sha256
-    return hashlib.sha256(cut(text)).hexdigest()
+    code = cut(text)
+    return sha256 if code is None else hashlib.sha256(code).hexdigest()
 
 
-def _without_comments(path: str) -> Callable[[bytes], bytes] | None:
+def _without_comments(path: str) -> Callable[[bytes], bytes | None] | None:
+    suffix = PurePosixPath(path).suffix
     if is_known_source(path):
         return without_c_comments
-    return without_hash_comments if PurePosixPath(path).suffix in _HASH_COMMENTS else None
+    if suffix == ".toml":
+        return _toml
+    return without_python_comments if suffix in {".py", ".pyi"} else None
+
+
+def _toml(text: bytes) -> bytes | None:
+    try:
+        return json.dumps(tomllib.loads(text.decode()), sort_keys=True, default=str).encode()
+    except (ValueError, RecursionError):
+        return None

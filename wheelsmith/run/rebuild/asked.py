@@ -12,13 +12,13 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError
-from wheelsmith.frameworks import torch_releases
+from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.matrix import KernelRef, Matrix, parse_matrix
 from wheelsmith.model import TORCH
 from wheelsmith.model.cell import CUDA, HOST
 from wheelsmith.plan.names import own_name
 from wheelsmith.plan.recipe import KernelSpec
-from wheelsmith.platforms import cxx_toolchains
+from wheelsmith.platforms import CPU, cxx_toolchains, platform_of
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 
 _LONGEST = 200  # characters of anything that it says
@@ -51,7 +51,18 @@ def matrices_of(recorded: RecordedPlan, spec: KernelSpec, kernel: KernelRef) -> 
         own = {"gpu-archs": list(capabilities)} if capabilities else {}
         made = parse_matrix(json.dumps({**said, **own, "torch-headers": headers}), file="build-plan.json")
         names = replace(kernel, distribution=made.kernel.distribution, module=made.kernel.module)
+        _check_known(made)
         yield replace(made, kernel=names)
+
+
+def _check_known(matrix: Matrix) -> None:
+    """Refuse what a newer wheelsmith may know: a matrix would have such cells left out."""
+    releases = framework(matrix.framework).releases()
+    found = None if matrix.computes[0] == CPU else platform_of(matrix.computes[0])
+    if matrix.releases[0] not in releases:
+        raise MatrixError(f"this wheelsmith does not know {matrix.framework} {matrix.releases[0]}")
+    if found and found[1] not in found[0].toolkits():
+        raise MatrixError(f"this wheelsmith does not know {matrix.computes[0]}")
 
 
 def _names(wheel: dict[str, Any], spec: KernelSpec, kernel: KernelRef) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix import EngineChoice, Matrix
 from wheelsmith.model import BuildPlan, Cell, Listener
 from wheelsmith.model.engines import AUTO
-from wheelsmith.plan.recipe import KernelSpec
+from wheelsmith.plan.recipe import KernelSource, KernelSpec
 from wheelsmith.platforms import CPU, platform_of
 from wheelsmith.run.planner import Planner
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare
 from wheelsmith.run.rebuild.asked import matrices_of
-from wheelsmith.run.source_spec import kernel_source, own_words, read_spec
+from wheelsmith.run.source_spec import describe, kernel_source, own_words, read_spec
 from wheelsmith.run.source_word import kernel_of
 from wheelsmith.source import SourceTree
 from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
@@ -40,8 +40,11 @@ class Replanned:
     plans: dict[str, BuildPlan]
     refused: dict[str, str] = field(default_factory=dict)
 
-    def why_not(self, recorded: RecordedPlan) -> tuple[str, ...]:
-        """Say why a recorded plan is none of these: what it says otherwise than the one that is closest."""
+    def why_not(self, recorded: RecordedPlan, read: Callable[[], RecordedPlan | str]) -> tuple[str, ...]:
+        """Say why a recorded plan is none of these: what it says otherwise than the one that is closest.
+
+        :param read: gives all of it.
+        """
         own, theirs = self.source.id.tree, recorded.tree
         if theirs != own:
             return (f"the source is another one: its files have the digest {own}, and the wheel's had {theirs[:64]}",)
@@ -51,7 +54,10 @@ class Replanned:
         near = [plan for plan in self.plans.values() if plan.wheel.version == wheel["version"]]
         if not near:
             return (f"nothing here plans {wheel['distribution'][:80]} {wheel['version'][:80]}",)
-        found = [plan_differences(recorded.data, json.loads(plan.recorded())) for plan in near]
+        whole = read()
+        if isinstance(whole, str):
+            return (whole,)
+        found = [plan_differences(whole.data, json.loads(plan.recorded())) for plan in near]
         closest: list[str] = min(found, key=len)
         return tuple(closest)
 
@@ -86,6 +92,7 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
             remedy="name the matrix that it was built from: wheelsmith verify-rebuild --matrix matrix.yaml WHEEL",
         )
     engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
+    known = kernel_source(source, spec)
     plans: dict[str, BuildPlan] = {}
     refused: dict[str, str] = {}
     for each in recorded:
@@ -93,18 +100,19 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
             continue
         try:
             for matrix in matrices_of(each, spec, kernel):
-                plans |= {plan.build_digest: plan for plan in _plans(matrix, source, engine)}
+                plans |= {plan.build_digest: plan for plan in _plans(matrix, source, known, engine)}
         except (MatrixError, MatrixMistakesError, SourceError) as error:
             refused[each.digest] = f"it records what no matrix may ask for: {str(error)[:_LONGEST_REASON]}"
     return Replanned(source=source, engine=engine, choice=EngineChoice(), plans=plans, refused=refused)
 
 
-def _plans(matrix: Matrix, source: SourceTree, engine: Engine) -> Iterator[BuildPlan]:
+def _plans(matrix: Matrix, source: SourceTree, known: KernelSource, engine: Engine) -> Iterator[BuildPlan]:
     spec = read_spec(source, matrix, "matrix.yaml")
     planner = Planner(
         matrix=matrix,
         spec=spec,
-        source=kernel_source(source, spec),
+        # Its text for people tells the name that the matrix gives it, and nothing else of it does.
+        source=replace(known, readme=describe(source, spec)),
         engine=engine,
         resolve=_nothing,
         older={},

@@ -8,14 +8,14 @@ from pathlib import Path
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.printable import bare_address
+from wheelsmith.base.printable import bare_address, visible
 from wheelsmith.model import Listener, read_wheel_name
-from wheelsmith.toolchain.locate import Offer, offers, projects
+from wheelsmith.toolchain.locate import Offer, every_offer, projects
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import download
 
 _MOST_WHEELS = 2000
-_LARGEST = 4 << 30  # bytes of a wheel
+LARGEST_WHEEL = 4 << 30  # bytes
 
 
 def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[Path]:
@@ -26,12 +26,15 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
     :raises PackageIndexError: it has none, too many, or a file that is not the one that it tells of.
     :raises ToolchainError: it does not answer, or not as an index does.
     """
-    shown = bare_address(address)
+    try:
+        shown = bare_address(address)
+    except ValueError as error:
+        raise PackageIndexError(f"{visible(address)} is no address: {error}") from None
     if is_offline():
         raise PackageIndexError(f"{shown} is not asked: wheelsmith is offline")
     settings, count = pip_settings(), 0
     for project in projects(address, settings):
-        for offer in offers(project, address, settings):
+        for offer in every_offer(project, address, settings):
             if _is_wheel(offer.filename):
                 count += 1
                 if count > _MOST_WHEELS:
@@ -54,7 +57,7 @@ def _fetched(offer: Offer, folder: Path, settings: PipSettings, listen: Listener
     path = offer.location.path or folder / offer.filename
     if offer.location.url:
         with settings.client() as client:
-            download(offer.filename, offer.location.url, path, client, listen, most=_LARGEST)
+            download(offer.filename, offer.location.url, path, client, listen, most=LARGEST_WHEEL)
     if offer.sha256 and (not path.is_file() or sha256_file(path) != offer.sha256):
         raise PackageIndexError(f"{offer.filename} is not the file that its index tells of: its sha256 differs")
     return path

@@ -24,6 +24,7 @@ from wheelsmith.model import (
 from wheelsmith.run.build import limits_of
 from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
 from wheelsmith.run.rebuild.planning import Replanned, plans_of_matrix, plans_of_source
+from wheelsmith.run.rebuild.published import LARGEST_WHEEL
 from wheelsmith.run.rebuild.request import RebuildRequest, wheels_in
 from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store, StoredWheel, in_use
@@ -59,7 +60,15 @@ def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[Re
 
 
 def _recorded(path: Path) -> RecordedPlan | str:
+    """Return what a wheel records of its plan, as far as it is needed to find that one; or why that cannot be read."""
+    found = _whole_record(path)
+    return found.head if isinstance(found, RecordedPlan) else found
+
+
+def _whole_record(path: Path) -> RecordedPlan | str:
     try:
+        if path.is_file() and path.stat().st_size > LARGEST_WHEEL:
+            return f"it has more than {LARGEST_WHEEL >> 30} GiB"
         with open_archive(path) as archive:
             return read_recorded_plan(archive, info_folder(archive)) or _NO_PLAN
     except WheelError as error:
@@ -169,17 +178,20 @@ def _answer(path: Path, recorded: RecordedPlan | str, planned: Replanned, made: 
     if isinstance(recorded, str):
         return _not_rebuilt(path, None, (recorded,))
     if recorded.digest not in planned.plans:
-        return _not_rebuilt(path, recorded.digest, planned.why_not(recorded))
+        return _not_rebuilt(path, recorded.digest, planned.why_not(recorded, lambda: _whole_record(path)))
     other = made.beside(path, recorded.digest)
     if isinstance(other, tuple):
         return _not_rebuilt(path, recorded.digest, other)
+    sha256 = sha256_file(path)
     try:
         differences = tuple(wheel_differences(path, other))
     except WheelError as error:  # of the one that was given: the other was checked
         differences = (error.message,)
+    if not differences and sha256 != sha256_file(other):
+        differences = ("it changed while it was compared",)
     return RebuildAnswer(
         wheel=path.name,
-        sha256=sha256_file(path),
+        sha256=sha256,
         plan=recorded.digest,
         verdict=Verdict.DIFFERENT if differences else Verdict.EQUAL,
         differences=differences,
@@ -188,5 +200,6 @@ def _answer(path: Path, recorded: RecordedPlan | str, planned: Replanned, made: 
 
 def _not_rebuilt(path: Path, plan: str | None, why: tuple[str, ...]) -> RebuildAnswer:
     # What is no plain file may have no end.
-    sha256 = sha256_file(path) if path.is_file() else ""
+    readable = path.is_file() and path.stat().st_size <= LARGEST_WHEEL
+    sha256 = sha256_file(path) if readable else ""
     return RebuildAnswer(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=why)

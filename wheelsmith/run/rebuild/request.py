@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.index.publish import release_from
+from wheelsmith.index.publish import loose_wheels, release_from
 from wheelsmith.model import Listener
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.rebuild.published import published_wheels
@@ -42,4 +42,7 @@ def _at(place: str, folder: Path, listen: Listener) -> Iterable[Path]:
     if place.startswith(_ADDRESSES):
         return published_wheels(place, folder, listen)
     path = Path(place)
-    return [offer.wheel for offer in release_from([path]).offers] if path.is_dir() else [path]
+    if not path.is_dir():
+        return [path]
+    # Each has an answer of its own, also one that cannot be read.
+    return loose_wheels(path) or [offer.wheel for offer in release_from([path]).offers]
