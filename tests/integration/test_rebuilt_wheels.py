@@ -77,6 +77,18 @@ def test_a_wheel_names_the_plan_that_its_results_name(made, wheel):
     assert str(made.folder) not in text.decode()
 
 
+def test_a_wheel_tells_what_it_consists_of(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if "/sboms/" in each)
+        found = json.loads(archive.read(name))
+        (extension,) = (archive.read(each) for each in archive.namelist() if each.endswith(".so"))
+    assert name == "tiny-1+cpu.torch2.13.dist-info/sboms/tiny.cdx.json"
+    linked = {each["name"] for each in found["components"] if each["bom-ref"].startswith("linked:")}
+    assert "libc.so.6" in linked
+    assert all(library.encode() in extension for library in linked)
+    assert subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel]).returncode == 0
+
+
 @pytest.mark.network
 @pytest.mark.parametrize("by", [("--matrix", "matrix.yaml"), ("--source", "k")])
 def test_it_is_equal_by_its_matrix_and_by_its_source(made, wheel, by):

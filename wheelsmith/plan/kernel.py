@@ -55,7 +55,7 @@ from wheelsmith.plan.sections import (
 from wheelsmith.platforms import platforms, python_headers
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 
 ENVIRONMENT = {
     "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH,

@@ -21,6 +21,8 @@ from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.relabel import for_platform, relabel
 from wheelsmith.wheel.search_paths import without_host_folders
 
+SBOMS = "sboms"  # in the .dist-info folder, PEP 770
+
 
 def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
     """Return the wheel the platform tag it has earned, and bytes that depend on its content alone.
@@ -47,14 +49,24 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         if order.policy:
             # Whether it keeps to that, the check says.
             contents = for_platform(contents, f"{order.policy}_{spec.arch}")
-    return pack(contents if order.plan is None else _with_plan(contents, order.plan), work)
+    if order.plan is not None:
+        own = {RECORDED_PLAN: order.plan.encode(), **_materials(contents, spec, order.plan)}
+        contents = _with_own(contents, own)
+    return pack(contents, work)
 
 
-def _with_plan(contents: WheelContents, plan: str) -> WheelContents:
-    name = f"{contents.info}/{RECORDED_PLAN}"
-    if name in contents.files:
-        raise WheelError(f"the build put {name} into the wheel, where its plan is recorded")
-    return replace(contents, files={**contents.files, name: plan.encode()})
+def _materials(contents: WheelContents, spec: WheelSpec, plan: str) -> dict[str, bytes]:
+    """Return the file that tells what is in a wheel; auditwheel has told of what it put there, if anything."""
+    from wheelsmith.wheel.sbom import sbom, sbom_name
+
+    return {f"{SBOMS}/{sbom_name(spec.distribution)}": sbom(plan, _needed(contents))}
+
+
+def _with_own(contents: WheelContents, own: dict[str, bytes]) -> WheelContents:
+    files = {f"{contents.info}/{name}": data for name, data in own.items()}
+    if known := files.keys() & contents.files.keys():
+        raise WheelError(f"the build put {min(known)} into the wheel, which is for wheelsmith to write")
+    return replace(contents, files={**contents.files, **files})
 
 
 def _needed(contents: WheelContents) -> set[str]:

@@ -1,0 +1,109 @@
+"""What a wheel consists of, as CycloneDX in its .dist-info folder (PEP 770), from its plan and what it is linked with.
+
+Nothing but the wheel's own content decides it: no clock, no machine, no release of wheelsmith's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+from packaging.utils import canonicalize_name
+
+_WHEEL = "wheel"
+_IMAGE = "image-"
+_COMPILERS = re.compile(r"(?P<name>[a-z]+)-(?P<version>[0-9.]+)(-.*)?")
+
+
+def sbom_name(distribution: str) -> str:
+    """Return what the file is called in ``.dist-info/sboms``."""
+    return f"{canonicalize_name(distribution)}.cdx.json"
+
+
+def sbom(recorded: str, needed: Collection[str]) -> bytes:
+    """Return the bill of materials of a wheel.
+
+    :param recorded: its plan, as it records it.
+    :param needed: the libraries that its files are linked with, as they name them.
+    """
+    plan, digest = json.loads(recorded), hashlib.sha256(recorded.encode()).hexdigest()
+    name, version = plan["wheel"]["distribution"], plan["wheel"]["version"]
+    wheel = _component(name, version, ref=_WHEEL, purl=_pypi(name, version), said={"plan": digest})
+    parts = [*_source(plan), *_compiled_in(plan), *map(_linked, sorted(needed))]
+    bom = Bom(
+        components=[*parts, *_build_environment(plan)],
+        serial_number=uuid5(NAMESPACE_URL, f"urn:wheelsmith:plan:{digest}"),
+    )
+    bom.metadata.component = wheel
+    bom.register_dependency(wheel, parts)
+    data = json.loads(JsonV1Dot6(bom).output_as_string())
+    # When the library wrote it.
+    del data["metadata"]["timestamp"]
+    return json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _source(plan: Mapping[str, Any]) -> Iterator[Component]:
+    name, version = plan["wheel"]["distribution"], plan["wheel"]["version"].partition("+")[0]
+    yield _component(f"{name} source", version, ref="source", said={"tree": plan["source"]["tree"]})
+
+
+def _compiled_in(plan: Mapping[str, Any]) -> Iterator[Component]:
+    """Yield that of which headers or static libraries are in the wheel."""
+    compilers = (plan["toolset"] or {}).get("prefix")
+    for prefix in filter(None, (plan["headers"], plan["toolkit"], compilers, *plan["libraries"])):
+        name, version = _named(prefix["kind"].removeprefix(_IMAGE), prefix["version"])
+        yield _component(name, version, ref=f"compiled-in:{name}", said={"digest": prefix["digest"]})
+
+
+def _named(kind: str, version: str) -> tuple[str, str]:
+    """Return the name and the version of what a prefix holds: it may be one word, as ``cutlass_4_0``."""
+    if kind == "library":
+        name, _, rest = version.partition("_")
+        return name, rest.replace("_", ".")
+    match = _COMPILERS.fullmatch(version)
+    return (match["name"], match["version"]) if kind == "cxx" and match else (kind, version)
+
+
+def _linked(library: str) -> Component:
+    return _component(library, None, ref=f"linked:{library}", said={"linked": "dynamically"})
+
+
+def _build_environment(plan: Mapping[str, Any]) -> Iterator[Component]:
+    """Yield what a project's build system was made of; nothing of it is installed with the wheel."""
+    for each in (plan["project"] or {}).get("environment", ()):
+        yield Component(
+            type=ComponentType.LIBRARY,
+            name=each["name"],
+            version=each["version"],
+            bom_ref=f"built-with:{each['name']}",
+            scope=ComponentScope.EXCLUDED,
+            purl=_pypi(each["name"], each["version"]),
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=each["sha256"])],
+        )
+
+
+def _component(
+    name: str, version: str | None, *, ref: str, said: Mapping[str, str], purl: PackageURL | None = None
+) -> Component:
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=name,
+        version=version,
+        bom_ref=ref,
+        scope=None if ref == _WHEEL else ComponentScope.REQUIRED,
+        purl=purl,
+        properties=[Property(name=f"wheelsmith:{key}", value=value) for key, value in said.items()],
+    )
+
+
+def _pypi(name: str, version: str) -> PackageURL:
+    return PackageURL(type="pypi", name=canonicalize_name(name), version=version)
