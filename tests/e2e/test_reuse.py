@@ -5,6 +5,8 @@ import os
 import platform
 import shutil
 import subprocess
+import time
+import zipfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -127,6 +129,35 @@ def test_a_line_costs_its_own_file(compiled, tmp_path):
     found = really_run(steps(compiled, "--out", "again"))
     # The operators' namespace names the code, so the binding is another too.
     assert {line.split(":")[0] for line in found} == {"add.cu", "torch-ext/binding.cpp"}
+
+
+INTERNAL = """\
+#include <cuda_fp16.h>
+namespace { __device__ volatile int hidden = 3; }
+template <int N> __global__ void add_kernel(__half *x) { x[threadIdx.x] = __float2half(float(hidden + N)); }
+template <int N> void add_some(void *x) { add_kernel<N><<<1, 1>>>(static_cast<__half *>(x)); }
+template void add_some<1>(void *);
+"""
+
+
+def test_names_of_what_is_internal_do_not_tell_who_compiled_it(engine, tmp_path):
+    """cudafe++ makes them of a source's age, or else of the hour, and of its process, where nothing else is unique."""
+    containers.wanted("bwrap")
+    factory = Factory.at(tmp_path)
+    cuda_kernel(tmp_path / "k")
+    (tmp_path / "k/internal.cu").write_text(INTERNAL)
+    text = (tmp_path / "k/build.toml").read_text()
+    (tmp_path / "k/build.toml").write_text(text.replace('"scale.cu"', '"scale.cu", "internal.cu"'))
+    matrix(tmp_path, "k", torch="2.12", cuda="13.0", more=ONE_ARCH + IN_IMAGE)
+    for out, by in (("first", "bwrap"), ("again", engine)):
+        steps(factory, "--no-reuse", "--force", "--out", out, engine=by)
+        (tmp_path / "k/internal.cu").touch()
+        time.sleep(1.1)  # the hour is told in seconds
+        assert factory.hashes(out) == factory.hashes("first")
+    (wheel,) = (tmp_path / "first/wheels").iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        (data,) = (archive.read(name) for name in archive.namelist() if name.endswith(".so"))
+    assert b"_internal_cu_" in data
 
 
 def test_what_is_written_about_the_code_costs_nothing(compiled, tmp_path):

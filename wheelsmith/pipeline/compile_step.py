@@ -16,7 +16,7 @@ from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import compile_command, host_compiler_mounts, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
-from wheelsmith.pipeline.jobs import Estimates, Job, jobs_of, key, whole_inputs
+from wheelsmith.pipeline.jobs import NAMED, Estimates, Job, jobs_of, key, whole_inputs
 from wheelsmith.pipeline.outputs import OutputLostError, StepOutputs
 from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task
 from wheelsmith.plan.recipe import phases as trajectory
@@ -178,7 +178,10 @@ class CompileStep:
             return None
         reads = {seen: self._outputs.digest(name) for seen, name in job.reads.items()}
         reads = whole_inputs(self.plan) if job.is_whole else reads
-        return key(self.step, self.plan, self.context, [list(phase.argv) for phase in job.phases], reads)
+        commands = [list(phase.argv) for phase in job.phases]
+        if job.named_source:
+            commands.append(["of", layout.SOURCE_DATE_EPOCH])
+        return key(self.step, self.plan, self.context, commands, reads)
 
     def _found(self, job: Job, known: str) -> bool:
         action = self.context.objects.find(known)
@@ -252,6 +255,8 @@ class CompileStep:
         mounts = (Mount(source=folder / "build", target=layout.BUILD, writable=True), *mounts)
         if job.sees_source:
             mounts = (*mounts, Mount(source=self.work / "src", target=layout.SOURCE))
+        elif job.named_source:
+            mounts = (*mounts, Mount(source=folder / NAMED, target=layout.SOURCE))
         if len(job.phases) > 1:
             mounts = (*mounts, Mount(source=self.context.toolchains.toolchains.tools(), target=layout.TOOLS))
         return compile_command(self.plan, self.context.limits, argv, mounts, name=folder.name, memory=memory)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
+from posixpath import normpath
 
 from wheelsmith.base import layout
 from wheelsmith.base.beneath import WorkFolder
@@ -34,6 +36,8 @@ _LEAST = 50 * MIB
 _DEBUG = 1.35
 _RUNNER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/phases.py"
 _PHASES = "build/phases.json"
+_NAMED = "--orig_src_path_name"
+NAMED = "named"  # what is seen as the source folder where only a file's age is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +69,22 @@ class Job:
         """Say whether it may read anything that it sees."""
         return self.kind is PhaseKind.WHOLE and self.sees_source
 
+    @property
+    def named_source(self) -> str | None:
+        """Return the source after whose place and age cudafe++ names what is internal; None where there is none.
+
+        It asks the system for the age, and where there is no such file takes the time of day. One that is not in the
+        source folder cannot be given an age.
+        """
+        asked = (phase.argv for phase in self.phases if phase.kind is PhaseKind.CUDAFE)
+        found = next((after for argv in asked for word, after in pairwise(argv) if word == _NAMED), None)
+        below = f"{layout.SOURCE}/"
+        return found if found and found.startswith(below) and normpath(found) == found else None
+
     def lay_out(self, folder: WorkFolder) -> None:
         """Write what it runs, and the folders that it writes to."""
+        if self.named_source:
+            folder.touch(NAMED + self.named_source.removeprefix(layout.SOURCE), int(layout.SOURCE_DATE_EPOCH))
         for name in {*self.reads, *(name for phase in self.phases for name in phase.writes)}:
             folder.make_folder(str(PurePosixPath(name).parent))
         if len(self.phases) > 1:

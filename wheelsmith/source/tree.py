@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 
+from wheelsmith.base import layout
 from wheelsmith.base.beneath import WorkFolder, open_file
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.record import Record, canonical_digest
@@ -25,6 +26,7 @@ _LONGEST_NAME = 255  # bytes, of every file system of Linux
 _DEEPEST = 100  # folders in one another; whoever weighs and clears folders goes into 128
 _READMES = ("README.md", "CARD.md")
 _CHUNK = 1 << 20  # bytes
+_AGE = int(layout.SOURCE_DATE_EPOCH)
 _LONGEST_TEXT = 2 << 20  # bytes of a file that is read whole: a description, or code that is looked through
 
 
@@ -176,6 +178,9 @@ def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
     for file in tree.files:
         with folder.create(f"{under}/{file.path}", mode=0o777 if file.executable else 0o666) as copy:
             copy.writelines(_planned(file))
+            copy.flush()
+            # Compilers put a source's age into what they make.
+            os.utime(copy.fileno(), (_AGE, _AGE))
 
 
 def _hashed(file: FoundFile, most: int) -> SourceFile:

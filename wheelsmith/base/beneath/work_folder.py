@@ -62,6 +62,15 @@ class WorkFolder:
         with self._below(folders, _enter_made) as folder:
             return make_file(last, folder, mode)
 
+    def touch(self, name: str, seconds: int) -> None:
+        """Make a new, empty file of a given age, in the place of what has its name.
+
+        :param seconds: since 1970, when it was changed last.
+        :raises OSError: it cannot be made.
+        """
+        with self.create(name) as file:
+            os.utime(file.fileno(), (seconds, seconds))
+
     def put(self, name: str, content: bytes) -> None:
         """Write a file that appears whole, in the place of what has its name.
 
