@@ -84,7 +84,9 @@ class Job:
     def lay_out(self, folder: WorkFolder) -> None:
         """Write what it runs, and the folders that it writes to."""
         if self.named_source:
-            folder.touch(NAMED + self.named_source.removeprefix(layout.SOURCE), int(layout.SOURCE_DATE_EPOCH))
+            named = NAMED + self.named_source.removeprefix(layout.SOURCE)
+            with folder.create_aged(named, int(layout.SOURCE_DATE_EPOCH)):
+                pass
         for name in {*self.reads, *(name for phase in self.phases for name in phase.writes)}:
             folder.make_folder(str(PurePosixPath(name).parent))
         if len(self.phases) > 1:

@@ -176,11 +176,9 @@ def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
     :raises SourceError: one of them is not what was hashed any more.
     """
     for file in tree.files:
-        with folder.create(f"{under}/{file.path}", mode=0o777 if file.executable else 0o666) as copy:
+        # Compilers put a source's age into what they make.
+        with folder.create_aged(f"{under}/{file.path}", _AGE, mode=0o777 if file.executable else 0o666) as copy:
             copy.writelines(_planned(file))
-            copy.flush()
-            # Compilers put a source's age into what they make.
-            os.utime(copy.fileno(), (_AGE, _AGE))
 
 
 def _hashed(file: FoundFile, most: int) -> SourceFile:

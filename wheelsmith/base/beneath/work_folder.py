@@ -62,13 +62,15 @@ class WorkFolder:
         with self._below(folders, _enter_made) as folder:
             return make_file(last, folder, mode)
 
-    def touch(self, name: str, seconds: int) -> None:
-        """Make a new, empty file of a given age, in the place of what has its name.
+    @contextmanager
+    def create_aged(self, name: str, seconds: int, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+        """Open a new file as ``create`` does, and give it an age once it is written.
 
-        :param seconds: since 1970, when it was changed last.
-        :raises OSError: it cannot be made.
+        :param seconds: since 1970, when it is to have been changed last.
         """
-        with self.create(name) as file:
+        with self.create(name, mode=mode) as file:
+            yield file
+            file.flush()
             os.utime(file.fileno(), (seconds, seconds))
 
     def put(self, name: str, content: bytes) -> None:
