@@ -220,6 +220,117 @@ def test_a_wheel_that_is_not_its_cells_is_that_cells_failure(factory, attack):
     assert len(list((factory.folder / "dist/wheels").iterdir())) == 1
 
 
+def only(data):
+    (cell,) = data["cells"].values()
+    return cell
+
+
+LIES = {
+    "another cell": lambda cell: cell["cell"].update(release="2.99"),
+    "not advertised": lambda cell: cell["cell"]["settings"].update(advertise=False),
+    "folded": lambda cell: cell.update(status="folded"),
+    "another plan": lambda cell: cell.update(plan_digest="0" * 64),
+    "untested": lambda cell: cell.update(untested="\x1b[31m"),
+    "no times": lambda cell: cell.update(timings=[{"stage": "build", "seconds": float("nan")}]),
+    "endless": lambda cell: cell.update(built_in=[{"stage": "build", "seconds": float("inf")}]),
+    "a stage": lambda cell: cell.update(timings=[{"stage": "##[error]\x1b", "seconds": 1.0}]),
+    "a log": lambda cell: cell.update(log="../../../../etc/passwd"),
+    "another's log": lambda cell: cell.update(log="torch212-cxx11-cpu-x86_64-linux.log"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+def test_what_a_job_says_beside_its_wheel_is_not_believed(built, factory, lie):
+    edit(factory, "s2", lambda data: lie(only(data)))
+    join(factory)
+    honest = {name: cell for out in OUTPUTS for name, cell in built.results(out).items()}
+    text = (factory.folder / "dist/results.json").read_text()
+    joined = json.loads(text, parse_constant=pytest.fail)["cells"]
+    for name, cell in honest.items():
+        told = joined[name]
+        assert (told["cell"], told["wheel"], told["status"]) == (cell["cell"], cell["wheel"], "built")
+        assert told["log"] in {f"{name}.log", None}
+        assert told["untested"] is None
+    assert "\\u001b" not in text
+    assert "passwd" not in text + (factory.folder / "dist/report.html").read_text()
+    (page,) = (factory.folder / "dist/index/simple").glob("*/index.html")
+    assert page.read_text().count(".whl</a>") == len(honest)
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "excluded", "strange"])
+def test_a_wheel_of_a_cell_that_has_none_is_refused(factory, status):
+    edit(factory, "s2", lambda data: only(data).update(status=status))
+    join(factory, code=4, say="s2/results.json: it cannot be read")
+    assert not (factory.folder / "dist").exists()
+
+
+def test_a_cell_without_a_wheel_is_not_told_to_have_one(factory):
+    edit(factory, "s2", lambda data: only(data).update(wheel=None))
+    join(factory, code=4, say="it cannot be read")
+
+
+@pytest.mark.parametrize("name", ["a\0b.whl", "x" * 5000 + ".whl", "\x1b.whl", "x.txt", ""])
+def test_a_wheel_with_an_odd_name_is_its_cells_failure(factory, name):
+    edit(factory, "s2", lambda data: only(data)["wheel"].update(filename=name))
+    join(factory, code=1)
+    assert factory.results()[cell_of(factory, "s2")]["status"] == "failed"
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 40])
+def test_a_wheel_of_an_odd_size_is_its_cells_failure(factory, size):
+    edit(factory, "s2", lambda data: only(data)["wheel"].update(size=size))
+    join(factory, code=1)
+
+
+def test_words_without_end_are_cut(factory):
+    failure = {"stage": "<img>", "message": "m" * 100_000, "remedy": None, "tail": ["t" * 5000] * 150}
+    edit(factory, "s2", lambda data: only(data).update(status="failed", wheel=None, failure=failure))
+    answer = join(factory, code=1)
+    assert len(answer.stderr) < 300_000
+    told = factory.results()[cell_of(factory, "s2")]["failure"]
+    assert (told["stage"], len(told["message"]), len(told["tail"])) == ("internal", 2000, 100)
+    failure["tail"] *= 10
+    edit(factory, "s2", lambda data: only(data).update(failure=failure))
+    join(factory, code=4, say="it holds more than")
+
+
+@pytest.mark.parametrize("out", ["s1", "s1/more", ".", "all"])
+def test_what_the_jobs_left_is_not_written_to(factory, out):
+    (factory.folder / "all").mkdir()
+    shutil.copytree(factory.folder / "s1", factory.folder / "all/s1")
+    folders = ("all", "s2") if out == "all" else OUTPUTS
+    before = (factory.folder / "s1/results.json").read_bytes()
+    join(factory, "--out", out, *folders, code=2, say="are in one another")
+    assert (factory.folder / "s1/results.json").read_bytes() == before
+
+
+def test_links_to_outputs_are_not_followed(factory):
+    (factory.folder / "all").mkdir()
+    for out in OUTPUTS:
+        (factory.folder / "all" / out).symlink_to(factory.folder / out)
+    join(factory, "all", code=4, say="no job left anything in all")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan: plan.update(plans=[], shards=[]),
+        lambda plan: plan.update(version="no version"),
+        lambda plan: plan.update(distribution="../x"),
+        lambda plan: plan.update(kernel="\x1b[31m"),
+        lambda plan: plan["shards"][0]["cells"].clear(),
+        lambda plan: plan["plans"].append(plan["plans"][0]),
+        lambda plan: plan["excluded"].append({"cell": plan["plans"][0]["cell"], "reason": "x"}),
+    ],
+)
+def test_a_plan_that_somebody_changed_is_refused(factory, change):
+    path = factory.folder / "wheelsmith.shards.json"
+    plan = json.loads(path.read_text())
+    change(plan)
+    path.write_text(json.dumps(plan))
+    join(factory, code=2, say="wheelsmith.shards.json: ")
+
+
 @pytest.mark.parametrize("word", ["0/3", "4/3", "1/2", "x", "1/3/3", "\N{FULLWIDTH DIGIT ONE}/3", ""])
 def test_a_word_that_is_no_shard(built, word):
     answer = built.run("build-matrix", "--engine", "bwrap", "--shard", word, "--dry-run")
@@ -270,7 +381,7 @@ def test_the_plan_is_no_source(tmp_path):
 
 def test_what_takes_too_long_is_said(built, tmp_path):
     out = str(tmp_path / "plan.json")
-    answer = built.run("plan", "--shards", "auto", "--max-hours", "0.1", "--cores", "1", "--shard-plan", out)
+    answer = built.run("plan", "--shards", "auto", "--max-hours", "1", "--cores", "1", "--shard-plan", out)
     assert answer.returncode == 0
     answer = built.run("plan", "--shards", "0", "--shard-plan", out)
     assert answer.returncode == 2

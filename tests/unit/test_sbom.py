@@ -75,5 +75,15 @@ def test_a_build_environment_is_told_of_and_what_a_build_was_told_is_not():
     assert "secret" not in json.dumps(read(BUILT))
 
 
+def test_two_of_a_name_are_told_apart_in_the_same_way_each_time():
+    both = (*COMPILED.libraries, PrefixId(kind="library", version="cutlass_3_9", arch="any", digest="5" * 64))
+    packages = tuple(LockedWheel(name="a", version=version, sha256="6" * 64) for version in ("1", "2", "1"))
+    made = replace(COMPILED, libraries=both, project=replace(BUILT.project, environment=packages))
+    assert read(made) == read(made)
+    refs = [each["bom-ref"] for each in read(made)["components"]]
+    assert len(refs) == len(set(refs)) == 8
+    assert not any("BomRef" in ref for ref in refs)
+
+
 def test_its_name_is_the_projects():
     assert sbom_name("My.Kernel_x") == "my-kernel-x.cdx.json"

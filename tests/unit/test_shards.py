@@ -34,8 +34,13 @@ def test_every_cell_is_in_one_shard_and_none_is_much_longer_than_it_must_be(seco
 def test_auto_makes_as_few_as_the_limits_allow(seconds, longest, most):
     shards = fewest(builds(len(seconds)), known(*seconds), longest=longest, most=most)
     assert 1 <= len(shards) <= most
-    limit = max(longest, *seconds)
-    assert len(shards) == most or max(shard.seconds for shard in shards) <= limit + 1
+    alone = [shard for shard in shards if shard.seconds > longest + 1]
+    assert len(shards) == most or all(len(shard.cells) == 1 for shard in alone)
+
+
+def test_one_build_that_is_too_long_makes_no_others_wait():
+    shards = fewest(builds(11), known(1000, *[90] * 10), longest=100, most=50)
+    assert sorted(shard.seconds for shard in shards) == [*[90] * 10, 1000]
 
 
 def test_cells_that_share_a_wheel_are_in_one_shard():

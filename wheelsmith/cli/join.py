@@ -43,6 +43,9 @@ def command(
     FOLDERS are the output folders of build-matrix --shard, or have those in them. Every wheel is checked again.
     """
     plan = read_shards(shard_plan_path(shard_plan, matrix))
+    inside = [folder for folder in folders if out.resolve().is_relative_to(folder.resolve())]
+    if held := inside or [folder for folder in folders if folder.resolve().is_relative_to(out.resolve())]:
+        raise click.UsageError(f"--out {out} and {held[0]} are in one another: what jobs left stays as it is")
     joining = Joining(
         plan=plan,
         outputs=shard_outputs(plan, folders),

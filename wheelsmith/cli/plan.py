@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     as_json: bool,
     shards: int | None,
     max_shards: int,
-    max_hours: float,
+    max_hours: int,
     cores: int,
     shard_plan: Path | None,
     form: str,

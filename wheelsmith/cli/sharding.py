@@ -18,6 +18,7 @@ from wheelsmith.plan.shards import Shard, fewest, split
 _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
 _MOST = 256  # jobs, which is what GitHub allows a matrix
+_DIGITS = 3
 _HOUR = 3600.0
 
 
@@ -33,7 +34,7 @@ class Splitting:
 
     count: int
     most: int
-    hours: float
+    hours: int
     cores: int
 
     def divide(self, builds: Sequence[Build], known: dict[str, float]) -> tuple[Shard, ...]:
@@ -67,8 +68,8 @@ class _Shards(click.ParamType[int]):
         text = str(value)
         if text == "auto":
             return _AUTO
-        if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= _MOST:
-            self.fail(f"{text!r} is neither auto nor a number from 1 to {_MOST}", param, ctx)
+        if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS or not 1 <= int(text) <= _MOST:
+            self.fail(f"{text[:20]!r} is neither auto nor a number from 1 to {_MOST}", param, ctx)
         return int(text)
 
 
@@ -78,8 +79,8 @@ def shards_options(command: _F) -> _F:
         click.option("--cores", type=click.IntRange(1, 1024), default=4, show_default=True, help="That a job has."),
         click.option(
             "--max-hours",
-            type=click.FloatRange(0.1, 1000),
-            default=5.0,
+            type=click.IntRange(1, 1000),
+            default=5,
             show_default=True,
             help="That a job may take, as far as can be told.",
         ),

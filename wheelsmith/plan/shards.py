@@ -80,16 +80,19 @@ def split(builds: Sequence[Build], known: Mapping[str, float], count: int) -> tu
 
 
 def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: float, most: int) -> tuple[Shard, ...]:
-    """Return as few shards as there can be without one that takes too long, where no single build does.
+    """Return about as few shards as there can be without one that takes too long; a build that does has one of its own.
 
     :param longest: seconds of one core that a shard may take.
     :param most: shards that there may be; of those the last try is given, whatever they take.
     """
     costs = expected(builds, known)
-    limit = max(longest, *costs.values()) if costs else longest
-    count = max(1, min(most, ceil(sum(costs.values()) / limit)))
+    alone = [build for build in builds if costs[build.plan.cell.id] > longest]
+    late = {plan.cell.id for build in alone for plan in build.plans}
+    rest = sum(cost for cost in costs.values() if cost <= longest)
+    count = max(1, min(most, len(alone) + ceil(rest / longest)))
     while (shards := split(builds, known, count)) and count < most:
-        if max(shard.seconds for shard in shards) <= ceil(limit):
+        # The longest first: what is too long stands alone once there are as many shards as that takes.
+        if all(shard.seconds <= ceil(longest) or late.issuperset(shard.cells) for shard in shards):
             break
         count += 1
     return shards

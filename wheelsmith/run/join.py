@@ -12,7 +12,6 @@ from threading import Event as Flag
 from packaging.version import Version
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.base.printable import visible
 from wheelsmith.engine import Limits, choose
 from wheelsmith.index.publish import RunResults, RunSources, publish_run
 from wheelsmith.model import (
@@ -35,7 +34,7 @@ from wheelsmith.run.answers import ResultCollector
 from wheelsmith.run.build import Outcome, make_output_folder
 from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
 from wheelsmith.run.scratch import scratch
-from wheelsmith.run.shard_outputs import ShardOutput, copy_log, take_wheel
+from wheelsmith.run.shard_outputs import ShardOutput, ToldResult, copy_log, take_wheel
 from wheelsmith.source import SourceTree
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file
@@ -115,7 +114,8 @@ def join(joining: Joining, listen: Listener, cancel: Flag) -> Outcome:
             _answer_all(joining, engine.name, folder, answered, listen, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(plans)}
             results.sort(key=lambda result: order[result.cell.id])
-            if not cancel.is_set():
+            # Also where somebody stopped it: what is told to be there is there.
+            if results:
                 publish_run(_told(joining, results), out=joining.out, store=Store(folder / "cache/store"), work=folder)
     finally:
         seconds = round(time.monotonic() - start, 3)
@@ -150,22 +150,27 @@ def _answer_all(
     told = {name: output for output in joining.outputs.values() for name in output.results}
     store = Store(folder / "cache/store")
     to_check: list[Build] = []
+    kept: dict[str, ToldResult] = {}
     for number, build in enumerate(joining.builds):
-        output = told[build.plan.cell.id]
-        result = output.results[build.plan.cell.id]
-        kept = replace(result, log=result.log if copy_log(output, result.log, joining.out / "logs") else None)
+        cell = build.plan.cell.id
+        result, output = told[cell].results[cell], told[cell]
+        kept[cell] = replace(result, log=copy_log(output, result.log, cell, joining.out / "logs"))
         why = _take(build.plan, output, result.wheel, folder / "given" / str(number), store) if result.wheel else None
         if result.wheel and why is None:
             to_check.append(build)
             continue
-        for answer in build.answers(_failed(build.plan, kept, why or result.failure)):
+        for answer in build.answers(_failed(build.plan, kept[cell], why or result.failure)):
             answered(answer)
 
     def checked(result: BuildResult) -> None:
-        told_of = told[result.cell.id].results[result.cell.id]
-        if result.wheel:
-            result = replace(told_of, plan_digest=result.plan_digest, wheel=result.wheel, failure=None)
-        answered(result)
+        """Tell of a wheel that was checked here; of its shard's words, how it was made and how long it took."""
+        known = kept.get(result.cell.id)
+        if result.wheel is None or known is None:
+            answered(result if known is None else replace(result, log=known.log))
+            return
+        made = known.status if known.status in {Status.BUILT, Status.CACHED} else Status.BUILT
+        own = replace(result, status=made, timings=known.timings, built_in=known.built_in, log=known.log)
+        answered(own)
 
     answers = ResultCollector(to_check, store, checked)
     open_executor(_EXECUTOR).build(
@@ -190,18 +195,12 @@ def _take(plan: BuildPlan, output: ShardOutput, wheel: WheelFile, folder: Path, 
     return None
 
 
-def _failed(plan: BuildPlan, told: BuildResult, failure: Failure | None) -> BuildResult:
-    failure = failure or Failure(stage="internal", message="the shard does not say why")
+def _failed(plan: BuildPlan, told: ToldResult, failure: Failure | None) -> BuildResult:
     return BuildResult(
         cell=plan.cell,
         plan_digest=plan.build_digest,
         status=Status.FAILED,
-        failure=Failure(
-            stage=visible(failure.stage),
-            message=visible(failure.message),
-            remedy=visible(failure.remedy) if failure.remedy else None,
-            tail=tuple(map(visible, failure.tail)),
-        ),
+        failure=failure or Failure(stage="internal", message="the shard does not say why"),
         timings=told.timings,
         log=told.log,
     )

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wheelsmith.base.beneath import open_file
 from wheelsmith.base.errors import ExitCode, PackageIndexError, Place, WheelError
 from wheelsmith.base.files import atomic_write, read_bounded
 from wheelsmith.base.printable import visible
 from wheelsmith.base.record import Record, in_one_line, read_json
-from wheelsmith.model import BuildResult, Status, WheelFile
+from wheelsmith.model import Failure, Status, Timing, WheelFile
 from wheelsmith.plan.shards import ShardedPlan
 
 RESULTS = "results.json"
 # What results.json says of the shard that it is of.
 SHARD = "shard"
-_LONGEST = 256 << 20  # bytes
+# Bytes of results.json, for all that is in it and for each cell: of a failed one it has the end of its log.
+_LONGEST, _FOR_EACH = 1 << 20, 64 << 10
+_LARGEST = 4 << 30  # bytes of a wheel
 _LONGEST_LOG = 64 << 20
 _LOG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,250}")
-_FIELDS = frozenset(field.name for field in dataclasses.fields(BuildResult))
-_ANSWERS = {Status.BUILT, Status.CACHED, Status.FOLDED, Status.FAILED}
+_STAGES = {"fetch", "compile", "build", "repair", "check", "test", "store", "internal"}
+_MADE = {Status.BUILT, Status.CACHED, Status.FOLDED}
+_LONGEST_STAGE = 1e7  # seconds
+_LONGEST_WORD, _MOST_LINES = 2000, 100  # characters, and lines of a log's end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,21 @@ class ShardName(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToldResult:
+    """What a job tells of a cell: words made harmless, and nothing that another part of the run knows better.
+
+    :param wheel: None where it tells of a failure.
+    """
+
+    status: Status
+    wheel: WheelFile | None
+    failure: Failure | None
+    timings: tuple[Timing, ...]
+    built_in: tuple[Timing, ...]
+    log: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardOutput:
     """What one job left.
 
@@ -47,7 +66,7 @@ class ShardOutput:
     """
 
     folder: Path
-    results: Mapping[str, BuildResult]
+    results: Mapping[str, ToldResult]
 
 
 class MissingShardsError(PackageIndexError):
@@ -79,19 +98,21 @@ def shard_outputs(plan: ShardedPlan, folders: Sequence[Path]) -> dict[int, Shard
 def _below(folders: Sequence[Path]) -> Iterator[Path]:
     """Yield the folders that runs wrote to: CI systems put what several jobs left into one, each in a folder."""
     for folder in folders:
+        if not folder.is_dir():
+            raise PackageIndexError(f"there is no folder {folder}")
         if (folder / RESULTS).exists():
             yield folder
             continue
-        inner = sorted(path.parent for path in folder.glob(f"*/{RESULTS}"))
-        if not inner and not folder.is_dir():
-            raise PackageIndexError(f"there is no folder {folder}")
-        yield from inner
+        found = sorted(path.parent for path in folder.glob(f"*/{RESULTS}") if not path.parent.is_symlink())
+        if not found:
+            raise PackageIndexError(f"no job left anything in {folder}", remedy=f"name what has a {RESULTS} in it")
+        yield from found
 
 
 def _read(folder: Path, plan: ShardedPlan) -> tuple[int, ShardOutput]:
     path = folder / RESULTS
     try:
-        data = read_json(read_bounded(path, _LONGEST))
+        data = read_json(read_bounded(path, _LONGEST + len(plan.plans) * _FOR_EACH))
         shard = ShardName.from_json(data.get(SHARD) or {"plan": "", "number": 0})
         told = data["cells"]
         of_it = shard.plan == plan.digest and 1 <= shard.number <= len(plan.shards)
@@ -106,15 +127,50 @@ def _read(folder: Path, plan: ShardedPlan) -> tuple[int, ShardOutput]:
     return shard.number, ShardOutput(folder=folder, results=results)
 
 
-def _result(data: Mapping[str, object]) -> BuildResult:
-    return BuildResult.from_json({name: value for name, value in data.items() if name in _FIELDS})
+def _result(data: Mapping[str, Any]) -> ToldResult:
+    """Read what is told of one cell.
+
+    :raises ValueError: it is told in another way than runs do.
+    """
+    status, wheel, failure = Status(data["status"]), data.get("wheel"), data.get("failure")
+    if (status in _MADE) is not (wheel is not None):
+        raise ValueError(f"a cell is {status}, and has {'a' if wheel else 'no'} wheel")
+    log = data.get("log")
+    return ToldResult(
+        status=status,
+        wheel=WheelFile.from_json(wheel) if wheel is not None else None,
+        failure=_plain(Failure.from_json(failure)) if failure is not None and wheel is None else None,
+        timings=_timings(data.get("timings", ())),
+        built_in=_timings(data.get("built_in", ())),
+        log=log if isinstance(log, str) else None,
+    )
+
+
+def _plain(failure: Failure) -> Failure:
+    return Failure(
+        stage=failure.stage if failure.stage in _STAGES else "internal",
+        message=_word(failure.message),
+        remedy=_word(failure.remedy) if failure.remedy else None,
+        tail=tuple(map(_word, failure.tail[-_MOST_LINES:])),
+    )
+
+
+def _word(text: str) -> str:
+    return visible(text[:_LONGEST_WORD])
+
+
+def _timings(given: Sequence[Any]) -> tuple[Timing, ...]:
+    found = (Timing.from_json(each) for each in given[: len(_STAGES)])
+    return tuple(each for each in found if each.stage in _STAGES and 0 <= each.seconds < _LONGEST_STAGE)
 
 
 def _check_answers(plan: ShardedPlan, found: Mapping[int, ShardOutput]) -> None:
     missing = []
     for number, shard in enumerate(plan.shards, 1):
         results = found[number].results if number in found else {}
-        if lost := [name for name in shard.cells if name not in results or results[name].status not in _ANSWERS]:
+        if lost := [
+            name for name in shard.cells if name not in results or results[name].status not in {*_MADE, Status.FAILED}
+        ]:
             missing.append((f"{number}/{len(plan.shards)}", lost))
     if missing:
         named = "; ".join(f"shard {word}: {', '.join(lost)}" for word, lost in missing)
@@ -128,8 +184,11 @@ def take_wheel(output: ShardOutput, wheel: WheelFile, folder: Path) -> Path:
     :param folder: a scratch folder, for this wheel alone.
     :raises WheelError: it is not there, or not the one that it tells of.
     """
-    if Path(wheel.filename).name != wheel.filename:
-        raise WheelError(f"{visible(wheel.filename)!r} is no wheel's name")
+    name = visible(wheel.filename[:_LONGEST_WORD])
+    if name != wheel.filename or Path(name).name != name or not name.endswith(".whl"):
+        raise WheelError(f"{name!r} is no wheel's name")
+    if not 0 <= wheel.size <= _LARGEST:
+        raise WheelError(f"{name} is told to have {wheel.size} bytes")
     wheels = output.folder / "wheels"
     try:
         if wheels.is_symlink():
@@ -149,14 +208,19 @@ def take_wheel(output: ShardOutput, wheel: WheelFile, folder: Path) -> Path:
     return folder / wheel.filename
 
 
-def copy_log(output: ShardOutput, name: str | None, logs: Path) -> bool:
-    """Return whether the log of a cell was copied: that it is not there, or too long, is no reason to lose the cell."""
+def copy_log(output: ShardOutput, name: str | None, cell: str, logs: Path) -> str | None:
+    """Copy the log of a cell, and return what it is called then; None where there is none that can be copied.
+
+    That it is not there, or too long, is no reason to lose the cell.
+    """
     if name is None or not _LOG.fullmatch(name) or (output.folder / "logs").is_symlink():
-        return False
+        return None
     try:
-        text = read_bounded(output.folder / "logs" / name, _LONGEST_LOG)
+        text = read_bounded(output.folder / "logs" / name, _LONGEST_LOG).decode("utf-8", "replace")
     except (OSError, ValueError):
-        return False
+        return None
     logs.mkdir(exist_ok=True)
-    atomic_write(logs / name, text)
-    return True
+    # Whatever a job calls it: it is no other cell's.
+    own = f"{cell}.log"
+    atomic_write(logs / own, "\n".join(map(visible, text.split("\n"))).encode())
+    return own

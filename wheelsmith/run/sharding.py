@@ -9,9 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wheelsmith.base.errors import MatrixError, Place
+from packaging.version import Version
+
+from wheelsmith.base.errors import MatrixError, PackageIndexError, Place
 from wheelsmith.base.files import atomic_write, read_bounded
+from wheelsmith.base.printable import visible
 from wheelsmith.base.record import canonical_json, in_one_line, read_json
+from wheelsmith.index.entries import check_project
 from wheelsmith.model import Listener
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.shards import Shard, ShardedPlan
@@ -73,10 +77,26 @@ def read_shards(path: Path) -> ShardedPlan:
             where=Place(file=str(path)),
             remedy="write it again: wheelsmith plan --shards 3",
         ) from None
-    named = sorted(name for shard in plan.shards for name in shard.cells)
-    if named != sorted(each.cell.id for each in plan.plans):
-        raise MatrixError("its shards are not of its cells", where=Place(file=str(path)))
+    if wrong := _why_not_whole(plan):
+        raise MatrixError(wrong, where=Place(file=str(path)), remedy="write it again: wheelsmith plan --shards 3")
     return plan
+
+
+def _why_not_whole(plan: ShardedPlan) -> str | None:
+    """Say why a plan that somebody wrote is none that is written here."""
+    named = sorted(name for shard in plan.shards for name in shard.cells)
+    planned = sorted(each.cell.id for each in plan.plans)
+    excluded = {each.cell.id for each in plan.excluded}
+    if named != planned or len(set(planned)) != len(planned) or excluded & set(planned):
+        return "its shards are not of its cells"
+    if not planned or visible(plan.kernel) != plan.kernel:
+        return "it has no cells, or calls them after nothing"
+    try:
+        Version(plan.version)
+        check_project(plan.distribution)
+    except (ValueError, PackageIndexError):
+        return "it is of no version of any project"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

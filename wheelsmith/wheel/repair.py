@@ -64,8 +64,13 @@ def _materials(contents: WheelContents, spec: WheelSpec, plan: str) -> dict[str,
 
 def _with_own(contents: WheelContents, own: dict[str, bytes]) -> WheelContents:
     files = {f"{contents.info}/{name}": data for name, data in own.items()}
-    if known := files.keys() & contents.files.keys():
-        raise WheelError(f"the build put {min(known)} into the wheel, which is for wheelsmith to write")
+    # Also as a folder, in the place of one, or where case does not count.
+    own_names = {name.casefold() for name in files}
+    folders = {f"{contents.info}/{SBOMS}".casefold()}
+    for name in contents.files:
+        path = name.casefold()
+        if path in own_names | folders or path.startswith(tuple(f"{each}/" for each in own_names)):
+            raise WheelError(f"the build put {name} into the wheel, which is for wheelsmith to write")
     return replace(contents, files={**contents.files, **files})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -40,15 +40,20 @@ def sbom(recorded: str, needed: Collection[str]) -> bytes:
     wheel = _component(name, version, ref=_WHEEL, purl=_pypi(name, version), said={"plan": digest})
     parts = [*_source(plan), *_compiled_in(plan), *map(_linked, sorted(needed))]
     bom = Bom(
-        components=[*parts, *_build_environment(plan)],
+        components=_once([*parts, *_build_environment(plan)]),
         serial_number=uuid5(NAMESPACE_URL, f"urn:wheelsmith:plan:{digest}"),
     )
     bom.metadata.component = wheel
-    bom.register_dependency(wheel, parts)
+    bom.register_dependency(wheel, _once(parts))
     data = json.loads(JsonV1Dot6(bom).output_as_string())
     # When the library wrote it.
     del data["metadata"]["timestamp"]
     return json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _once(components: Iterable[Component]) -> list[Component]:
+    """Return components by their names in the bill, each once: of two with one name, the library would rename one."""
+    return list({each.bom_ref.value: each for each in components}.values())
 
 
 def _source(plan: Mapping[str, Any]) -> Iterator[Component]:
@@ -61,7 +66,7 @@ def _compiled_in(plan: Mapping[str, Any]) -> Iterator[Component]:
     compilers = (plan["toolset"] or {}).get("prefix")
     for prefix in filter(None, (plan["headers"], plan["toolkit"], compilers, *plan["libraries"])):
         name, version = _named(prefix["kind"].removeprefix(_IMAGE), prefix["version"])
-        yield _component(name, version, ref=f"compiled-in:{name}", said={"digest": prefix["digest"]})
+        yield _component(name, version, ref=f"compiled-in:{prefix['digest']}", said={"digest": prefix["digest"]})
 
 
 def _named(kind: str, version: str) -> tuple[str, str]:
@@ -84,7 +89,7 @@ def _build_environment(plan: Mapping[str, Any]) -> Iterator[Component]:
             type=ComponentType.LIBRARY,
             name=each["name"],
             version=each["version"],
-            bom_ref=f"built-with:{each['name']}",
+            bom_ref=f"built-with:{each['name']} {each['version']} {each['sha256']}",
             scope=ComponentScope.EXCLUDED,
             purl=_pypi(each["name"], each["version"]),
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=each["sha256"])],
