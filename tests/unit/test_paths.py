@@ -118,6 +118,7 @@ NEAR = {
     "run/header_advice.py": {"_includes_all": TREE},
     "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_word.py": {"kernel_of": USER},
+    "cli/join.py": {"command": USER},
     "cli/init.py": {"command": USER},
     "cli/verify_rebuild.py": {"command": USER},
     "pipeline/smoke.py": {"_unpack": WHEEL},
