@@ -147,6 +147,13 @@ def test_a_wheel_that_cannot_be_read_takes_nobodys_answer(made, wheel, tmp_path)
     assert (answer.returncode, [each["verdict"] for each in found]) == (1, ["not rebuilt", "equal"]), answer.stderr
 
 
+def test_a_folder_with_an_index_somewhere_in_it_is_no_heap_of_wheels(made, tmp_path):
+    shutil.copytree(made.folder / "dist", tmp_path / "releases/one")
+    answer, found = again(made, tmp_path / "releases")
+    assert (answer.returncode, found) == (4, []), answer.stderr
+    assert "is no index, and has 1 in it" in answer.stderr
+
+
 def test_what_is_too_large_is_not_read(made, tmp_path):
     path = tmp_path / "tiny-1-py3-none-any.whl"
     with path.open("wb") as file:

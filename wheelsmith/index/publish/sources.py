@@ -46,8 +46,8 @@ def release_from(folders: Sequence[Path]) -> IndexRelease:
 
 
 def loose_wheels(folder: Path) -> tuple[Path, ...]:
-    """Return the wheels in a folder that are in no index; none where the folder is one, or has one as runs leave it."""
-    if _is_index(folder) or _is_index(folder / "index"):
+    """Return the wheels in a folder that is no index; none where it is one, or has one in it at any depth."""
+    if _indexes(folder):
         return ()
     return tuple(path for path in _below(folder, "*.whl") if path.is_file())
 
@@ -61,10 +61,10 @@ def release_of(folder: Path) -> IndexRelease:
     index = folder if _is_index(folder) else folder / "index"
     if _is_index(index):
         return _release_of_index(index, folder)
-    if below := sorted(path.parent for path in _below(folder, "_state") if _is_index(path.parent)):
+    if below := _indexes(folder):
         named = " ".join(f"--from {shlex.quote(str(path))}" for path in below[:_SEVERAL])
         raise PackageIndexError(f"{folder} is no index, and has {len(below)} in it", remedy=f"name them: {named}")
-    wheels = [path for path in _below(folder, "*.whl") if path.is_file()]
+    wheels = loose_wheels(folder)
     if not wheels:
         raise PackageIndexError(
             f"there is no index in {folder}, and no wheel", remedy="build one: wheelsmith build-matrix"
@@ -125,6 +125,11 @@ def _refuse_two_of_a_name(wheels: Sequence[Path]) -> None:
                 f"{path.name} is there twice with other bytes: {other} and {path}",
                 remedy="remove the one that is wrong",
             )
+
+
+def _indexes(folder: Path) -> list[Path]:
+    """Return the indexes that lie in a folder at any depth, itself among them."""
+    return sorted(path.parent for path in _below(folder, "_state") if _is_index(path.parent))
 
 
 def _is_index(folder: Path) -> bool:
