@@ -154,22 +154,22 @@ def _answer_all(
     for number, build in enumerate(joining.builds):
         cell = build.plan.cell.id
         result, output = told[cell].results[cell], told[cell]
-        kept[cell] = replace(result, log=copy_log(output, result.log, cell, joining.out / "logs"))
+        known = replace(result, log=copy_log(output, result.log, cell, joining.out / "logs"))
+        kept[build.plan.build_digest] = known
         why = _take(build.plan, output, result.wheel, folder / "given" / str(number), store) if result.wheel else None
         if result.wheel and why is None:
             to_check.append(build)
             continue
-        for answer in build.answers(_failed(build.plan, kept[cell], why or result.failure)):
+        for answer in build.answers(_failed(build.plan, known, why or result.failure)):
             answered(answer)
 
     def checked(result: BuildResult) -> None:
         """Tell of a wheel that was checked here; of its shard's words, how it was made and how long it took."""
-        known = kept.get(result.cell.id)
-        if result.wheel is None or known is None:
-            answered(result if known is None else replace(result, log=known.log))
-            return
-        made = known.status if known.status in {Status.BUILT, Status.CACHED} else Status.BUILT
-        own = replace(result, status=made, timings=known.timings, built_in=known.built_in, log=known.log)
+        known = kept[result.plan_digest]
+        own = replace(result, log=known.log)
+        if result.wheel and result.status is not Status.FOLDED:
+            made = known.status if known.status in {Status.BUILT, Status.CACHED} else Status.BUILT
+            own = replace(own, status=made, timings=known.timings, built_in=known.built_in)
         answered(own)
 
     answers = ResultCollector(to_check, store, checked)
