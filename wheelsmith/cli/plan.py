@@ -22,7 +22,6 @@ from wheelsmith.cli.options import (
 from wheelsmith.cli.sharding import Splitting, shard_plan_option, shard_plan_path, shards_options
 from wheelsmith.plan.shards import Shard
 from wheelsmith.run.prepare import Prepared, Request, prepare
-from wheelsmith.run.sharding import sharded_plan, write_shards
 from wheelsmith.run.stored import stored_wheels
 
 
@@ -72,6 +71,8 @@ def command(  # noqa: PLR0913  # one parameter an option
     listen = reporter("plain", matrix.parent)
     prepared = prepare(request, listen)
     if shards is not None:
+        from wheelsmith.run.sharding import sharded_plan, write_shards
+
         how = Splitting(count=shards, most=max_shards, hours=max_hours, cores=cores)
         plan = sharded_plan(prepared, how.divide)
         write_shards(plan, shard_plan_path(shard_plan, matrix))

@@ -13,7 +13,7 @@ from wheelsmith.base.units import counted
 from wheelsmith.model import Listener, Notice
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.lock import shards_path
-from wheelsmith.plan.shards import Shard, fewest, split
+from wheelsmith.plan.shards import Shard, fewest, shard_word, split
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
@@ -47,7 +47,7 @@ class Splitting:
         """Say which shards may take longer than a job may."""
         late = [number for number, shard in enumerate(shards, 1) if shard.seconds > self._longest]
         if late:
-            named = ", ".join(f"{number}/{len(shards)}" for number in late)
+            named = ", ".join(shard_word(number, shards) for number in late)
             text = f"may take longer than {self.hours:g} hours on {counted(self.cores, 'core')}: {named}"
             listen(Notice(level="warning", text=text))
 

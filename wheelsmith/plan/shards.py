@@ -59,6 +59,14 @@ class ShardedPlan(Record):
         return canonical_digest(self.to_json())
 
 
+def shard_word(number: int, shards: Sequence[Shard]) -> str:
+    """Return what people call a shard: ``2/3``.
+
+    :param number: from 1.
+    """
+    return f"{number}/{len(shards)}"
+
+
 def split(builds: Sequence[Build], known: Mapping[str, float], count: int) -> tuple[Shard, ...]:
     """Return so many shards, of which the longest is about as short as can be: the longest build first, to who is free.
 
@@ -67,7 +75,10 @@ def split(builds: Sequence[Build], known: Mapping[str, float], count: int) -> tu
     :param known: cell id of a build → the seconds of one core that it took before.
     :param count: of shards; some are empty where there are fewer builds.
     """
-    costs = expected(builds, known)
+    return _split(builds, expected(builds, known), count)
+
+
+def _split(builds: Sequence[Build], costs: Mapping[str, float], count: int) -> tuple[Shard, ...]:
     loads, parts = [0.0] * count, [[] for _ in range(count)]  # type: tuple[list[float], list[list[Build]]]
     for build in sorted(builds, key=lambda build: (-costs[build.plan.cell.id], build.plan.cell.id)):
         number = min(range(count), key=lambda place: (loads[place], place))
@@ -90,7 +101,7 @@ def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: floa
     late = {plan.cell.id for build in alone for plan in build.plans}
     rest = sum(cost for cost in costs.values() if cost <= longest)
     count = max(1, min(most, len(alone) + ceil(rest / longest)))
-    while (shards := split(builds, known, count)) and count < most:
+    while (shards := _split(builds, costs, count)) and count < most:
         # The longest first: what is too long stands alone once there are as many shards as that takes.
         if all(shard.seconds <= ceil(longest) or late.issuperset(shard.cells) for shard in shards):
             break

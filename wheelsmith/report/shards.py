@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wheelsmith.plan.shards import Shard
+from wheelsmith.plan.shards import Shard, shard_word
 from wheelsmith.report.style import duration
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
         table.add_column(column, overflow="fold", no_wrap=column != "cells")
     for number, shard in enumerate(shards, 1):
         table.add_row(
-            f"{number}/{len(shards)}", duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
+            shard_word(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
         )
     return table
 
 
 def _words(shards: Sequence[Shard]) -> list[str]:
     """Return ``2/3`` for each shard that has anything to build."""
-    return [f"{number}/{len(shards)}" for number, shard in enumerate(shards, 1) if shard.cells]
+    return [shard_word(number, shards) for number, shard in enumerate(shards, 1) if shard.cells]
 
 
 def github_matrix(shards: Sequence[Shard]) -> dict[str, Any]:

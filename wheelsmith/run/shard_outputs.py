@@ -15,7 +15,7 @@ from wheelsmith.base.files import atomic_write, read_bounded
 from wheelsmith.base.printable import visible
 from wheelsmith.base.record import Record, in_one_line, read_json
 from wheelsmith.model import Failure, Status, Timing, WheelFile
-from wheelsmith.plan.shards import ShardedPlan
+from wheelsmith.plan.shards import ShardedPlan, shard_word
 
 RESULTS = "results.json"
 # What results.json says of the shard that it is of.
@@ -87,7 +87,7 @@ def shard_outputs(plan: ShardedPlan, folders: Sequence[Path]) -> dict[int, Shard
         number, output = _read(folder, plan)
         if known := found.get(number):
             raise PackageIndexError(
-                f"{known.folder} and {folder} both say that they are shard {number}/{len(plan.shards)}",
+                f"{known.folder} and {folder} both say that they are shard {shard_word(number, plan.shards)}",
                 remedy="join only what the last run of each job left",
             )
         found[number] = output
@@ -171,7 +171,7 @@ def _check_answers(plan: ShardedPlan, found: Mapping[int, ShardOutput]) -> None:
         if lost := [
             name for name in shard.cells if name not in results or results[name].status not in {*_MADE, Status.FAILED}
         ]:
-            missing.append((f"{number}/{len(plan.shards)}", lost))
+            missing.append((shard_word(number, plan.shards), lost))
     if missing:
         named = "; ".join(f"shard {word}: {', '.join(lost)}" for word, lost in missing)
         again = " && ".join(f"wheelsmith build-matrix --shard {word}" for word, _ in missing)

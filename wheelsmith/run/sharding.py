@@ -27,6 +27,7 @@ from wheelsmith.wheel.recorded_plan import plan_differences
 
 _LONGEST = 256 << 20  # bytes: a plan of flash-attn2's is one megabyte
 _WORD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
+_AGAIN = "write it again: wheelsmith plan --shards 3"
 
 Divide = Callable[[Sequence[Build], dict[str, float]], tuple[Shard, ...]]
 
@@ -75,10 +76,10 @@ def read_shards(path: Path) -> ShardedPlan:
         raise MatrixError(
             f"it cannot be read: {in_one_line(error)}",
             where=Place(file=str(path)),
-            remedy="write it again: wheelsmith plan --shards 3",
+            remedy=_AGAIN,
         ) from None
     if wrong := _why_not_whole(plan):
-        raise MatrixError(wrong, where=Place(file=str(path)), remedy="write it again: wheelsmith plan --shards 3")
+        raise MatrixError(wrong, where=Place(file=str(path)), remedy=_AGAIN)
     return plan
 
 
@@ -141,17 +142,15 @@ def chosen_shard(word: str, path: Path) -> ChosenShard:
 
 def _keep_to(plan: ShardedPlan, prepared: Prepared) -> None:
     agreed = {each.cell.id: each for each in plan.plans}
-    planned = {each.cell.id: each for each in prepared.plans}
-    for name, each in agreed.items():
-        if name not in {item.cell.id for item in prepared.excluded} | planned.keys():
-            continue
-        if name not in planned:
-            reason = next(item.reason for item in prepared.excluded if item.cell.id == name)
-            raise _otherwise(name, f"it is not built: {reason}")
-        if planned[name].build_digest != each.build_digest:
-            told = (json.loads(one.recorded()) for one in (each, planned[name]))
+    for item in prepared.excluded:
+        if item.cell.id in agreed:
+            raise _otherwise(item.cell.id, f"it is not built: {item.reason}")
+    for each in prepared.plans:
+        known = agreed.get(each.cell.id)
+        if known and known.build_digest != each.build_digest:
+            told = (json.loads(one.recorded()) for one in (known, each))
             found = plan_differences(*told, said=("all jobs have", "here it is"))
-            raise _otherwise(name, found[0])
+            raise _otherwise(each.cell.id, found[0])
 
 
 def _otherwise(cell: str, how: str) -> MatrixError:

@@ -33,10 +33,12 @@ def code_digest(spec: KernelSpec, files: Mapping[str, str], read: Callable[[str]
     digest, left = hashlib.sha256(), _MOST
     for path in sorted(files):
         if is_known_source(path) or path.startswith(f"{spec.root}/") or _counts(path):
-            text = read(path) if left and _without_comments(path) else None
-            if text is not None:
-                left = max(left - len(text), 0)
-            digest.update(f"{path}\0{_of_file(path, text, files[path])}\n".encode())
+            cut = _without_comments(path)
+            text = read(path) if left and cut else None
+            left = max(left - len(text or b""), 0)
+            code = cut(text) if cut and text is not None and len(text) <= _LONGEST else None
+            known = files[path] if code is None else hashlib.sha256(code).hexdigest()
+            digest.update(f"{path}\0{known}\n".encode())
     return digest.hexdigest()
 
 
@@ -45,14 +47,6 @@ def _counts(path: str) -> bool:
     if is_licence(parts[-1]) or _WORDS.fullmatch(parts[-1]) or PurePosixPath(path).suffix in _OF_WORDS:
         return False
     return parts[0] not in _BESIDE and not any(part.startswith(".") for part in parts)
-
-
-def _of_file(path: str, text: bytes | None, sha256: str) -> str:
-    cut = _without_comments(path)
-    if cut is None or text is None or len(text) > _LONGEST:
-        return sha256
-    code = cut(text)
-    return sha256 if code is None else hashlib.sha256(code).hexdigest()
 
 
 def _without_comments(path: str) -> Callable[[bytes], bytes | None] | None:
