@@ -98,6 +98,8 @@ NEAR = {
     "run/prepare.py": {"_fetch": USER, "prepare_matrix": USER},
     "run/shard_outputs.py": dict.fromkeys(("_below", "copy_log", "take_wheel"), "of jobs that ended"),
     "run/sharding.py": {"write_shards": USER},
+    "run/signing.py": dict.fromkeys(("sign", "_signable"), OUT),
+    "run/verifying.py": {"verify": "a new folder, of its own", "_at": USER},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "kernel_source.read": TREE, "_named": TREE},
     "run/rebuild/rebuild.py": {
         **dict.fromkeys(("_answer", "_not_rebuilt", "_whole_record"), WHEEL),
@@ -119,6 +121,9 @@ NEAR = {
     "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_word.py": {"kernel_of": USER},
     "cli/join.py": {"command": USER},
+    "cli/verify.py": {"command": USER},
+    "wheel/attestation/keys.py": {"_read": USER},
+    "wheel/attestation/verification.py": {"verify_wheel": WHEEL},
     "cli/init.py": {"command": USER},
     "cli/verify_rebuild.py": {"command": USER},
     "pipeline/smoke.py": {"_unpack": WHEEL},

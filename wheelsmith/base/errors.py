@@ -139,6 +139,24 @@ class SettingError(WheelsmithError):
     exit_code = ExitCode.USAGE
 
 
+class SigningKeyError(WheelsmithError):
+    """A key is none, or cannot be used."""
+
+    exit_code = ExitCode.USAGE
+
+
+class PolicyError(WheelsmithError):
+    """What is to be believed of signatures is not said, or not in a way that can be read."""
+
+    exit_code = ExitCode.USAGE
+
+
+class AttestationError(WheelsmithError):
+    """What somebody signed of a wheel does not hold, or cannot be signed."""
+
+    exit_code = ExitCode.CELLS_FAILED
+
+
 class MachineError(WheelsmithError):
     """An environment cannot be looked at."""
 

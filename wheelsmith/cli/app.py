@@ -20,6 +20,8 @@ _COMMANDS = {
     "vendor": "Put all that the locked matrix is built from into one folder.",
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
     "join": "Join what the jobs of a pipeline built into one index.",
+    "sign": "Sign the wheels that a run left, with how each was made.",
+    "verify": "Verify who signed wheels, and what that one says of them.",
     "repack": "Turn what a Hub repo has built into checked wheels on an index.",
     "check": "Prove that wheels tell the truth.",
     "verify-rebuild": "Build wheels again from the plans that they record, and compare every byte.",

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -60,6 +61,10 @@ class Answerable(Protocol):
     @property
     def not_folded(self) -> Mapping[str, str]:
         """Cell id → why no older minor of its CUDA answers for it."""
+
+    @property
+    def matrix_sha256(self) -> str | None:
+        """Of the matrix file; None where nobody wrote one."""
 
     @property
     def out(self) -> Path:
@@ -153,6 +158,7 @@ class _Kept:
         self._report = report
         self._more = more
         self._as_json = as_json
+        self._started_on = _now()
         self._lost: OSError | None = None
 
     def __call__(self, event: Event) -> None:
@@ -202,7 +208,13 @@ class _Kept:
             planned.not_folded,
             interrupted=finished.interrupted,
         )
-        return json.dumps({**data, **self._more(finished.results)}, indent=1) + "\n"
+        run = {"matrix_sha256": planned.matrix_sha256, "started_on": self._started_on, "finished_on": _now()}
+        return json.dumps({**data, **run, **self._more(finished.results)}, indent=1) + "\n"
+
+
+def _now() -> str:
+    """Return the time as provenance has it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _without_tail(result: BuildResult) -> BuildResult:

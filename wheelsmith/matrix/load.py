@@ -6,8 +6,9 @@ BaseLoader leaves every scalar the text that it is, so an unquoted 2.10 stays 2.
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,8 @@ def load_matrix(path: Path) -> Matrix:
     try:
         if path.stat().st_size > _LARGEST:
             raise MatrixError("the file is larger than 256 KiB", where=Place(file=str(path)))
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        text = data.decode()
     except FileNotFoundError:
         raise MatrixError(
             f"there is no {path}",
@@ -57,7 +59,7 @@ def load_matrix(path: Path) -> Matrix:
         raise MatrixError(f"not UTF-8 text: {error.reason}", where=Place(file=str(path))) from None
     except OSError as error:
         raise MatrixError(f"{path} cannot be read: {error.strerror}") from None
-    return parse_matrix(text, file=path.name)
+    return replace(parse_matrix(text, file=path.name), sha256=hashlib.sha256(data).hexdigest())
 
 
 def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:

@@ -180,6 +180,7 @@ class Matrix(Record):
     :param cuda_compatibility: ``hub`` is the Hub loader's rule: no CUDA newer than torch's own. ``minor`` builds also
         with a newer one of the same major: CUDA's minor-version compatibility, which needs a recent driver.
         ``oldest-minor`` has the oldest CUDA of a major answer for the newer ones.
+    :param sha256: of its text; None of one that nobody wrote.
     """
 
     kernel: KernelRef
@@ -195,3 +196,4 @@ class Matrix(Record):
     rules: tuple[MatrixRule, ...] = ()
     engine: EngineChoice = field(default_factory=EngineChoice)
     output: OutputSettings = field(default_factory=OutputSettings)
+    sha256: str | None = None

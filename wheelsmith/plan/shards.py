@@ -39,6 +39,7 @@ class ShardedPlan(Record):
     :param commit: of a repo that the wheels are made from; None for a folder.
     :param not_folded: cell id → why no older minor of its CUDA answers for it.
     :param variants: whether the index is to offer wheel variants too.
+    :param matrix_sha256: of the matrix file.
     """
 
     kernel: str
@@ -51,6 +52,7 @@ class ShardedPlan(Record):
     excluded: tuple[Excluded, ...]
     not_folded: dict[str, str]
     variants: bool
+    matrix_sha256: str | None
     shards: tuple[Shard, ...]
 
     @property

@@ -96,11 +96,15 @@ def cuda_packages() -> CudaPackages:
     return CudaPackages.from_json({key: value for key, value in known.items() if key != "schema_version"})
 
 
+def cuda_pins(toolkit: CudaToolkit, arch: str, target: str) -> tuple[PinnedFile | PinnedPackage, ...]:
+    """Return what the CUDA_HOME is made from that compiles on ``arch`` for ``target``."""
+    compilers = (pin for machine, pin in toolkit.compilers.items() if machine == arch)
+    return (*toolkit.packages[arch], *toolkit.headers, toolkit.target_runtime[target], *compilers)
+
+
 def cuda_prefix(toolkit: CudaToolkit, arch: str, target: str) -> PrefixId:
     """Name the CUDA_HOME that compiles on ``arch`` for ``target``, by what it is made from."""
-    compilers = [pin for machine, pin in toolkit.compilers.items() if machine == arch]
-    wheels = [*toolkit.packages[arch], *toolkit.headers, toolkit.target_runtime[target]]
-    pins: list[PinnedFile | PinnedPackage] = [*wheels, *compilers]
+    pins = cuda_pins(toolkit, arch, target)
     return pinned_prefix("cuda", toolkit.version, f"{arch}-{target}" if arch != target else arch, pins)
 
 

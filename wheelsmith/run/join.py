@@ -66,6 +66,11 @@ class Joining:
         return self.plan.kernel
 
     @property
+    def matrix_sha256(self) -> str | None:
+        """Of the matrix that was split."""
+        return self.plan.matrix_sha256
+
+    @property
     def plans(self) -> tuple[BuildPlan, ...]:
         """Those of all shards."""
         return self.plan.plans

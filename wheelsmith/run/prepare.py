@@ -118,6 +118,11 @@ class Prepared:
     out: Path
     lock: Lock | None = None
 
+    @property
+    def matrix_sha256(self) -> str | None:
+        """Of the matrix file; None where nobody wrote one."""
+        return self.matrix.sha256
+
 
 def cache_limit() -> int | None:
     """Return the bytes that WHEELSMITH_CACHE_SIZE allows the cache, if it does.

@@ -52,6 +52,7 @@ def sharded_plan(prepared: Prepared, divide: Divide) -> ShardedPlan:
         excluded=prepared.excluded,
         not_folded=prepared.not_folded,
         variants=prepared.matrix.output.variants,
+        matrix_sha256=prepared.matrix_sha256,
         shards=divide(prepared.builds, costs.known()),
     )
 

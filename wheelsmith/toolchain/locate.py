@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,11 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.answers import FAILURES, answer, reason
+from wheelsmith.toolchain.bundle_links import bundle_url, html_bundle_urls
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 
 if TYPE_CHECKING:
-    from mousebender.simple import ProjectDetails, ProjectFileDetails
+    from mousebender.simple import ProjectFileDetails
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _LONGEST = 120.0  # seconds for all of a page
@@ -66,12 +68,14 @@ class Offer:
 
     :param sha256: in hex, or None where the index does not say.
     :param yanked: the reason why nobody should take it any more, which may be empty; None of any other.
+    :param bundle: where that is which somebody signed of it.
     """
 
     filename: str
     location: Location
     sha256: str | None = None
     yanked: str | None = None
+    bundle: Location | None = None
 
 
 def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
@@ -91,7 +95,7 @@ def every_offer(project: str, index: str, settings: PipSettings) -> tuple[Offer,
     :raises ToolchainError: as ``offers``, or a link cannot be followed.
     """
     with _explained(index, f"page of {project}"), settings.client() as client:
-        return tuple(_offer(file, base) for file, base in _files(project, index, client))
+        return tuple(_offer(*found) for found in _files(project, index, client))
 
 
 def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
@@ -108,7 +112,8 @@ def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
         if "json" in page.content_type:
             found = simple.parse_project_index(page.text, page.content_type)
         else:
-            found = simple.from_project_index_html(page.text)
+            with _any_minor_version():
+                found = simple.from_project_index_html(page.text)
         return tuple(sorted({canonicalize_name(str(each["name"])) for each in found["projects"]}))
 
 
@@ -133,17 +138,36 @@ class _Page:
 
 
 def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
-    for file, base in _files(project, index, client):
+    for file, base, bundles in _files(project, index, client):
         with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
-            yield _offer(file, base)
+            yield _offer(file, base, bundles)
 
 
-def _files(project: str, index: str, client: httpx.Client) -> Iterator[tuple[ProjectFileDetails, str]]:
+def _files(
+    project: str, index: str, client: httpx.Client
+) -> Iterator[tuple[ProjectFileDetails, str, Mapping[str, str]]]:
+    """Yield each file of a page, the page's address, and what its HTML tells of signed words: file name → address."""
+    from mousebender import simple
+
     page = _page(f"{index.rstrip('/')}/{project}/", client)
     if page is None:
         return
-    details, base = _parse(page.text, page.content_type, project), page.address
-    yield from ((file, base) for file in details["files"])
+    if "json" in page.content_type:
+        details, bundles = simple.parse_project_details(page.text, page.content_type, project), {}
+    else:
+        with _any_minor_version():
+            details, bundles = simple.from_project_details_html(page.text, project), html_bundle_urls(page.text)
+    yield from ((file, page.address, bundles) for file in details["files"])
+
+
+@contextmanager
+def _any_minor_version() -> Iterator[None]:
+    """Take pages of newer minor versions without a word: what they add is not asked for (PEP 629)."""
+    from mousebender.simple import APIVersionWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", APIVersionWarning)
+        yield
 
 
 def _page(address: str, client: httpx.Client) -> _Page | None:
@@ -179,26 +203,24 @@ def _text(response: httpx.Response) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _offer(file: ProjectFileDetails, base: str) -> Offer:
-    url = urljoin(base, file["url"]).split("#")[0]
-    local = local_folder(url)
-    if local and not local_folder(base):
-        raise ValueError("a page of the network names a file of this machine")
-    yanked = file.get("yanked", False)
+def _offer(file: ProjectFileDetails, base: str, bundles: Mapping[str, str]) -> Offer:
+    yanked, filename = file.get("yanked", False), str(file["filename"])
+    bundle = bundle_url(file) or bundles.get(filename)
     return Offer(
-        filename=str(file["filename"]),
-        location=Location(path=local) if local else Location(url=url),
+        filename=filename,
+        location=_place(file["url"], base),
         sha256=file["hashes"].get("sha256", "").lower() or None,
         yanked=None if yanked is False else yanked if isinstance(yanked, str) else "",
+        bundle=_place(bundle, base) if bundle else None,
     )
 
 
-def _parse(text: str, content_type: str, project: str) -> ProjectDetails:
-    from mousebender import simple
-
-    if "json" in content_type:
-        return simple.parse_project_details(text, content_type, project)
-    return simple.from_project_details_html(text, project)
+def _place(link: str, base: str) -> Location:
+    url = urljoin(base, link).split("#")[0]
+    local = local_folder(url)
+    if local and not local_folder(base):
+        raise ValueError("a page of the network names a file of this machine")
+    return Location(path=local) if local else Location(url=url)
 
 
 def _host(index: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -162,7 +162,8 @@ def _tell(storage: Storage, release: IndexRelease, made: ReleaseState, names: Pa
     :param names: the folder in which wheels of the index have a second name.
     """
     index, changing = Index(storage), unpublished(storage)
-    published = {entry.sha256 for entry in index.entries(made.project)} - changing
+    before = index.entries(made.project)
+    published = {entry.sha256 for entry in before} - changing
     # Before the wheels are there: a run that is killed must not leave wheels behind that pass for published.
     changing |= {offer.entry.sha256 for offer in release.offers} - published
     set_unpublished(storage, changing)
@@ -170,18 +171,28 @@ def _tell(storage: Storage, release: IndexRelease, made: ReleaseState, names: Pa
     follow = partial(follow_source, changing=changing, made=made)
     index.add(release.offers, upload_time=now, answers=release.answers, revise={made.project: follow})
     entries = [entry for state in index.states().values() for entry in state.entries]
-    _drop(storage, changing, {path for entry in entries for path in paths(entry)}, names)
+    _drop(storage, changing, [entry for entry in before if entry.sha256 in changing], _paths(entries), names)
     set_unpublished(storage, changing & {entry.sha256 for entry in entries})
 
 
-def _drop(storage: Storage, changing: frozenset[str], used: set[str], names: Path) -> None:
-    """Remove the wheels that nothing refers to any more, and that nobody can have met."""
+def _drop(
+    storage: Storage, changing: frozenset[str], before: Iterable[IndexEntry], used: set[str], names: Path
+) -> None:
+    """Remove the wheels that nothing refers to any more, and that nobody can have met.
+
+    :param before: those of them that the index had; what else lies there a killed run left.
+    """
+    beside = _paths(before)
     for item in list(storage.listing("files/")):
         key = item.key
-        if key not in used and key.count("/") == _DEPTH and key.split("/")[2] in changing:
+        if key not in used and (key in beside or (key.count("/") == _DEPTH and key.split("/")[2] in changing)):
             # While its file is there, the run after one that was killed finds the name too.
             (names / key.rpartition("/")[2]).unlink(missing_ok=True)
             storage.delete(key)
+
+
+def _paths(entries: Iterable[IndexEntry]) -> set[str]:
+    return {path for entry in entries for path in paths(entry)}
 
 
 def _make_whole(folder: Path, offers: Sequence[WheelUpload], store: Store, known: set[str]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, ProjectState
-from wheelsmith.index.entries.side_files.known import announced, paths
+from wheelsmith.index.entries.side_files.known import announced, paths, with_files
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key
 from wheelsmith.index.entries.variants import variants_files
@@ -95,6 +95,28 @@ class Index:
         def work(storage: Storage) -> ProjectState:
             existing_project(storage, project)
             state = _advance(storage, project, transition)
+            write_pages(storage, [project])
+            return state
+
+        return self._storage.transaction(work)
+
+    def attach(self, project: str, files: Mapping[str, Mapping[str, bytes]]) -> ProjectState:
+        """Put files beside wheels that are there, in the place of those of their kinds.
+
+        :param files: file name of a wheel → suffix → content.
+        :raises PackageIndexError: there is no such project, or the storage cannot be written.
+        """
+
+        def beside(state: ProjectState) -> ProjectState:
+            entries = (with_files(entry, files.get(entry.filename, {})) for entry in state.entries)
+            return replace(state, entries=tuple(entries))
+
+        def work(storage: Storage) -> ProjectState:
+            for entry in beside(existing_project(storage, project)).entries:
+                for side in announced(entry) if entry.filename in files else ():
+                    if (data := files[entry.filename].get(side.kind.suffix)) is not None:
+                        put_new_file(storage, side.path, data, len(data), side.sha256)
+            state = _advance(storage, project, beside)
             write_pages(storage, [project])
             return state
 

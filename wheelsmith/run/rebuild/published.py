@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError
@@ -10,16 +11,28 @@ from wheelsmith.base.files import sha256_file
 from wheelsmith.base.offline import is_offline
 from wheelsmith.base.printable import bare_address, visible
 from wheelsmith.model import Listener, read_wheel_name
-from wheelsmith.toolchain.locate import Offer, every_offer, projects
+from wheelsmith.toolchain.locate import Location, Offer, every_offer, projects
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import download
+from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
 
 _MOST_WHEELS = 2000
 LARGEST_WHEEL = 4 << 30  # bytes
 
 
-def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[Path]:
-    """Fetch every wheel of an index; yield the paths at which they lie.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedWheel:
+    """A wheel of an index on the network, as it lies here now.
+
+    :param bundle: what was signed of it; None where its index names nothing.
+    """
+
+    path: Path
+    bundle: Path | None
+
+
+def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[PublishedWheel]:
+    """Fetch every wheel of an index, and what was signed of it.
 
     :param address: of the index, as pip is given it.
     :param folder: an empty one.
@@ -52,12 +65,20 @@ def _is_wheel(filename: str) -> bool:
     return Path(filename).name == filename
 
 
-def _fetched(offer: Offer, folder: Path, settings: PipSettings, listen: Listener) -> Path:
+def _fetched(offer: Offer, folder: Path, settings: PipSettings, listen: Listener) -> PublishedWheel:
     folder.mkdir(parents=True)
-    path = offer.location.path or folder / offer.filename
-    if offer.location.url:
-        with settings.client() as client:
-            download(offer.filename, offer.location.url, path, client, listen, most=LARGEST_WHEEL)
+    path = _at(offer.location, folder / offer.filename, LARGEST_WHEEL, settings, listen)
     if offer.sha256 and (not path.is_file() or sha256_file(path) != offer.sha256):
         raise PackageIndexError(f"{offer.filename} is not the file that its index tells of: its sha256 differs")
+    beside = folder / f"{offer.filename}{SUFFIX}"
+    bundle = _at(offer.bundle, beside, LONGEST, settings, listen) if offer.bundle else None
+    return PublishedWheel(path=path, bundle=bundle)
+
+
+def _at(location: Location, path: Path, most: int, settings: PipSettings, listen: Listener) -> Path:
+    """Return where a file lies, once it is fetched."""
+    if location.path:
+        return location.path
+    with settings.client() as client:
+        download(path.name, str(location.url), path, client, listen, most=most)
     return path

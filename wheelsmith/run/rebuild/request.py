@@ -40,7 +40,7 @@ def wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[Pa
 
 def _at(place: str, folder: Path, listen: Listener) -> Iterable[Path]:
     if place.startswith(_ADDRESSES):
-        return published_wheels(place, folder, listen)
+        return (each.path for each in published_wheels(place, folder, listen))
     path = Path(place)
     if not path.is_dir():
         return [path]

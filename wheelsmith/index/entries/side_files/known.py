@@ -12,6 +12,7 @@ from typing import IO
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.side_files.metadata import CORE_METADATA, CoreMetadata
 from wheelsmith.index.entries.side_files.side_file import SideFile
+from wheelsmith.index.entries.side_files.sigstore_bundle import SigstoreBundle
 
 LARGEST = 16 << 20  # bytes
 
@@ -19,7 +20,7 @@ LARGEST = 16 << 20  # bytes
 @cache
 def side_files() -> dict[str, SideFile]:
     """Return every kind by its suffix."""
-    return {each.suffix: each for each in (CoreMetadata(),)}
+    return {each.suffix: each for each in (CoreMetadata(), SigstoreBundle())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

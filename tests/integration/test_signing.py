@@ -1,0 +1,427 @@
+"""Wheels are signed by the run that made them, and verified by anybody: by wheelsmith, openssl and cosign."""
+
+import base64
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import cosign as cosigns
+import pytest
+import wants
+from factory import Factory
+from kernels import matrix, pure_kernel
+from wheels import make_wheel
+
+from wheelsmith.index.storage import make_server
+
+WHEEL = "pure-1-py3-none-any.whl"
+BUNDLE = f"{WHEEL}.sigstore.json"
+P256 = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+ED25519 = ("-algorithm", "ed25519")
+
+
+def make_key(folder, name, kind=P256):
+    wants.program("openssl")
+    private, public = folder / f"{name}.key", folder / f"{name}.pub"
+    subprocess.run(["openssl", "genpkey", *kind, "-out", private], check=True, capture_output=True)
+    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
+    return public
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """What a run left, which nobody signed, and two keys."""
+    factory = Factory.at(tmp_path_factory.mktemp("signing"))
+    pure_kernel(factory.folder / "k")
+    matrix(factory.folder, "k", torch="2.13", cuda="cpu, 13.0")
+    answer = factory.run("build-matrix", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+    make_key(factory.folder, "release")
+    make_key(factory.folder, "other", ED25519)
+    return factory
+
+
+@pytest.fixture
+def unsigned(built, tmp_path):
+    """A copy of it."""
+    folder = tmp_path / "factory"
+    shutil.copytree(built.folder, folder, symlinks=True)
+    return Factory(folder=folder, cache=folder / "cache")
+
+
+@pytest.fixture
+def signed(unsigned):
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, answer.stderr) == (0, "1 wheel signed, 0 were before\n")
+    return unsigned
+
+
+def verify(factory, *argv, key="release.pub"):
+    believed = ("--key", key) if key else ()
+    answer = factory.run_in_process("verify", "--json", *map(str, argv), *believed)
+    return answer.returncode, json.loads(answer.stdout)["wheels"] if answer.stdout else answer.stderr
+
+
+def refusal(factory, *argv, key="release.pub"):
+    code, answers = verify(factory, *argv, key=key)
+    assert code == 1, answers
+    (answer,) = answers
+    assert answer["verified"] is None
+    return answer["refused"]
+
+
+def bundle_of(factory):
+    return json.loads((factory.folder / "dist/wheels" / BUNDLE).read_bytes())
+
+
+def statement_of(factory):
+    return json.loads(base64.b64decode(bundle_of(factory)["dsseEnvelope"]["payload"]))
+
+
+@contextmanager
+def served(folder):
+    """Serve a folder as any server of files does."""
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@contextmanager
+def served_by_us(folder):
+    server = make_server(folder, "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_it_says_how_the_wheel_was_made(signed):
+    results = json.loads((signed.folder / "dist/results.json").read_bytes())
+    (digest,) = {cell["plan_digest"] for cell in results["cells"].values()}
+    statement = statement_of(signed)
+    (subject,) = statement["subject"]
+    assert subject["digest"]["sha256"] == next(iter(signed.hashes().values()))
+    made = statement["predicate"]["buildDefinition"]
+    assert made["internalParameters"]["plan"] == {"sha256": digest}
+    assert made["externalParameters"]["cells"] == sorted(results["cells"])
+    assert made["externalParameters"]["matrix"] == {"sha256": results["matrix_sha256"]}
+    times = statement["predicate"]["runDetails"]["metadata"]
+    assert times == {"startedOn": results["started_on"], "finishedOn": results["finished_on"]}
+    assert str(signed.folder) not in json.dumps(statement)
+
+
+def test_of_a_wheel_that_was_there_before_no_time_is_told(unsigned):
+    assert unsigned.run("build-matrix", "--engine", "local").returncode == 0
+    assert unsigned.run_in_process("sign", "--key", "release.key").returncode == 0
+    assert statement_of(unsigned)["predicate"]["runDetails"]["metadata"] == {}
+
+
+@pytest.mark.parametrize("place", [f"dist/wheels/{WHEEL}", "dist/wheels", "dist", "dist/index"])
+def test_it_is_verified_wherever_it_lies(signed, place):
+    code, (answer,) = verify(signed, place)
+    assert (code, answer["refused"]) == (0, None)
+    assert (answer["verified"]["wheel"], answer["verified"]["key"]) == (WHEEL, "release.pub")
+
+
+@pytest.mark.parametrize("serve", [served, served_by_us], ids=["HTML", "JSON"])
+@pytest.mark.parametrize("root", ["simple/", "cu130"])
+def test_it_is_verified_on_an_index(signed, serve, root):
+    assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
+    with serve(signed.folder / "public") as address:
+        code, (answer,) = verify(signed, f"{address}/{root}")
+        assert (code, answer["refused"]) == (0, None)
+        assert "whose sha256 is" in refusal(signed, f"{address}/{root}", key="other.pub")
+        code, why = verify(signed, f"{address}/{root}", "--offline")
+        assert (code, "is not asked" in why) == (4, True)
+
+
+def test_installers_take_it_as_before(signed, tmp_path):
+    with served(signed.folder / "dist/index") as address:
+        index = ("--index-url", f"{address}/simple/")
+        got = tmp_path / "got"
+        for argv in (
+            (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", got, *index, "pure"),
+            ("uv", "pip", "install", "-q", "--no-deps", "--target", tmp_path / "uv", *index, "pure"),
+        ):
+            subprocess.run(argv, check=True, env={**os.environ, "UV_NO_CONFIG": "1", "PIP_NO_INDEX": "0"})
+    assert (got / WHEEL).read_bytes() == (signed.folder / "dist/wheels" / WHEEL).read_bytes()
+    assert (tmp_path / "uv/pure/__init__.py").is_file()
+
+
+def test_to_sign_again_changes_nothing_and_by_another_key_everything(signed):
+    before = bundle_of(signed)
+    answer = signed.run_in_process("sign", "dist", "--key", "release.key")
+    assert (answer.returncode, answer.stderr, bundle_of(signed)) == (0, "0 wheels signed, 1 was before\n", before)
+    assert (
+        signed.run_in_process("sign", "--key", "env:KEY", KEY=(signed.folder / "other.key").read_text()).returncode == 0
+    )
+    assert "whose sha256 is" in refusal(signed, "dist")
+    code, (answer,) = verify(signed, "dist", key="other.pub")
+    assert (code, answer["verified"]["key"]) == (0, "other.pub")
+    assert signed.run_in_process("index", "verify", "dist/index").returncode == 0
+
+
+def test_a_run_with_nothing_new_keeps_it(signed):
+    before = bundle_of(signed)
+    for _ in range(2):
+        assert signed.run("build-matrix", "--engine", "local").returncode == 0
+        assert verify(signed, "dist")[0] == 0
+    assert bundle_of(signed) == before
+
+
+def test_a_wheel_of_other_bytes_loses_it(signed):
+    (signed.folder / "k/torch-ext/pure/__init__.py").write_text("VALUE = 2\n")
+    assert signed.run("build-matrix", "--engine", "local").returncode == 0
+    assert not (signed.folder / "dist/wheels" / BUNDLE).exists()
+    assert not list((signed.folder / "dist/index/files").rglob("*.sigstore.json"))
+    assert "nothing signed" in refusal(signed, "dist")
+    assert signed.run_in_process("sign", "--key", "release.key").returncode == 0
+    assert verify(signed, "dist")[0] == 0
+
+
+def replaced(wheel, name, text):
+    """Write a member of a wheel anew, and leave the rest."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    (found,) = (each for each in members if each.endswith(name))
+    members[found] = text
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for each, data in members.items():
+            archive.writestr(each, data)
+
+
+def test_a_changed_wheel_is_refused(signed):
+    wheel = signed.folder / "dist/wheels" / WHEEL
+    replaced(wheel, "pure/__init__.py", b"VALUE = 3\n")
+    assert "what is signed is of a wheel whose sha256 is" in refusal(signed, wheel)
+    with (signed.folder / "dist/wheels" / WHEEL).open("wb"):
+        pass
+    assert "cannot be read" in refusal(signed, wheel)
+
+
+def test_a_wheel_built_from_other_source_under_the_right_name_is_refused(signed, tmp_path):
+    """By its bytes, by what it records, and, where the thief has signed it too, by who is believed."""
+    (signed.folder / "k/torch-ext/pure/__init__.py").write_text("VALUE = 'stolen'\n")
+    assert signed.run("build-matrix", "--engine", "local", "--out", "forged").returncode == 0
+    forged, true = signed.folder / "forged/wheels" / WHEEL, signed.folder / "dist/wheels"
+    bundle = shutil.copy(true / BUNDLE, forged.with_name(BUNDLE))
+    why = refusal(signed, forged)
+    assert "what is signed is of a wheel whose sha256 is" in why
+    assert "is made from the source" in why
+    assert "records the plan" in why
+    assert signed.run_in_process("sign", "forged", "--key", "other.key").returncode == 0
+    assert "not signed by release.pub" in refusal(signed, forged)
+    assert bundle.read_bytes() != (true / BUNDLE).read_bytes()
+
+
+def test_what_the_statement_says_must_be_believed(unsigned):
+    github = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_SERVER_URL": "https://git",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/wheels.yml@refs/tags/v1",
+        "GITHUB_REF": "refs/tags/v1",
+        "GITHUB_SHA": "e" * 40,
+    }
+    assert unsigned.run_in_process("sign", "--key", "release.key", **github).returncode == 0
+    policy = unsigned.folder / "policy.yaml"
+    builder = "https://git/o/r/.github/workflows/wheels.yml@refs/tags/*"
+    policy.write_text(f"keys: release.pub\nrepositories: https://git/o/r\nsources: path\nbuilders: '{builder}'\n")
+    assert verify(unsigned, "dist", "--policy", policy, key=None)[0] == 0
+    for words, refused in (
+        (("--source", "hub:o/k"), "made from path, not from hub:o/k"),
+        (("--repository", "https://git/o/fork"), "in the repository https://git/o/r, not in https://git/o/fork"),
+        (("--builder", "https://git/o/r/*"), "made by https://git/o/r/.github/workflows/wheels.yml@refs/tags/v1"),
+    ):
+        assert refused in refusal(unsigned, "dist", "--policy", policy, *words, key=None)
+
+
+@pytest.mark.parametrize("case", ["none", "of another", "changed", "a link", "a folder", "too large", "words"])
+def test_what_lies_beside_a_wheel_is_somebody_elses_word(signed, case):
+    bundle = signed.folder / "dist/wheels" / BUNDLE
+    data = bundle_of(signed)
+    bundle.unlink()
+    if case == "of another":
+        data["dsseEnvelope"]["payload"] = base64.b64encode(b'{"_type": 1}').decode()
+        bundle.write_text(json.dumps(data))
+    elif case == "changed":
+        text = base64.b64decode(data["dsseEnvelope"]["payload"]).replace(b'"path"', b'"hub:"')
+        data["dsseEnvelope"]["payload"] = base64.b64encode(text).decode()
+        bundle.write_text(json.dumps(data))
+    elif case == "a link":
+        bundle.symlink_to("/etc/hostname")
+    elif case == "a folder":
+        bundle.mkdir()
+    elif case == "too large":
+        bundle.write_bytes(b" " * (5 << 20))
+    elif case == "words":
+        bundle.write_bytes(b"\x1b[31m::error::")
+    assert "\x1b" not in refusal(signed, bundle.with_name(WHEEL))
+
+
+def test_an_index_that_offers_another_bundle_is_refused(signed):
+    """Whoever can write to an index can put there what he likes, and has no key."""
+    assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
+    (stored,) = (signed.folder / "public/files").rglob("*.sigstore.json")
+    stored.write_bytes(stored.read_bytes().replace(b"dsseEnvelope", b"messageSignature"))
+    with served(signed.folder / "public") as address:
+        assert "the bundle cannot be read" in refusal(signed, f"{address}/simple/")
+    page = signed.folder / "public/simple/pure/index.html"
+    for link in ("file:///etc/hostname", "http://[::1/x"):
+        page.write_text(page.read_text().replace('data-sigstore-bundle="..', f'data-sigstore-bundle="{link}" x="..'))
+        with served(signed.folder / "public") as address:
+            assert verify(signed, f"{address}/simple/")[0] == 4
+
+
+def test_nothing_is_signed_that_the_run_did_not_make(unsigned, tmp_path):
+    foreign = make_wheel(tmp_path / "foreign", "pure", "2")
+    assert unsigned.run_in_process("index", "add", "dist/index", str(foreign)).returncode == 0
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, "nobody says how pure-2" in answer.stderr) == (1, True)
+    assert not (unsigned.folder / "dist/wheels" / BUNDLE).exists()
+
+
+def test_a_wheel_that_was_changed_after_the_run_is_not_signed(unsigned):
+    (wheel,) = (unsigned.folder / "dist/index/files").rglob("*.whl")
+    text = wheel.read_bytes()
+    wheel.unlink()
+    wheel.write_bytes(text + b"\0")
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, "is not the file that was built" in answer.stderr) == (1, True)
+    wheel.unlink()
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, "cannot be read" in answer.stderr) == (1, True)
+
+
+def test_a_plan_that_the_state_does_not_name_is_not_signed(unsigned):
+    state = unsigned.folder / "dist/index/_state/pure.json"
+    (digest,) = {cell["plan_digest"] for cell in unsigned.results().values()}
+    state.write_text(state.read_text().replace(digest, "0" * 64))
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, "does not record the plan" in answer.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("argv", [("nowhere", "--key", "release.key"), ("dist", "--key", "release.pub"), ("dist",)])
+def test_what_cannot_be_signed_is_said(unsigned, argv):
+    answer = unsigned.run_in_process("sign", *argv)
+    assert answer.returncode in {2, 4}
+    assert answer.stderr
+
+
+@pytest.mark.parametrize("argv", [("dist",), ("dist", "--key", "a", "--policy", "b"), ("dist", "--key", "release.key")])
+def test_who_is_believed_must_be_said(signed, argv):
+    answer = signed.run_in_process("verify", *argv)
+    assert (answer.returncode, bool(answer.stderr)) == (2, True)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("release", P256), ("other", ED25519)])
+def test_openssl_alone_verifies_it(unsigned, name, kind, tmp_path):
+    assert unsigned.run_in_process("sign", "--key", f"{name}.key").returncode == 0
+    envelope = bundle_of(unsigned)["dsseEnvelope"]
+    payload, signature = (base64.b64decode(text) for text in (envelope["payload"], envelope["signatures"][0]["sig"]))
+    kept = envelope["payloadType"]
+    data, sig = tmp_path / "data", tmp_path / "sig"
+    sig.write_bytes(signature)
+    public = unsigned.folder / f"{name}.pub"
+    argv = ["openssl", "dgst", "-sha256", "-verify", public, "-signature", sig, data]
+    if kind == ED25519:
+        argv = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin", "-sigfile", sig, "-in", data]
+    for text, code in ((payload, 0), (payload + b" ", 1)):
+        data.write_bytes(f"DSSEv1 {len(kept)} {kept} {len(text)} ".encode() + text)
+        assert subprocess.run(argv, capture_output=True).returncode == code
+
+
+EMPTY = ("--trusted-root", "EMPTY")
+
+
+@pytest.mark.release("another program, of 15 MB")
+@pytest.mark.network
+@pytest.mark.parametrize("name", ["release", "other"])
+@pytest.mark.parametrize(
+    ("package", "more"),
+    [(cosigns.STABLE, ("--new-bundle-format", *EMPTY)), (cosigns.UNSTABLE, ())],
+    ids=["2.5.0", "3.1.1"],
+)
+def test_cosign_verifies_it_without_a_network(unsigned, package, more, name, tmp_path):
+    program = cosigns.cosign(package, tmp_path)
+    assert unsigned.run_in_process("sign", "--key", f"{name}.key").returncode == 0
+    if more:
+        subprocess.run([program, "trusted-root", "create", "--out", tmp_path / "EMPTY"], check=True)
+    wheel = unsigned.folder / "dist/wheels" / WHEEL
+
+    def verifies(key=name, kind="slsaprovenance1"):
+        argv = [program, "verify-blob-attestation", "--key", unsigned.folder / f"{key}.pub"]
+        argv += ["--bundle", wheel.with_name(BUNDLE), "--insecure-ignore-tlog", "--type", kind, *more, wheel]
+        alone = ["unshare", "--net", *argv] if os.getuid() == 0 else argv
+        answer = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True)
+        return "Verified OK" in answer.stderr if answer.returncode == 0 else False
+
+    assert verifies()
+    assert not verifies(key="other" if name == "release" else "release")
+    # Of a bundle, 2.5.0 does not look at what it is told to expect.
+    assert verifies(kind="spdxjson") is (package == cosigns.STABLE)
+    replaced(wheel, "pure/__init__.py", b"VALUE = 3\n")
+    assert not verifies()
+
+
+# moto does not know that what is to be signed may be a digest already, which is all that securesystemslib sends.
+KMS = """
+import sys
+import boto3
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
+from cryptography.hazmat.primitives.hashes import SHA256
+from moto.kms.utils import ECDSAPrivateKey
+from moto.server import ThreadedMotoServer
+
+ECDSAPrivateKey.sign = lambda self, digest, algorithm: self.private_key.sign(digest, ECDSA(Prehashed(SHA256())))
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+server.start()
+host, port = server.get_host_and_port()
+client = boto3.client("kms", endpoint_url=f"http://{host}:{port}")
+key = client.create_key(KeyUsage="SIGN_VERIFY", KeySpec="ECC_NIST_P256")["KeyMetadata"]["KeyId"]
+der = client.get_public_key(KeyId=key)["PublicKey"]
+print("KMS", f"http://{host}:{port}", key, der.hex(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.release("a key management service on loopback")
+def test_a_key_in_a_service_signs(unsigned):
+    pytest.importorskip("moto")
+    account = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "B", "AWS_DEFAULT_REGION": "us-east-1"}
+    argv = [sys.executable, "-c", KMS]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(argv, env={**os.environ, **account}, **pipes) as service:
+        # The server says more.
+        address, key, der = next(line.split()[1:] for line in service.stdout if line.startswith("KMS "))
+        given = {**account, "AWS_ENDPOINT_URL_KMS": address}
+        pem = subprocess.run(
+            ["openssl", "pkey", "-pubin", "-inform", "DER"], input=bytes.fromhex(der), capture_output=True
+        )
+        public = Path(unsigned.folder, "kms.pub")
+        public.write_bytes(pem.stdout)
+        named = ("sign", "--key", f"awskms:{key}")
+        answer = unsigned.run_in_process(*named, "--public-key", "kms.pub", **given)
+        assert answer.returncode == 0, answer.stderr
+        assert verify(unsigned, "dist", key="kms.pub")[0] == 0
+        for wrong, refused in (
+            ((), "needs its public key"),
+            (("--public-key", "release.pub"), "what was signed is not by"),
+        ):
+            answer = unsigned.run_in_process("sign", "--key", f"awskms:{key}", *wrong, **given)
+            assert (answer.returncode, refused in answer.stderr) == (2, True), answer.stderr
+        service.stdin.close()
+    answer = unsigned.run_in_process(*named, "--public-key", "kms.pub", **given)
+    # What is signed already is not signed again, and no service is asked.
+    assert answer.returncode == 0, answer.stderr

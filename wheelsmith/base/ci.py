@@ -1,0 +1,92 @@
+"""Which CI system this process runs in, by what that tells every job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wheelsmith.base.record import Record
+
+LOCAL = "urn:wheelsmith:builder:local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout(Record):
+    """What a CI system checked out for the run.
+
+    :param repository: its address.
+    :param ref: as ``refs/tags/v1``.
+    :param commit: in hex.
+    """
+
+    repository: str
+    ref: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CiRun:
+    """Who runs this.
+
+    :param builder: a URI of what is run: a workflow, where the system has such at a revision.
+    :param invocation: a URI of this one run; None where there is none.
+    :param checkout: None where the system does not say.
+    """
+
+    builder: str
+    invocation: str | None = None
+    checkout: Checkout | None = None
+
+
+def ci_run() -> CiRun:
+    """Return who runs this: GitHub Actions, GitLab, Buildkite, or a person."""
+    for system in (_github, _gitlab, _buildkite):
+        if found := system(os.environ):
+            return found
+    return CiRun(builder=LOCAL)
+
+
+def _github(given: Mapping[str, str]) -> CiRun | None:
+    if given.get("GITHUB_ACTIONS") != "true" or not given.get("GITHUB_WORKFLOW_REF"):
+        return None
+    server = given.get("GITHUB_SERVER_URL", "")
+    repository = f"{server}/{given.get('GITHUB_REPOSITORY', '')}"
+    run, attempt = given.get("GITHUB_RUN_ID", ""), given.get("GITHUB_RUN_ATTEMPT", "1")
+    return CiRun(
+        builder=f"{server}/{given['GITHUB_WORKFLOW_REF']}",
+        invocation=f"{repository}/actions/runs/{run}/attempts/{attempt}",
+        checkout=_checkout(repository, given.get("GITHUB_REF"), given.get("GITHUB_SHA")),
+    )
+
+
+def _gitlab(given: Mapping[str, str]) -> CiRun | None:
+    project = given.get("CI_PROJECT_URL")
+    if not given.get("GITLAB_CI") or not project:
+        return None
+    ref = f"refs/{'tags' if given.get('CI_COMMIT_TAG') else 'heads'}/{given.get('CI_COMMIT_REF_NAME', '')}"
+    return CiRun(
+        # As GitLab's own tokens name it.
+        builder=f"{project}//{given.get('CI_CONFIG_PATH', '.gitlab-ci.yml')}@{ref}",
+        invocation=given.get("CI_PIPELINE_URL"),
+        checkout=_checkout(project, ref, given.get("CI_COMMIT_SHA")),
+    )
+
+
+def _buildkite(given: Mapping[str, str]) -> CiRun | None:
+    url = given.get("BUILDKITE_BUILD_URL")
+    if given.get("BUILDKITE") != "true" or not url:
+        return None
+    tag, branch = given.get("BUILDKITE_TAG"), given.get("BUILDKITE_BRANCH")
+    ref = f"refs/tags/{tag}" if tag else f"refs/heads/{branch}"
+    return CiRun(
+        builder=url.partition("/builds/")[0],
+        invocation=url,
+        checkout=_checkout(given.get("BUILDKITE_REPO"), ref, given.get("BUILDKITE_COMMIT")),
+    )
+
+
+def _checkout(repository: str | None, ref: str | None, commit: str | None) -> Checkout | None:
+    if not (repository and ref and commit):
+        return None
+    return Checkout(repository=repository, ref=ref, commit=commit)

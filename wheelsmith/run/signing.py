@@ -1,0 +1,162 @@
+"""Sign what a run left: every wheel of its index, with a statement of how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wheelsmith.base.ci import CiRun
+from wheelsmith.base.errors import AttestationError, PackageIndexError, WheelError
+from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
+from wheelsmith.base.record import Record, read_json
+from wheelsmith.index.entries import IndexEntry
+from wheelsmith.index.entries.side_files.known import announced
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
+from wheelsmith.model import Status
+from wheelsmith.wheel.attestation.bundle import SUFFIX, Bundle, read_bundle
+from wheelsmith.wheel.attestation.keys import SigningKey
+from wheelsmith.wheel.attestation.statement import Made, read_statement, write_statement
+from wheelsmith.wheel.attestation.verification import recorded_plan
+
+_LONGEST = 256 << 20  # bytes of results.json
+_AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedWheel(Record):
+    """A wheel that has a signature now.
+
+    :param new: whether it was made now; a statement that says the same and is signed by the same key stays.
+    """
+
+    wheel: str
+    sha256: str
+    new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """What is to be signed, and what is said of all of it.
+
+    :param folder: a run's output folder, or a join's.
+    :param by: who built.
+    """
+
+    folder: Path
+    key: SigningKey
+    by: CiRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signable:
+    entry: IndexEntry
+    path: Path
+    statement: bytes
+    before: Bundle | None
+
+
+def sign(signing: Signing) -> tuple[SignedWheel, ...]:
+    """Sign every wheel of the folder's index; all of them can be signed, or none is.
+
+    :raises AttestationError: a wheel is not what the run left, or was not made by wheelsmith.
+    :raises PackageIndexError: there is no index, or it cannot be written.
+    """
+    index = Index(Folder(signing.folder / "index"))
+    states = index.states()
+    if not any(state.entries for state in states.values()):
+        raise PackageIndexError(
+            f"there is no index with wheels in {signing.folder}", remedy="name a folder that build-matrix or join wrote"
+        )
+    run = _run_results(signing.folder)
+    todo = {name: [_signable(signing, entry, run) for entry in state.entries] for name, state in states.items()}
+    signed = []
+    for project, wheels in todo.items():
+        files: dict[str, bytes] = {}
+        for each in wheels:
+            kept = each.before is not None and _says_the_same(each.before, each.statement, signing.key)
+            bundle = each.before if kept and each.before else _signed(each.statement, signing.key)
+            files[each.entry.filename] = bundle.to_bytes()
+            signed.append(SignedWheel(wheel=each.entry.filename, sha256=each.entry.sha256, new=not kept))
+        index.attach(project, {name: {SUFFIX: data} for name, data in files.items()})
+        for name, data in files.items():
+            atomic_write(signing.folder / "wheels" / f"{name}{SUFFIX}", data)
+    return tuple(signed)
+
+
+def _signed(statement: bytes, key: SigningKey) -> Bundle:
+    unsigned = Bundle(statement=statement, signature=b"", hint=key.public.hint)
+    return Bundle(statement=statement, signature=key.sign(unsigned.signed), hint=key.public.hint)
+
+
+def _says_the_same(before: Bundle, statement: bytes, key: SigningKey) -> bool:
+    """Say whether a signature may stay: times are no reason to sign again."""
+    if not key.public.verifies(before.signature, before.signed):
+        return False
+    try:
+        return read_statement(before.statement) == read_statement(statement)
+    except AttestationError:
+        return False
+
+
+def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _Signable:
+    folder = signing.folder / "index"
+    path = folder / entry.path
+    known = entry.provenance
+    if known is None:
+        raise AttestationError(f"nobody says how {entry.filename} was made", remedy=_AGAIN)
+    try:
+        if sha256_file(path) != entry.sha256:
+            raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_AGAIN)
+        recorded = recorded_plan(path)
+    except OSError as error:
+        raise AttestationError(f"{entry.filename} cannot be read: {error.strerror}", remedy=_AGAIN) from None
+    except WheelError as error:
+        raise AttestationError(f"{entry.filename} cannot be read: {error.message}", remedy=_AGAIN) from None
+    if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
+        raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_AGAIN)
+    made = Made(
+        cells=tuple(sorted(cell.id for cell in entry.cells)),
+        source=known.source,
+        wheelsmith=known.wheelsmith,
+        builder=signing.by.builder,
+        invocation=signing.by.invocation,
+        checkout=signing.by.checkout,
+        image=known.image,
+        **_told(run, known.plan_digest),
+    )
+    statement = write_statement(entry.filename, entry.sha256, recorded, made)
+    return _Signable(entry=entry, path=path, statement=statement, before=_bundle_of(folder, entry))
+
+
+def _bundle_of(folder: Path, entry: IndexEntry) -> Bundle | None:
+    """Return what was signed of a wheel before; None where nothing was, or it is lost or broken."""
+    for side in announced(entry):
+        if side.kind.suffix == SUFFIX and (stored := Folder(folder).read(side.path)):
+            try:
+                return read_bundle(stored.data)
+            except AttestationError:
+                return None
+    return None
+
+
+def _run_results(folder: Path) -> dict[str, Any]:
+    """Return results.json; nothing where the folder has none, as after an index was copied."""
+    try:
+        data = read_json(read_bounded(folder / "results.json", _LONGEST))
+        return data if isinstance(data, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _told(run: Mapping[str, Any], digest: str) -> dict[str, str | None]:
+    """Return what a run tells of a wheel: its matrix, and when it built it, if it did."""
+    cells = run.get("cells")
+    answers = [each for each in cells.values() if isinstance(each, dict)] if isinstance(cells, dict) else []
+    own = [each.get("status") for each in answers if each.get("plan_digest") == digest]
+    found = {"matrix_sha256": run.get("matrix_sha256")} if own else {}
+    if Status.BUILT in own:
+        found |= {name: run.get(name) for name in ("started_on", "finished_on")}
+    return {name: value for name, value in found.items() if isinstance(value, str)}

@@ -1,0 +1,101 @@
+"""Verify wheels wherever they are: files, folders, indexes in folders and on the network."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.base.errors import AttestationError, WheelsmithError, system_error
+from wheelsmith.base.files import read_bounded
+from wheelsmith.base.record import Record
+from wheelsmith.index.publish import loose_wheels, release_from
+from wheelsmith.model import Listener
+from wheelsmith.run.rebuild.published import published_wheels
+from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
+from wheelsmith.wheel.attestation.policy import SignaturePolicy
+from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
+
+_ADDRESSES = ("https://", "http://")
+_NONE = "nothing signed lies beside it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement(Record):
+    """What became of one wheel: just one of both.
+
+    :param refused: all that is wrong.
+    """
+
+    wheel: str
+    verified: Verified | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WithBundle:
+    """A wheel, and what was signed of it; where that cannot be read, why."""
+
+    wheel: Path
+    bundle: bytes | None
+    trouble: str = _NONE
+
+
+def verify(
+    places: Sequence[str], policy: SignaturePolicy, listen: Listener, bundle: Path | None = None
+) -> Iterator[Judgement]:
+    """Yield what holds of each wheel.
+
+    :param places: wheels, folders with wheels or an index in them, and addresses of indexes.
+    :param bundle: what was signed of the one wheel that is named; None takes what lies beside each.
+    :raises WheelsmithError: there is no wheel, or an index is not whole.
+    """
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
+        for number, place in enumerate(places):
+            for found in _at(place, Path(scratch) / str(number), bundle, listen):
+                yield _judged(found, policy)
+
+
+def _at(place: str, folder: Path, bundle: Path | None, listen: Listener) -> Iterator[_WithBundle]:
+    if place.startswith(_ADDRESSES):
+        for each in published_wheels(place, folder, listen):
+            yield _with_file(each.path, each.bundle)
+        return
+    path = Path(place)
+    if not path.is_dir():
+        yield _with_file(path, bundle or _beside(path))
+    elif loose := loose_wheels(path):
+        yield from (_with_file(wheel, _beside(wheel)) for wheel in loose)
+    else:
+        for offer in release_from([path]).offers:
+            yield _WithBundle(wheel=offer.wheel, bundle=offer.side_files.get(SUFFIX))
+
+
+def _beside(wheel: Path) -> Path:
+    return wheel.with_name(f"{wheel.name}{SUFFIX}")
+
+
+def _with_file(wheel: Path, bundle: Path | None) -> _WithBundle:
+    if bundle is None:
+        return _WithBundle(wheel=wheel, bundle=None)
+    try:
+        return _WithBundle(wheel=wheel, bundle=read_bounded(bundle, LONGEST))
+    except FileNotFoundError:
+        return _WithBundle(wheel=wheel, bundle=None, trouble=f"there is no {bundle.name}: {_NONE}")
+    except OSError as error:
+        return _WithBundle(wheel=wheel, bundle=None, trouble=f"{bundle.name} cannot be read: {error.strerror or error}")
+    except ValueError as error:
+        return _WithBundle(wheel=wheel, bundle=None, trouble=f"{bundle.name}: {error}")
+
+
+def _judged(found: _WithBundle, policy: SignaturePolicy) -> Judgement:
+    name = found.wheel.name
+    try:
+        if found.bundle is None:
+            raise AttestationError(found.trouble)
+        return Judgement(wheel=name, verified=verify_wheel(found.wheel, found.bundle, policy))
+    except WheelsmithError as error:
+        return Judgement(wheel=name, refused=error.message)
+    except OSError as error:
+        return Judgement(wheel=name, refused=system_error(error).message)

@@ -1,0 +1,1 @@
+"""What is signed of wheels: statements of where they come from, their signatures, and who is believed."""

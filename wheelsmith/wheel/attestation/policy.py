@@ -1,0 +1,111 @@
+"""Who is believed, and in what: the keys that may sign, and what they may say of source, repository and builder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from wheelsmith.base.errors import Place, PolicyError
+from wheelsmith.base.files import read_bounded
+from wheelsmith.base.record import in_one_line
+from wheelsmith.wheel.attestation.keys import VerifyingKey, verifying_key
+from wheelsmith.wheel.attestation.statement import Said
+
+_LARGEST = 1 << 16  # bytes; people write it
+_KEYS, _WORDS = "keys", ("sources", "repositories", "builders")
+_SHOWN = 300  # characters
+_EXAMPLE = "keys: [release.pub], and perhaps sources: ['hub:org/name'] and builders: ['https://…']"
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignaturePolicy:
+    """What is believed.
+
+    :param keys: any of which may sign.
+    :param sources: that wheels may be made from, as ``hub:org/name`` or ``hub:org/name@revision``; none allow all.
+    :param repositories: that a CI system may have checked out; none allow all, and no CI system.
+    :param builders: who may have made them; ``*`` stands for anything but a slash; none allow all.
+    """
+
+    keys: tuple[VerifyingKey, ...]
+    sources: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
+    builders: tuple[str, ...] = ()
+
+    def refusals(self, said: Said) -> Iterator[str]:
+        """Yield what is not believed of what a statement says."""
+        if self.sources and not _names(said).intersection(self.sources):
+            yield f"it is made from {_shown(said)}, not from {_listed(self.sources)}"
+        if self.repositories and said.repository not in self.repositories:
+            where = said.repository[:_SHOWN] if said.repository else "none that it names"
+            yield f"it is made in the repository {where}, not in {_listed(self.repositories)}"
+        if self.builders and not any(_matches(said.builder, each) for each in self.builders):
+            yield f"it is made by {said.builder[:_SHOWN]}, not by {_listed(self.builders)}"
+
+    def but(self, sources: Words, repositories: Words, builders: Words) -> SignaturePolicy:
+        """Return the policy with other words in the place of its own, where there are any."""
+        return SignaturePolicy(
+            keys=self.keys,
+            sources=sources or self.sources,
+            repositories=repositories or self.repositories,
+            builders=builders or self.builders,
+        )
+
+
+def read_policy(path: Path) -> SignaturePolicy:
+    """Read a policy; the keys that it names lie beside it.
+
+    :raises PolicyError: it cannot be read, or names no key.
+    :raises SigningKeyError: a key cannot be read.
+    """
+    where = Place(file=str(path))
+    try:
+        data = _lists(yaml.load(read_bounded(path, _LARGEST).decode(), yaml.BaseLoader))  # noqa: S506  # makes texts alone
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise PolicyError(f"it cannot be read: {in_one_line(error)}", where=where, remedy=f"write {_EXAMPLE}") from None
+    keys = tuple(verifying_key(path.parent / name) for name in data.pop(_KEYS, ()))
+    if not keys:
+        raise PolicyError("it names no key, so nothing is believed", where=where, remedy=f"write {_EXAMPLE}")
+    return SignaturePolicy(keys=keys, **data)
+
+
+def _lists(data: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(data, dict):
+        raise ValueError("it is no mapping")  # noqa: TRY004  # a mistake in a file
+    if unknown := data.keys() - {_KEYS, *_WORDS}:
+        raise ValueError(f"it has {min(map(str, unknown))[:40]!r}, which nothing reads")
+    found = {}
+    for name, value in data.items():
+        texts = value if isinstance(value, list) else [value]
+        # What is empty would be taken for what allows all.
+        if not texts or not all(isinstance(each, str) and each for each in texts):
+            raise ValueError(f"{name} is no list of texts, or an empty one")
+        found[name] = tuple(texts)
+    return found
+
+
+def _names(said: Said) -> set[str]:
+    """Return all that a statement's source may be called."""
+    places = {said.source, said.source.partition("#subdirectory=")[0]}
+    revisions = {each for each in (said.revision, said.commit) if each}
+    return places | {f"{place}@{revision}" for place in places for revision in revisions}
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return re.fullmatch("[^/]*".join(map(re.escape, pattern.split("*"))), text) is not None
+
+
+def _shown(said: Said) -> str:
+    revision = f"@{said.commit or said.revision}" if said.commit or said.revision else ""
+    return f"{said.source}{revision}"[:_SHOWN]
+
+
+def _listed(texts: tuple[str, ...]) -> str:
+    return " or ".join(texts)

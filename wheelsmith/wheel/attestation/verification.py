@@ -1,0 +1,121 @@
+"""Hold a wheel against what was signed of it, and that against what somebody believes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheelsmith.base.errors import AttestationError, WheelError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.base.record import Record
+from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
+from wheelsmith.wheel.attestation.keys import VerifyingKey
+from wheelsmith.wheel.attestation.policy import SignaturePolicy
+from wheelsmith.wheel.attestation.statement import Said, read_statement
+from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
+
+_LONGEST = 300  # characters of anything that is shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified(Record):
+    """What holds of a wheel: who signed it, and what that one says.
+
+    :param key: by which name the policy knows who signed.
+    :param source: where it was made from, as ``hub:org/name``.
+    """
+
+    wheel: str
+    sha256: str
+    key: str
+    builder: str
+    source: str
+    revision: str | None
+    commit: str | None
+    repository: str | None
+    cells: tuple[str, ...]
+
+
+def verify_statement(filename: str, sha256: str, bundle: bytes, policy: SignaturePolicy) -> Verified:
+    """Return what holds of a wheel whose hash somebody else compares: it is not looked into.
+
+    :raises AttestationError: it says all that is wrong.
+    """
+    key, said = _signed(bundle, policy)
+    return _verified(key, said, [*_of_another(said, filename, sha256), *policy.refusals(said)])
+
+
+def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verified:
+    """Return what holds of a wheel.
+
+    :param wheel: any file.
+    :raises AttestationError: it says all that is wrong.
+    """
+    key, said = _signed(bundle, policy)
+    of_another = _of_another(said, wheel.name, sha256_file(wheel))
+    return _verified(key, said, [*of_another, *_planned_otherwise(said, wheel), *policy.refusals(said)])
+
+
+def _verified(key: VerifyingKey, said: Said, wrong: Sequence[str]) -> Verified:
+    if wrong:
+        raise AttestationError("; ".join(wrong))
+    return Verified(
+        wheel=said.filename,
+        sha256=said.sha256,
+        key=key.name,
+        builder=said.builder,
+        source=said.source,
+        revision=said.revision,
+        commit=said.commit,
+        repository=said.repository,
+        cells=said.cells,
+    )
+
+
+def _signed(data: bytes, policy: SignaturePolicy) -> tuple[VerifyingKey, Said]:
+    """Return who signed a bundle, and what."""
+    bundle = read_bundle(data)
+    return _signer(bundle, policy), read_statement(bundle.statement)
+
+
+def _signer(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
+    for key in policy.keys:
+        if key.verifies(bundle.signature, bundle.signed):
+            return key
+    for key in policy.keys:
+        if key.hint == bundle.hint:
+            raise AttestationError(f"it says that {key.name} signed it, which did not sign this")
+    names = ", ".join(key.name for key in policy.keys)
+    raise AttestationError(f"it is not signed by {names}, but by a key whose sha256 is {bundle.hint[:_LONGEST]}")
+
+
+def _of_another(said: Said, filename: str, sha256: str) -> Iterator[str]:
+    if said.filename != filename:
+        yield f"what is signed is of {said.filename[:_LONGEST]}"
+    if said.sha256 != sha256:
+        yield f"what is signed is of a wheel whose sha256 is {said.sha256[:_LONGEST]}, and this one's is {sha256}"
+
+
+def _planned_otherwise(said: Said, wheel: Path) -> Iterator[str]:
+    try:
+        recorded = recorded_plan(wheel)
+    except WheelError as error:
+        yield f"the wheel cannot be read: {error.message}"
+        return
+    if recorded is None:
+        yield "the wheel records no plan"
+    elif recorded.digest != said.plan_digest:
+        yield f"the wheel records the plan {recorded.digest}, and what is signed names {said.plan_digest[:_LONGEST]}"
+    if recorded and recorded.tree != said.tree:
+        yield f"the wheel is made from the source {recorded.tree}, and what is signed names {said.tree[:_LONGEST]}"
+
+
+def recorded_plan(wheel: Path) -> RecordedPlan | None:
+    """Return the plan that a wheel records; None where it records none.
+
+    :raises WheelError: it cannot be read.
+    """
+    with open_archive(wheel) as archive:
+        return read_recorded_plan(archive, info_folder(archive))
