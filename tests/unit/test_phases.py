@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from wheelsmith.plan.recipe.phases import (
     check_splittable,
     depends_on_machine,
     device_phases,
+    dry_run,
     host_phases,
     whole,
 )
@@ -277,3 +279,23 @@ def test_in_a_sandbox_that_starts_slowly_phases_run_together():
     (only,) = jobs_of(whole(nvcc()), together=True)
     assert only.is_whole
     assert len(jobs_of(phases, together=False)) == len(phases)
+
+
+def test_threads_are_of_whole_calls_alone():
+    for flags in (("--threads=4",), ("--threads", "4"), ("-t", "2"), ("-t=2",)):
+        step = nvcc(*flags)
+        check_splittable(step)
+        assert dry_run(step) == dry_run(nvcc())
+    with pytest.raises(NotSplittableError):
+        check_splittable(nvcc("--threads", "-ccbin"))
+
+
+def test_a_name_may_have_the_sign_that_options_have():
+    output = OBJECT.replace("add.cu", "x=add.cu")
+    text = printed("two-capabilities").replace("add.cu", "x=add.cu")
+    step = nvcc()
+    step = replace(step, output=output, argv=(*step.argv[:-3], "/work/src/x=add.cu", "-o", output))
+    phases = device_phases(step, text)
+    made = {name for phase in phases for name in phase.writes}
+    (fatbinary,) = (phase for phase in phases if phase.kind is PhaseKind.FATBINARY)
+    assert {word.rpartition("file=")[2] for word in fatbinary.argv if "file=" in word} <= made

@@ -123,7 +123,7 @@ def show_plan(prepared: Prepared, request: Request) -> None:
     """Print the plan as a table on stdout."""
     from wheelsmith.report import make_console, plan_table, reasons, totals
 
-    cached = frozenset(stored_wheels(prepared.plans, request.cache))
+    cached = frozenset(stored_wheels(prepared.plans, request.cache, prepared.engine))
     console = make_console(stderr=False)
     folded = prepared.folded
     table = plan_table(prepared.plans, prepared.excluded, folded, cached=cached, not_folded=prepared.not_folded)

@@ -17,6 +17,7 @@ from wheelsmith.engine.bpf import launch_filter
 from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
 from wheelsmith.engine.host_files import host_view
 from wheelsmith.engine.host_view import InstalledPython, host_mounts
+from wheelsmith.engine.installed_python import with_visible_pythons
 from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree, most_processes
@@ -74,7 +75,7 @@ class Bubblewrap:
     def build_host(self, image: str | None) -> BuildHost:
         """Say what this machine itself has: it is what commands see."""
         del image
-        return this_machine()
+        return with_visible_pythons(this_machine())
 
     def tidy(self) -> None:
         """Remove the control groups that dead runs left."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from wheelsmith.base import layout
 from wheelsmith.model import BuildHost
 
 # What setuptools, and distutils before it, take from the Python that they run in.
@@ -24,7 +25,30 @@ _OPTIONS = (
     "LDSHARED",
     "OPT",
 )
+# What a sandbox mounts over what the machine has there.
+_COVERED = (
+    *(layout.WORK, layout.FINISH, layout.TORCH, layout.TVM_FFI, layout.CUDA, layout.CXX, layout.LIBRARIES),
+    *(layout.TOOLS, layout.ENVIRONMENT, layout.REQUIREMENTS),
+    *("/tmp", "/run", "/dev", "/proc"),  # noqa: S108  # inside
+)
 _ASSIGNED = "build_time_vars = "
+
+
+def with_visible_pythons(build_host: BuildHost) -> BuildHost:
+    """Return what there is to build with, without the Pythons of this machine that no sandbox can show as they are."""
+    hidden = {version: why for version, program in build_host.pythons.items() if (why := _why_hidden(program))}
+    seen = {version: program for version, program in build_host.pythons.items() if version not in hidden}
+    return replace(build_host, pythons=seen, hidden_pythons=hidden)
+
+
+def _why_hidden(program: str) -> str | None:
+    """Say why another Python, or none, would be found at this path."""
+    prefix = Path(program).parents[1]
+    if covering := next((folder for folder in _COVERED if prefix.is_relative_to(folder)), None):
+        return f"it lies below {covering}, where the sandbox has a folder of its own; install it elsewhere"
+    if "," in str(prefix):
+        return f"compilers take its folder {prefix} apart at the comma; install it elsewhere"
+    return None
 
 
 def with_python_digest(build_host: BuildHost, version: str | None) -> BuildHost:
@@ -48,7 +72,7 @@ def _digest(program: str) -> str:
         for header in sorted(path for path in folder.rglob("*") if path.is_file()):
             content = hashlib.sha256(header.read_bytes()).hexdigest()
             digest.update(f"{header.relative_to(prefix)}={content};".encode())
-    for data in sorted((prefix / "lib" / name).glob("_sysconfigdata_*.py")):
+    for data in sorted(prefix.glob(f"lib*/{name}/_sysconfigdata_*.py")):
         digest.update(_options(data).encode())
     return digest.hexdigest()
 

@@ -64,6 +64,7 @@ class BuildHost(Record):
     :param machine: the CPU architecture that programs run on.
     :param python: the ``major.minor`` of its ``python3``.
     :param pythons: ``major.minor`` → the program's path.
+    :param hidden_pythons: ``major.minor`` → why the one that there is cannot be shown to a build.
     :param python_digests: ``major.minor`` → sha256 over what of a Python decides an extension's bytes; only of those
         that were asked for, and none of an image's, whose own digest counts them.
     """
@@ -75,6 +76,7 @@ class BuildHost(Record):
     pythons: dict[str, str]
     cuda: CudaHome | None
     python_digests: dict[str, str] = field(default_factory=dict)
+    hidden_pythons: dict[str, str] = field(default_factory=dict)
 
     def toolset(self, arch: str) -> Toolset | None:
         """Return the compilers for ``arch``, or None when there are none."""

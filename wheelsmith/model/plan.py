@@ -173,6 +173,7 @@ class BuildPlan(Record):
     :param headers: the framework's; None where nothing is compiled, and of a project.
     :param recipe: empty for a project, which has its own way.
     :param repacked: what the wheel holds was compiled elsewhere, and cannot be built again from this.
+    :param deflate: what packs it, by what that makes of a text; None of zlib's own.
     """
 
     cell: Cell
@@ -188,6 +189,7 @@ class BuildPlan(Record):
     project: Project | None = None
     libraries: tuple[PrefixId, ...] = ()
     repacked: bool = False
+    deflate: str | None = None
     schema_version: int = SCHEMA_VERSION
     # A run asks several times for the digest of each plan, and a plan never changes.
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -228,6 +230,8 @@ class BuildPlan(Record):
             told = {name: data["project"].pop(name) for name in ("variables", "config_settings", "before_build")}
             data["project"]["told"] = hashlib.sha256(canonical_json(told)).hexdigest()
             data["image"] = self.image and self.image.digest
+        if self.deflate is None:
+            del data["deflate"]
         # A branch that moved without changing a file is no reason to build again.
         data["source"] = {"tree": self.source.tree}
         if self.wheel.metadata is not None:

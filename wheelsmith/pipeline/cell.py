@@ -104,7 +104,8 @@ class CellBuild:
         del memory
         context, plan = self._context, self.plan
         context.listen(CellStarted(cell_id=self.name))
-        if stored := None if context.force else context.store.find(plan.build_digest):
+        stored = None if context.force else context.store.find(plan.build_digest)
+        if stored and not (stored.of_machine and context.engine.isolates):
             self._status = Status.CACHED
             if stored.checked != checker_digest():
                 return (self._task("check", partial(self._recheck, stored), cores=1, memory=_PACK_MEMORY),)
@@ -204,8 +205,14 @@ class CellBuild:
         wheel = finisher.answer()
         self._log.enter("store")
         path = finisher.collect(wheel, context.folder / self.name)
+        compiled = bool(self.plan.project or self.plan.recipe.steps)
         self._stored = context.store.put(
-            self.plan.build_digest, path, wheel, checked=checker_digest(), timings=self._log.timings
+            self.plan.build_digest,
+            path,
+            wheel,
+            checked=checker_digest(),
+            timings=self._log.timings,
+            of_machine=compiled and not context.engine.isolates,
         )
         return self._test_task()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -46,6 +46,9 @@ class Job:
 
     :param reads: file that it sees → file that an earlier job made.
     :param writes: files that later jobs read, or the object.
+    :param named_source: the source, as nothing but a file with an age: after its place and age cudafe++ names what is
+        internal, or after the time of day where it finds none; for line information, ptxas looks for it, too. One that
+        is not in the source folder cannot be given an age.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Job:
     phases: tuple[Phase, ...]
     reads: dict[str, str]
     writes: tuple[str, ...]
+    named_source: str | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -68,18 +72,6 @@ class Job:
     def is_whole(self) -> bool:
         """Say whether it may read anything that it sees."""
         return self.kind is PhaseKind.WHOLE and self.sees_source
-
-    @property
-    def named_source(self) -> str | None:
-        """Return the source after whose place and age cudafe++ names what is internal; None where there is none.
-
-        It asks the system for the age, and where there is no such file takes the time of day. One that is not in the
-        source folder cannot be given an age.
-        """
-        asked = (phase.argv for phase in self.phases if phase.kind is PhaseKind.CUDAFE)
-        found = next((after for argv in asked for word, after in pairwise(argv) if word == _NAMED), None)
-        below = f"{layout.SOURCE}/"
-        return found if found and found.startswith(below) and normpath(found) == found else None
 
     def lay_out(self, folder: WorkFolder) -> None:
         """Write what it runs, and the folders that it writes to."""
@@ -98,13 +90,32 @@ class Job:
                 file.write(json.dumps(commands).encode())
 
 
+def has_an_age(phases: Iterable[Phase]) -> bool:
+    """Say whether the source after which something internal is named, if there is one, can be shown with an age."""
+    return all(map(_may_have_an_age, _named(phases)))
+
+
+def _named(phases: Iterable[Phase]) -> Iterator[str]:
+    """Yield the sources after which cudafe++ names something."""
+    asked = (phase.argv for phase in phases if phase.kind is PhaseKind.CUDAFE)
+    yield from (after for argv in asked for word, after in pairwise(argv) if word == _NAMED)
+
+
+def _aged(phases: Iterable[Phase]) -> str | None:
+    return next((name for name in _named(phases) if _may_have_an_age(name)), None)
+
+
+def _may_have_an_age(source: str) -> bool:
+    return source.startswith(f"{layout.SOURCE}/") and normpath(source) == source
+
+
 def jobs_of(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:
     """Share phases out among sandboxes.
 
     :param together: in two of them, what preprocesses and what compiles, because starting one takes long.
     """
     if not together:
-        return tuple(_one(phase) for phase in phases)
+        return tuple(_one(phase, phases) for phase in phases)
     first, rest = _parted(phases)
     return (*((_preprocess(first),) if first else ()), _compile(first, rest))
 
@@ -115,7 +126,7 @@ def jobs_after_preprocessing(phases: tuple[Phase, ...], *, together: bool) -> tu
     :param together: as for ``jobs_of``.
     """
     first, rest = _parted(phases)
-    return (_preprocess(first), *((_compile(first, rest),) if together else (_one(phase) for phase in rest)))
+    return (_preprocess(first), *((_compile(first, rest),) if together else (_one(phase, rest) for phase in rest)))
 
 
 def _parted(phases: tuple[Phase, ...]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
@@ -123,8 +134,16 @@ def _parted(phases: tuple[Phase, ...]) -> tuple[tuple[Phase, ...], tuple[Phase, 
     return first, tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
 
 
-def _one(phase: Phase) -> Job:
-    return Job(name=phase.name, kind=phase.kind, phases=(phase,), reads=phase.reads, writes=phase.writes)
+def _one(phase: Phase, beside: tuple[Phase, ...]) -> Job:
+    named = None if needs_source(phase) else _aged(beside)
+    return Job(
+        name=phase.name,
+        kind=phase.kind,
+        phases=(phase,),
+        reads=phase.reads,
+        writes=phase.writes,
+        named_source=named,
+    )
 
 
 def _preprocess(phases: tuple[Phase, ...]) -> Job:
@@ -135,7 +154,7 @@ def _preprocess(phases: tuple[Phase, ...]) -> Job:
 def _compile(first: tuple[Phase, ...], rest: tuple[Phase, ...]) -> Job:
     reads = {name: name for phase in first for name in phase.writes}
     kind = PhaseKind.WHOLE if len(rest) > 1 else rest[0].kind
-    return Job(name="compile", kind=kind, phases=rest, reads=reads, writes=rest[-1].writes)
+    return Job(name="compile", kind=kind, phases=rest, reads=reads, writes=rest[-1].writes, named_source=_aged(rest))
 
 
 def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, reads: dict[str, str]) -> str:

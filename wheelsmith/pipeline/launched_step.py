@@ -21,11 +21,11 @@ from wheelsmith.pipeline.allowance import Allowance
 from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.exchange import BuildEndedError, WaitingCall
 from wheelsmith.pipeline.failures import StageError
-from wheelsmith.pipeline.jobs import Job, jobs_after_preprocessing
+from wheelsmith.pipeline.jobs import Job, has_an_age, jobs_after_preprocessing
 from wheelsmith.pipeline.tasks import Task
 from wheelsmith.pipeline.whole_call import WholeCall
 from wheelsmith.plan.recipe.compiler_call import CompilerCall, located
-from wheelsmith.plan.recipe.phases import Phase, PhaseKind
+from wheelsmith.plan.recipe.phases import Phase, PhaseKind, whole
 
 
 @dataclass(kw_only=True)
@@ -57,7 +57,10 @@ class LaunchedStep(CompileStep):
 
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
         source = self.call.source
-        return located(super()._phases(lines), source, self.waiting.request.places.get(source, source))
+        place = self.waiting.request.places.get(source, source)
+        phases = located(super()._phases(lines), source, place)
+        # Elsewhere it could not be shown with an age, and cudafe++ would name what is internal after the hour.
+        return phases if has_an_age(phases) else whole(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
         return super()._tasks(phases) or self._whole()

@@ -9,6 +9,7 @@ from functools import partial
 from packaging.version import Version
 
 from wheelsmith.base import layout
+from wheelsmith.base.deflate import other_deflate
 from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.frameworks import framework, local_version_of, torch_releases
 from wheelsmith.model import (
@@ -310,4 +311,5 @@ def _plan(
         environment=ENVIRONMENT,
         wheel=wheel,
         recipe_version=RECIPE_VERSION,
+        deflate=other_deflate(),
     )

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base import layout
+from wheelsmith.base.deflate import other_deflate
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
@@ -141,6 +142,7 @@ def _plan(
         environment=ENVIRONMENT,
         wheel=_wheel(cell, python, named, archs),
         recipe_version=RECIPE_VERSION,
+        deflate=other_deflate(),
         project=Project(
             python=python,
             python_digest=build_host.python_digests.get(python),

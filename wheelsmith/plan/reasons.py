@@ -147,6 +147,8 @@ def check_python(python: str, build_host: BuildHost) -> None:
         raise NotBuildableError(
             f"image {build_host.image.name} has no Python {python}: it has {there}; add it, with its headers"
         )
+    if why := build_host.hidden_pythons.get(python):
+        raise NotBuildableError(f"the Python {python} of this machine cannot be shown to a build: {why}")
     raise NotBuildableError(
         f"this machine has no Python {python}: it has {there}; "
         f"install it: uv python install {python}, or pyenv install {python}"

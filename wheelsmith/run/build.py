@@ -248,7 +248,7 @@ class _ToDo:
 
 def _look_up(prepared: Prepared) -> _ToDo:
     request = prepared.request
-    stored = {} if request.force else stored_wheels(prepared.plans, request.cache)
+    stored = {} if request.force else stored_wheels(prepared.plans, request.cache, prepared.engine)
     proven = {digest for digest, wheel in stored.items() if wheel.checked == checker_digest() and not request.test}
     builds = tuple(build for build in prepared.builds if build.plan.build_digest not in proven)
     to_recheck = tuple(build for build in builds if build.plan.build_digest in stored and not request.test)

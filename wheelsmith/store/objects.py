@@ -20,7 +20,7 @@ from wheelsmith.base.files import atomic_pour, atomic_write, mark_used
 from wheelsmith.base.record import Record
 
 # Raised when the same key would name other content than before.
-FORMAT = 1
+FORMAT = 2
 _LEVEL = 1  # of zlib: what compilers write for one another is text that shrinks to a sixth at once
 _CHUNK = 1 << 20  # bytes
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -10,7 +10,7 @@ from wheelsmith.base.errors import StoreError
 from wheelsmith.base.files import atomic_copy, atomic_write, mark_used, sha256_file
 from wheelsmith.model import Timing, WheelFile
 
-_CHECKED, _TIMINGS = "checked", "timings"  # beside the fields of a WheelFile
+_CHECKED, _TIMINGS, _OF_MACHINE = "checked", "timings", "of_machine"  # beside the fields of a WheelFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +19,14 @@ class StoredWheel:
 
     :param checked: the edition of the check that it passed; empty where it is not known.
     :param timings: how long each stage of its build took; empty where that was not kept.
+    :param of_machine: whether it was compiled where paths of this machine may have come into it.
     """
 
     wheel: WheelFile
     path: Path
     checked: str = ""
     timings: tuple[Timing, ...] = ()
+    of_machine: bool = False
 
 
 class Store:
@@ -43,6 +45,7 @@ class Store:
         try:
             record = json.loads(self._plan(build_digest).read_bytes())
             checked = str(record.pop(_CHECKED, "")) if isinstance(record, dict) else ""
+            of_machine = bool(record.pop(_OF_MACHINE, False)) if isinstance(record, dict) else False
             timings = tuple(Timing.from_json(item) for item in record.pop(_TIMINGS, ()))
             wheel = WheelFile.from_json(record)
             path = self._wheel(wheel)
@@ -55,7 +58,7 @@ class Store:
         except OSError as error:
             raise _unusable(self._root, error) from error
         mark_used(self._plan(build_digest))
-        return StoredWheel(wheel=wheel, path=path, checked=checked, timings=timings)
+        return StoredWheel(wheel=wheel, path=path, checked=checked, timings=timings, of_machine=of_machine)
 
     def put(
         self,
@@ -64,18 +67,21 @@ class Store:
         wheel: WheelFile,
         checked: str = "",
         timings: tuple[Timing, ...] = (),
+        *,
+        of_machine: bool = False,
     ) -> StoredWheel:
         """Keep a finished wheel.
 
         :param checked: the edition of the check that it has passed.
         :param timings: how long each stage of its build took.
+        :param of_machine: whether paths of this machine may be in it.
         """
         kept = self._wheel(wheel)
         try:
             atomic_copy(path, kept)
         except OSError as error:
             raise _unusable(self._root, error) from error
-        stored = StoredWheel(wheel=wheel, path=kept, checked=checked, timings=timings)
+        stored = StoredWheel(wheel=wheel, path=kept, checked=checked, timings=timings, of_machine=of_machine)
         return self.note_checked(build_digest, stored)
 
     def note_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
@@ -83,6 +89,7 @@ class Store:
         record = {
             **stored.wheel.to_json(),
             **({_CHECKED: stored.checked} if stored.checked else {}),
+            **({_OF_MACHINE: True} if stored.of_machine else {}),
             **({_TIMINGS: [timing.to_json() for timing in stored.timings]} if stored.timings else {}),
         }
         try:

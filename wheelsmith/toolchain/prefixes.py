@@ -14,6 +14,7 @@ from filelock import FileLock
 from wheelsmith.base.beneath import make_read_only, remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
+from wheelsmith.base.layout import SOURCE_DATE_EPOCH
 from wheelsmith.base.printable import some_of
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
@@ -200,7 +201,8 @@ class Toolchains:
         folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.part-", dir=self._root))
         try:
             make(folder)
-            make_read_only(folder)
+            # Line information of a GPU's code has the age of every header.
+            make_read_only(folder, age=int(SOURCE_DATE_EPOCH))
             prove(folder, final)
             if final.is_dir():
                 final.rename(self._root / f".{final.name}.changed-{secrets.token_hex(4)}")

@@ -22,6 +22,10 @@ from wheelsmith.base.record import Record
 Look = tuple[int, int, int, int, int]
 
 
+# Raised when a folder is finished in another way: one that was finished before is made again.
+_FORMAT = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof(Record):
     """What a folder holds.
@@ -29,11 +33,13 @@ class Proof(Record):
     :param looks: the digest of every file's and folder's look, which is all that a run compares.
     :param files: path below the folder → its look.
     :param contents: path below the folder → the sha256 of a file, or where a link leads.
+    :param finished: the way in which it was finished.
     """
 
     looks: str
     files: dict[str, tuple[int, ...]]
     contents: dict[str, str]
+    finished: int = 1
 
 
 def proof_path(folder: Path) -> Path:
@@ -95,15 +101,21 @@ def why_changed(folder: Path) -> str | None:
 
 
 def _keep(folder: Path, files: dict[str, Look], contents: dict[str, str]) -> None:
-    data = {"looks": _digest(files), "files": {name: list(look) for name, look in files.items()}, "contents": contents}
+    data = {
+        "looks": _digest(files),
+        "files": {name: list(look) for name, look in files.items()},
+        "contents": contents,
+        "finished": _FORMAT,
+    }
     atomic_write(proof_path(folder), json.dumps(data, sort_keys=True).encode())
 
 
 def _read(folder: Path) -> Proof | None:
     try:
-        return Proof.from_json(json.loads(proof_path(folder).read_bytes()))
+        proof = Proof.from_json(json.loads(proof_path(folder).read_bytes()))
     except (OSError, ValueError, RecursionError):
         return None
+    return proof if proof.finished == _FORMAT else None
 
 
 def _digest(files: dict[str, Look]) -> str:

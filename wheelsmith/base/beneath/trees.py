@@ -57,14 +57,17 @@ def statuses(path: Path) -> Iterator[os.stat_result]:
                     yield entry.stat(follow_symlinks=False)
 
 
-def make_read_only(root: Path) -> None:
+def make_read_only(root: Path, *, age: int | None = None) -> None:
     """Take write permission from a folder and every file and folder in it; files keep their exec bits.
 
+    :param age: seconds since 1970, when every file is to have been changed last; None leaves them as they are.
     :raises OSError: it is not there, or somebody else's.
     """
     for _, folder, entry in _entries(root):
         if entry.is_file(follow_symlinks=False):
             with open_file(entry.name, folder) as file:
+                if age is not None:
+                    os.utime(file.fileno(), (age, age))
                 os.fchmod(file.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o555)
         elif entry.is_dir(follow_symlinks=False):
             _protect(open_folder(entry.name, folder))

@@ -19,12 +19,15 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+_RPATHS = {f"-Wl,{dashes}{name}" for dashes in ("-", "--") for name in ("rpath", "rpath-link")} | {"-Wl,-R"}
+
 
 def build_project(plan: dict[str, Any], source: str, target: str) -> int:
     """Return the exit code of the first command that fails, or 0; nothing is compiled before names were compared."""
     project, wheel = plan["project"], plan["wheel"]
     # What compilers are to call this folder, wherever the machine has it: assertions in headers name their files.
     os.environ["WHEELSMITH_PYTHON_HEADERS"] = sysconfig.get_path("include")
+    os.environ.update(_linkers())
     if (plan["toolset"] or {}).get("prefix"):
         _show_headers_of_python()
     settings: dict[str, list[str]] = project["config_settings"]
@@ -37,6 +40,29 @@ def build_project(plan: dict[str, Any], source: str, target: str) -> int:
     words = [f"-C{name}={value}" for name, values in settings.items() for value in values]
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", *words, "--outdir", target, source]
     return subprocess.run(command, check=False).returncode
+
+
+def _linkers() -> dict[str, str]:
+    """Return what links extensions, without the folder of this Python's library, which they would name.
+
+    A Python whose libpython is shared, as pyenv's and conda's may be, has itself and all extensions look there,
+    wherever that is on the machine that builds. setuptools takes these variables as it takes CC.
+    """
+    prefix, found = str(sysconfig.get_config_var("prefix")), {}
+    for name, compiler in (("LDSHARED", "CC"), ("LDCXXSHARED", "CXX")):
+        said = str(sysconfig.get_config_var(name) or "")
+        words = [word for word in said.split() if not _is_rpath(word, prefix)]
+        if name in os.environ or words == said.split():
+            continue
+        text, own = " ".join(words), str(sysconfig.get_config_var(compiler) or "")
+        given = os.environ.get(compiler)
+        found[name] = given + text.removeprefix(own) if given and own and text.startswith(own) else text
+    return found
+
+
+def _is_rpath(word: str, prefix: str) -> bool:
+    option, path, rest = word.replace("=", ",").partition(f",{prefix}")
+    return bool(path) and option in _RPATHS and "," not in rest
 
 
 def _show_headers_of_python() -> None:

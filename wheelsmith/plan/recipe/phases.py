@@ -59,7 +59,7 @@ class NotSplittableError(Exception):  # it never leaves wheelsmith: the step is 
 # Options that neither run a program nor read a file of the kernel's choosing. Everything else makes a step whole.
 _TAME = re.compile(
     r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|--?std=[a-z0-9+]+|-w|-pthread|-g[0-2]?|-pipe|-pedantic|-ansi"
-    r"|-f(file|debug|macro|profile)-prefix-map=[^,@]*|-Wp,-[DU][A-Za-z_]\w*(=\w*)?"
+    r"|-f(file|debug|macro|profile)-prefix-map=[^,]*|-Wp,-[DU][A-Za-z_]\w*(=\w*)?"
     r"|-f(?!plugin|input-charset|preprocessed|directives|module|dump|profile|auto-profile|branch-prob|test-cov|save|compare-debug|lto|sanitize-|instrument)[A-Za-z][A-Za-z0-9=+_.,-]*"
     r"|-m[a-z0-9][a-z0-9=+_.,-]*|-W(?![alp],)[a-z][a-z0-9=+_,-]*"
     r"|-use_fast_math|--use_fast_math|--expt-[a-z-]+|-lineinfo|--generate-line-info|--extra-device-vectorization"
@@ -67,8 +67,10 @@ _TAME = re.compile(
     r"|-maxrregcount=\d+|--maxrregcount=\d+|-diag-suppress=[\d,]+|--diag-suppress=[\d,]+"
     r"|-default-stream=[a-z-]+|--default-stream=[a-z-]+|-objtemp|-xc|-ftemplate-backtrace-limit=\d+"
     r"|--generate-code=arch=compute_\w+,code=(\w+|\[\w+(,\w+)*\])|--?forward-unknown-to-host-compiler"
-    r"|--?allow-unsupported-compiler|--?extended-lambda|--?compress-mode=\w+|--?static-global-template-stub=\w+"
+    r"|(-t|--?threads)=\d+|--?allow-unsupported-compiler|--?extended-lambda|--?compress-mode=\w+|--?static-global-template-stub=\w+"
 )
+# Of whole calls alone: phases are run as cores are free.
+_THREADS = ("-t", "-threads", "--threads")
 # Options whose value is a word of its own. g++ puts a file's words in the place of @file before it looks at any option.
 _FOLDER, _MACRO = re.compile(r"[^@-].*"), re.compile(r"[A-Za-z_]\w*(=.*)?")
 # What only preprocessing reads: a header, too, that comes before the source.
@@ -82,6 +84,7 @@ _TAME_VALUE = {
     "-Xcudafe": re.compile(r"--(diag_suppress|display_error_number)(=\w+)?"),
     "-Xfatbin": re.compile(r"-compress-all"),
     "-x": re.compile(r"cu"),
+    **dict.fromkeys(_THREADS, re.compile(r"\d+")),
     "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
 }
 # -march=native, also with more behind a comma or a plus; and a file of options, which may hold it.
@@ -155,8 +158,17 @@ def _without_preprocessor(argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def dry_run(step: Step) -> tuple[str, ...]:
-    """Return the command that prints an nvcc step's phases."""
-    return (step.argv[0], "--dryrun", *step.argv[1:])
+    """Return the command that prints an nvcc step's phases, one after another."""
+    return (step.argv[0], "--dryrun", *_in_one_thread(step.argv[1:]))
+
+
+def _in_one_thread(argv: tuple[str, ...]) -> Iterator[str]:
+    words = iter(argv)
+    for word in words:
+        if word in _THREADS:
+            next(words, None)
+        elif not word.startswith(tuple(f"{option}=" for option in _THREADS)):
+            yield word
 
 
 def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
@@ -300,8 +312,9 @@ class _DryRun:
     def _renamed(self, word: str) -> str:
         if word in self._names:
             return self._names[word]
-        head, equals, tail = word.rpartition("=")
-        return f"{head}{equals}{self._names[tail]}" if equals and tail in self._names else word
+        # A name may have such a sign in it.
+        named = max((name for name in self._names if word.endswith(f"={name}")), key=len, default=None)
+        return f"{word.removesuffix(named)}{self._names[named]}" if named else word
 
 
 def _value(argv: list[str], option: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from wheelsmith.base.deflate import other_deflate
 from wheelsmith.base.errors import SourceError
 from wheelsmith.frameworks import framework, local_version_of
 from wheelsmith.model import CUDA, BuildPlan, Cell, ImageId, Recipe, WheelSpec, wheel_stem
@@ -72,6 +73,7 @@ def plan_repack(
         wheel=wheel,
         recipe_version=RECIPE_VERSION,
         repacked=True,
+        deflate=other_deflate(),
     )
     return tuple(replace(plan, cell=cell) for cell in cells)
 
