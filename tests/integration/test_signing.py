@@ -4,6 +4,7 @@ import base64
 import functools
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -267,6 +268,55 @@ def test_what_lies_beside_a_wheel_is_somebody_elses_word(signed, case):
     elif case == "words":
         bundle.write_bytes(b"\x1b[31m::error::")
     assert "\x1b" not in refusal(signed, bundle.with_name(WHEEL))
+
+
+PICK = ("--torch", "2.13", "--cuda", "cpu", "--keep-torch")
+
+
+@pytest.mark.parametrize("served_as", ["folder", "address"])
+def test_pick_chooses_what_is_signed_by_who_is_believed(signed, served_as):
+    with served(signed.folder / "dist/index") as address:
+        index = "dist/index" if served_as == "folder" else f"{address}/simple/"
+        picked = ("pick", "pure", "--index", index, *PICK)
+        answer = signed.run_in_process(*picked, "--key", "release.pub", "--json")
+        said = json.loads(answer.stdout)
+        assert (answer.returncode, said["verified"]["key"]) == (0, "release.pub"), answer.stderr
+        assert f"#sha256={next(iter(signed.hashes().values()))}" in said["command"]
+        assert json.loads(signed.run_in_process(*picked, "--json").stdout)["verified"] is None
+        answer = signed.run_in_process(*picked, "--key", "other.pub")
+        assert (answer.returncode, answer.stdout) == (1, "")
+        assert "not signed by other.pub" in answer.stderr
+        answer = signed.run_in_process(*picked, "--key", "release.pub", "--source", "hub:o/k")
+        assert (answer.returncode, "not from hub:o/k" in answer.stderr) == (1, True)
+        for wrong in (("--source", "path"), ("--key", "release.pub", "--installer", "uv-project")):
+            assert signed.run_in_process(*picked, *wrong).returncode == 2
+
+
+@pytest.mark.parametrize("program", [("pip", "--isolated", "--no-cache-dir"), ("uv",)])
+def test_installers_take_no_other_wheel_than_the_one_that_was_picked(signed, program, tmp_path):
+    (wheel,) = (signed.folder / "dist/index/files").rglob("*.whl")
+    with served(signed.folder / "dist/index") as address:
+        picked = ("pick", "pure", "--index", address, *PICK, "--key", "release.pub", "--installer", program[0])
+        answer = signed.run_in_process(*picked)
+        assert answer.returncode == 0, answer.stderr
+        (named,) = (word for word in shlex.split(answer.stdout) if "#sha256=" in word)
+        tools = {"pip": [sys.executable, "-m", *program], "uv": ["uv", "pip"]}[program[0]]
+        install = [*tools, "install", "--no-deps", "--target", tmp_path / "there", named]
+        assert subprocess.run(install, capture_output=True).returncode == 0
+        shutil.rmtree(tmp_path / "there")
+        text = wheel.read_bytes()
+        wheel.unlink()
+        shutil.copyfile(signed.folder / "dist/wheels" / WHEEL, wheel)
+        replaced(wheel, "pure/__init__.py", b"VALUE = 3\n")
+        assert wheel.read_bytes() != text
+        env = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache")}
+        assert subprocess.run(install, capture_output=True, env=env).returncode != 0
+        assert not (tmp_path / "there/pure").exists()
+
+
+def test_pick_of_an_index_where_nothing_is_signed(unsigned):
+    answer = unsigned.run_in_process("pick", "pure", "--index", "dist/index", *PICK, "--key", "release.pub")
+    assert (answer.returncode, "nothing signed lies beside" in answer.stderr) == (1, True)
 
 
 def test_an_index_that_offers_another_bundle_is_refused(signed):

@@ -11,13 +11,16 @@ import click
 
 from wheelsmith.base.errors import NoMatchingWheelError
 from wheelsmith.cli.options import json_option
+from wheelsmith.cli.signatures import optional_policy, policy_options
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides
     from wheelsmith.index.resolve import Refusal, Template
+    from wheelsmith.wheel.attestation.verification import Verified
 
 _INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
 _RUNNABLE = ("pip", "uv")
+_POLICY = ("keys", "policy", "sources", "repositories", "builders")
 
 
 class _Shaped(click.ParamType[str]):
@@ -60,6 +63,7 @@ _GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 @click.option(
     "--keep-torch/--with-torch", default=None, help="torch is there and stays, or is installed too; default: as it is."
 )
+@policy_options
 @click.option("--run", is_flag=True, help="Run the command, too.")
 @json_option("Print the choice, the command and all that was found as JSON on stdout.")
 def command(
@@ -69,25 +73,33 @@ def command(
 
     Why it is this one goes to stderr; so does why there is none, and what is nearest. A torch that is installed is
     never replaced, unless --torch, --cuda or --with-torch asks for another.
+
+    With --key or --policy, it must be signed by who is believed; the command then names it by its hash.
     """
-    from wheelsmith.index.pick import Overrides, decide, find_catalogue, for_python, look, perform
+    from wheelsmith.index.pick import Overrides, decide, find_catalogue, for_python, look, perform, verified
     from wheelsmith.index.resolve import Chooser, Installer, Refusal, clean_base
 
     if run and installer not in {None, *_RUNNABLE}:
         raise click.UsageError(f"--run performs {' or '.join(_RUNNABLE)}; --installer {installer} writes a file")
+    policy = optional_policy(**{option: asked.pop(option) for option in _POLICY})
+    if policy and installer == "uv-project":
+        raise click.UsageError("--installer uv-project names no hash: another wheel than the signed one may come")
     found, machine = find_catalogue(name, index), look(python)
     chooser = Chooser(found.catalogue)
     wanted = Overrides(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
-    decision = decide(chooser, machine, wanted)
+    decision, held = decide(chooser, machine, wanted), None
+    if policy:
+        decision, held = verified(decision, found, index, policy)
     chosen = Installer(installer or machine.installer)
     if not as_json:
         _say(_sentences(machine, wanted, decision, found, chooser.warning))
+        _say(iter([f"  signed by {held.key}; made from {held.source}, by {held.builder}"] if held else ()))
     if isinstance(decision.answer, Refusal):
         if as_json:
-            click.echo(json.dumps(_data(machine, decision, None), indent=1))
+            click.echo(json.dumps(_data(machine, decision, None, None), indent=1))
         raise NoMatchingWheelError(decision.answer.reason, remedy=_remedy(decision.answer))
     commands = for_python(decision.commands(chosen, clean_base(found.base)), chosen, machine)
-    click.echo(json.dumps(_data(machine, decision, commands), indent=1) if as_json else commands.text())
+    click.echo(json.dumps(_data(machine, decision, commands, held), indent=1) if as_json else commands.text())
     if run:
         perform(commands)
 
@@ -137,7 +149,7 @@ def _remedy(refusal: Refusal) -> str | None:
     return "nearest that has a wheel: " + " or ".join(near.change for near in refusal.nearest)
 
 
-def _data(machine: Machine, decision: Decision, commands: Template | None) -> dict[str, Any]:
+def _data(machine: Machine, decision: Decision, commands: Template | None, held: Verified | None) -> dict[str, Any]:
     from wheelsmith.index.resolve import Refusal
 
     answer = decision.answer
@@ -147,6 +159,7 @@ def _data(machine: Machine, decision: Decision, commands: Template | None) -> di
         "target": decision.target.to_json(),
         decision.target.framework: decision.presence,
         "notes": list(decision.notes),
+        "verified": held and held.to_json(),
         "command": commands.text() if commands else None,
         "argv": [list(line) for line in commands.lines] if commands and commands.shell else None,
     }

@@ -49,6 +49,14 @@ def policy_options(command: _F) -> _F:
     return command
 
 
+def optional_policy(keys: tuple[Path, ...], policy: Path | None, **words: tuple[str, ...]) -> SignaturePolicy | None:
+    """Return what is believed; None where nobody asks whether anything was signed.
+
+    :raises WheelsmithError: a key or the policy cannot be read.
+    """
+    return policy_of(keys, policy, **words) if keys or policy or any(words.values()) else None
+
+
 def policy_of(keys: tuple[Path, ...], policy: Path | None, **words: tuple[str, ...]) -> SignaturePolicy:
     """Return what is believed.
 

@@ -26,11 +26,14 @@ from wheelsmith.index.entries.entry import (
     file_key,
 )
 from wheelsmith.index.entries.listing import newest_about, roots
+from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.model import TORCH, Cell, ReleaseRecord
 from wheelsmith.platforms import parse_capability
+from wheelsmith.wheel.attestation.bundle import SUFFIX
 
 SCHEMA_VERSION = 1
+_SLASHES = 3  # in files/<ab>/<sha256>/<name>
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9_.!+-]+\.whl")
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
@@ -65,6 +68,7 @@ class CatalogueWheel(Record):
     :param roots: where installers find it: ``simple``, and the compute platforms that it serves.
     :param requires: what METADATA asks for beside torch, extras left out.
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
+    :param bundle: where that is which somebody signed of it, written as ``path``; None where nothing is.
     """
 
     filename: str
@@ -81,6 +85,7 @@ class CatalogueWheel(Record):
     gpu_archs: tuple[str, ...] = ()
     provenance: Provenance | None = None
     yanked: str | None = None
+    bundle: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,9 +173,11 @@ def _check(catalogue: Catalogue) -> None:
     """
     for wheel in catalogue.wheels:
         name, version, *_ = parse_wheel_filename(wheel.filename)
-        path = file_key(wheel.sha256, wheel.filename).replace("+", "%2B")
+        path = _in_address(file_key(wheel.sha256, wheel.filename))
         if (name, str(version), path) != (catalogue.project, wheel.version, wheel.path):
             raise ValueError(f"{wheel.filename!r} is listed as {wheel.version!r} at {wheel.path!r}")
+        if wheel.bundle is not None and not _is_bundle(wheel.bundle, wheel.filename):
+            raise ValueError(f"what is signed of {wheel.filename!r} is listed at {wheel.bundle!r}")
         if not _HASH.fullmatch(wheel.sha256) or not _FILE.fullmatch(wheel.filename):
             raise ValueError(f"{wheel.filename!r} is no name of a wheel, or its hash is none")
         if isinstance(wheel.size, bool) or not 0 <= wheel.size < _LARGEST:
@@ -185,6 +192,11 @@ def _check(catalogue: Catalogue) -> None:
         _check_cell(cell)
 
 
+def _is_bundle(path: str, filename: str) -> bool:
+    sha256 = path.split("/")[2] if path.count("/") == _SLASHES else ""
+    return bool(_HASH.fullmatch(sha256)) and path == _in_address(file_key(sha256, f"{filename}{SUFFIX}"))
+
+
 def _check_cell(cell: CatalogueCell) -> None:
     releases = (cell.release, cell.python or "3.9")
     if not all(map(_RELEASE.fullmatch, releases)) or not _WORD.fullmatch(cell.compute):
@@ -197,7 +209,7 @@ def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
     return CatalogueWheel(
         filename=entry.filename,
         version=str(version),
-        path=entry.path.replace("+", "%2B"),
+        path=_in_address(entry.path),
         sha256=entry.sha256,
         size=entry.size,
         upload_time=entry.upload_time,
@@ -209,7 +221,18 @@ def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
         gpu_archs=entry.gpu_archs,
         provenance=entry.provenance,
         yanked=entry.yanked,
+        bundle=_bundle(entry),
     )
+
+
+def _bundle(entry: IndexEntry) -> str | None:
+    found = (side.path for side in announced(entry) if side.kind.suffix == SUFFIX)
+    return next(map(_in_address, found), None)
+
+
+def _in_address(path: str) -> str:
+    """Return a path as it stands in an address: some hosts read + as a space."""
+    return path.replace("+", "%2B")
 
 
 def _unserved(answer: CellWithoutWheel) -> Unserved:

@@ -21,6 +21,7 @@ from wheelsmith.index.resolve import (
     Refusal,
     Target,
     Template,
+    by_address,
     fill,
     slots_of,
     template_for,
@@ -54,12 +55,14 @@ class Decision:
     :param presence: whether the framework stays or comes with the wheel.
     :param answer: the wheel, or why there is none.
     :param notes: what else is worth knowing, a sentence each without its full stop.
+    :param by_hash: the wheel is named by its address and hash, so that no other can be installed in its place.
     """
 
     target: Target
     presence: Presence
     answer: Choice | Refusal
     notes: tuple[str, ...] = ()
+    by_hash: bool = False
 
     def commands(self, installer: Installer, base: str) -> Template:
         """Return what the installer is called with, every slot filled in.
@@ -71,6 +74,8 @@ class Decision:
         framework = self.target.framework
         others = bool(KnownWheel(self.answer.wheel).beside(framework))
         template = template_for(installer, self.presence, framework=framework, others=others)
+        if self.by_hash:
+            template = by_address(template)
         return fill(template, {**slots_of(self.answer, self.target, self.presence), "base": base})
 
 

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.files import read_bounded
 from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
 
 if TYPE_CHECKING:
@@ -65,6 +66,48 @@ def find_catalogue(name: str, index: str) -> Found:
     raise _no_project(project, index, names)
 
 
+def fetch_beside(found: Found, index: str, path: str, most: int) -> bytes:
+    """Return a file of an index.
+
+    :param index: as ``find_catalogue`` was given it, with a user and a password perhaps.
+    :param path: as the catalogue has it.
+    :param most: bytes that it may have.
+    :raises PackageIndexError: it is not there, has more, or cannot be read.
+    """
+    if found.base.startswith("file:"):
+        file = Path(url2pathname(urlsplit(f"{found.base}{path}").path))
+        try:
+            return read_bounded(file, most)
+        except (OSError, ValueError) as error:
+            raise PackageIndexError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return _fetched(f"{found.base}{path}", _credentials(index), most)
+
+
+def _fetched(url: str, auth: tuple[str, str] | None, most: int) -> bytes:
+    import httpx
+
+    data = b""
+    try:
+        with (
+            httpx.Client(follow_redirects=True, timeout=_PATIENCE, auth=auth) as client,
+            ended_after(client, _LONGEST),
+            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
+        ):
+            answer.raise_for_status()
+            for chunk in answer.iter_raw():
+                data += chunk
+                if len(data) > most:
+                    raise PackageIndexError(f"{url} has more than {most} bytes")
+    except (httpx.HTTPError, httpx.InvalidURL, TooSlowError) as error:
+        raise PackageIndexError(f"{url} cannot be read: {_without_address(error)}") from None
+    return data
+
+
+def _credentials(index: str) -> tuple[str, str] | None:
+    given = urlsplit(index)
+    return (given.username, given.password or "") if given.username else None
+
+
 def _bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
@@ -77,7 +120,7 @@ def _from_web(project: str, index: str) -> Found:
 
     given = urlsplit(index)
     shown = urlunsplit((given.scheme, given.netloc.rpartition("@")[2], given.path.rstrip("/"), "", ""))
-    auth = (given.username, given.password or "") if given.username else None
+    auth = _credentials(index)
     with httpx.Client(follow_redirects=True, timeout=_PATIENCE, auth=auth) as client:
         for base in dict.fromkeys((shown, _ROOT.sub("", shown))):
             url = f"{base}/{catalogue_key(project)}"

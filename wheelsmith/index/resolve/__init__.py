@@ -1,7 +1,16 @@
 """Which wheel is right for a target, and why there is none."""
 
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.commands import Installer, Presence, Template, clean_base, fill, slots_of, template_for
+from wheelsmith.index.resolve.commands import (
+    Installer,
+    Presence,
+    Template,
+    by_address,
+    clean_base,
+    fill,
+    slots_of,
+    template_for,
+)
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Nearest, Refusal, Target
 
 __all__ = [
@@ -14,6 +23,7 @@ __all__ = [
     "Refusal",
     "Target",
     "Template",
+    "by_address",
     "clean_base",
     "fill",
     "slots_of",

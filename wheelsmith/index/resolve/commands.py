@@ -90,13 +90,14 @@ _LABELS = {
 }
 _FROM_ROOT = ("{requirement}", "{framework}", "--index-url", "{base}{root}/")
 _WITH_TORCH = ("{requirement}", "{framework}", "--index-url", "{base}{root}/", "--extra-index-url", "{torch_index}")
+_ADDRESS = "{name} @ {base}{path}#sha256={sha256}"
 # pip looks into all its indexes for every project; a wheel that is named by its address cannot come from another.
-_BY_ADDRESS = ("{name} @ {base}{path}#sha256={sha256}", "{framework}", "--extra-index-url", "{torch_index}")
+_BY_ADDRESS = (_ADDRESS, "{framework}", "--extra-index-url", "{torch_index}")
 _UV_FROM_ROOT = ("{requirement}", "{framework}", "--default-index", "{base}{root}/")
 # uv takes a project from the first index that has it.
 _UV_WITH_TORCH = ("{requirement}", "{framework}", "--index", "{base}{root}/", "--index", "{torch_index}")
 # A framework without an index of its own comes from where pip and uv look anyway.
-_ALONE = ("{name} @ {base}{path}#sha256={sha256}", "{framework}")
+_ALONE = (_ADDRESS, "{framework}")
 _OTHERS = ("{requires}", "{framework}")
 _PROJECT = (
     'dependencies = ["{requirement}", "{framework_release}"]',
@@ -132,10 +133,10 @@ _HASHED_NOTE = (
     "A hash in the file makes pip ask for one of everything that it installs: "
     "what is installed already needs none, and a torch of another release stops it."
 )
-_ADDRESSED = ("--extra-index-url {torch_index}", "{framework}", "{name} @ {base}{path}#sha256={sha256}")
+_ADDRESSED = ("--extra-index-url {torch_index}", "{framework}", _ADDRESS)
 
 
-_ADDRESSED_ALONE = ("{framework}", "{name} @ {base}{path}#sha256={sha256}")
+_ADDRESSED_ALONE = ("{framework}", _ADDRESS)
 
 
 def template_for(installer: Installer, presence: Presence, *, framework: str = TORCH, others: bool) -> Template:
@@ -170,6 +171,12 @@ def fill(template: Template, slots: Slots) -> Template:
     return replace(
         template, lines=tuple(tuple(w for word in line for w in _fill(word, slots)) for line in template.lines)
     )
+
+
+def by_address(template: Template) -> Template:
+    """Return the template with the wheel named by its address and its hash, where it is not."""
+    lines = (tuple(_ADDRESS if word == "{requirement}" else word for word in line) for line in template.lines)
+    return replace(template, lines=tuple(lines))
 
 
 def slots_of(choice: Choice, target: Target, presence: Presence) -> dict[str, str | tuple[str, ...]]:
