@@ -24,7 +24,9 @@ def built(tmp_path_factory):
     tiny_kernel(factory.folder / "k")
     matrix(factory.folder, "k", torch="2.12, 2.13", more="toolchain: host\n")
     planned = factory.run("plan", "--engine", "bwrap", "--shards", "3", "--format", "github-matrix")
-    assert json.loads(planned.stdout) == {"include": [{"shard": "1/3"}, {"shard": "2/3"}]}, planned.stderr
+    assert json.loads(planned.stdout) == {"include": [{"shard": "1/3", "number": 1}, {"shard": "2/3", "number": 2}]}, (
+        planned.stderr
+    )
     for number, out in enumerate((*OUTPUTS, "s3"), 1):
         answer = factory.run("build-matrix", "--engine", "bwrap", "--shard", f"{number}/3", "--out", out)
         assert answer.returncode == 0, answer.stderr

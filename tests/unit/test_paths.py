@@ -121,6 +121,8 @@ NEAR = {
     "run/repack/folders.py": {"read_folder_of.read": TREE, "_readme": TREE},
     "run/source_word.py": {"kernel_of": USER},
     "cli/join.py": {"command": USER},
+    "cli/ci.py": {"_write": USER},
+    "report/pipelines/pipeline.py": {"filled": PACKAGE},
     "cli/verify.py": {"command": USER},
     "wheel/attestation/keys.py": {"_read": USER},
     "wheel/attestation/verification.py": {"verify_wheel": WHEEL},

@@ -64,7 +64,7 @@ def test_no_build_is_no_shards_cell():
 @pytest.mark.parametrize(
     ("form", "shown"),
     [
-        ("github-matrix", {"include": [{"shard": "1/3"}, {"shard": "2/3"}]}),
+        ("github-matrix", {"include": [{"shard": "1/3", "number": 1}, {"shard": "2/3", "number": 2}]}),
         ("gitlab", {"parallel": {"matrix": [{"SHARD": ["1/3", "2/3"]}]}}),
     ],
 )

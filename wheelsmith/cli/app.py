@@ -19,6 +19,7 @@ _COMMANDS = {
     "lock": "Write down what the matrix is built from, so that every run finds the same.",
     "vendor": "Put all that the locked matrix is built from into one folder.",
     "build-matrix": "Build every cell, check each wheel, publish them to an index.",
+    "ci": "Write a pipeline for a CI system.",
     "join": "Join what the jobs of a pipeline built into one index.",
     "sign": "Sign the wheels that a run left, with how each was made.",
     "verify": "Verify who signed wheels, and what that one says of them.",

@@ -37,8 +37,8 @@ def _words(shards: Sequence[Shard]) -> list[str]:
 
 
 def github_matrix(shards: Sequence[Shard]) -> dict[str, Any]:
-    """Return what ``strategy.matrix`` takes by fromJSON."""
-    return {"include": [{"shard": word} for word in _words(shards)]}
+    """Return what ``strategy.matrix`` takes by fromJSON; the number is for names, which take no slash."""
+    return {"include": [{"shard": word, "number": int(word.partition("/")[0])} for word in _words(shards)]}
 
 
 def gitlab_parallel(shards: Sequence[Shard]) -> dict[str, Any]:
