@@ -21,7 +21,9 @@ from factory import Factory
 from kernels import matrix, pure_kernel
 from wheels import make_wheel
 
+from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.index.storage import make_server
+from wheelsmith.wheel.attestation.keys import SigningKey
 
 WHEEL = "pure-1-py3-none-any.whl"
 BUNDLE = f"{WHEEL}.sigstore.json"
@@ -319,6 +321,107 @@ def test_pick_of_an_index_where_nothing_is_signed(unsigned):
     assert (answer.returncode, "nothing signed lies beside" in answer.stderr) == (1, True)
 
 
+def test_links_are_taken_as_installers_take_them(signed):
+    """A page may say what its links are relative to; what is fetched is what pip would."""
+    (signed.folder / "true").mkdir()
+    (signed.folder / "evil").mkdir()
+    for name in (WHEEL, BUNDLE):
+        shutil.copy(signed.folder / "dist/wheels" / name, signed.folder / "true" / name)
+        shutil.copy(signed.folder / "dist/wheels" / name, signed.folder / "evil" / name)
+    replaced(signed.folder / "evil" / WHEEL, "pure/__init__.py", b"VALUE = 3\n")
+    page = signed.folder / "simple/pure/index.html"
+    page.parent.mkdir(parents=True)
+    (signed.folder / "simple/index.html").write_text('<a href="pure/">pure</a>')
+    link = f'<a href="../../true/{WHEEL}" data-sigstore-bundle="../../true/{BUNDLE}">{WHEEL}</a>'
+    with served(signed.folder) as address:
+        page.write_text(link)
+        assert verify(signed, f"{address}/simple/")[0] == 0
+        page.write_text(f'<head><base href="{address}/evil/x/y/"></head>{link}'.replace("../../true", ".."))
+        (signed.folder / "evil/x").mkdir()
+        for name in (WHEEL, BUNDLE):
+            shutil.copy(signed.folder / "evil" / name, signed.folder / "evil/x" / name)
+        assert "what is signed is of a wheel whose sha256" in refusal(signed, f"{address}/simple/")
+
+
+def evil(folder, name):
+    (folder / name).write_bytes(b"evil")
+
+
+def linked(folder, name):
+    (folder / "payload").write_bytes(b"evil")
+    (folder / name).symlink_to("payload")
+
+
+@pytest.mark.parametrize("name", ["evil-9-py3-none-any.whl", "pure-2-py3-none-any.WHL", "pure-2.tar.gz"])
+@pytest.mark.parametrize(
+    "lay", [evil, linked, lambda folder, name: (folder / name).mkdir()], ids=["file", "link", "folder"]
+)
+@pytest.mark.parametrize("place", ["dist", "dist/wheels"])
+def test_nothing_that_lies_in_a_folder_is_passed_over(signed, name, lay, place):
+    lay(signed.folder / "dist/wheels", name)
+    code, answers = verify(signed, place)
+    if code != 4:  # an index that does not list what lies beside it is refused as a whole
+        assert (code, {each["wheel"] for each in answers if each["refused"]}) == (1, {name})
+
+
+def test_a_wheel_that_an_index_removed_is_still_looked_at(signed):
+    assert signed.run_in_process("index", "remove", "dist/index", "pure", "1").returncode == 0
+    shutil.rmtree(signed.folder / "dist/wheels")
+    code, why = verify(signed, "dist")
+    assert (code, "there is no wheel in dist" in why) == (4, True)
+    (signed.folder / "dist/wheels").mkdir()
+    evil(signed.folder / "dist/wheels", WHEEL)
+    assert verify(signed, "dist")[0] != 0
+
+
+def test_a_key_by_mistake_is_not_shown(unsigned):
+    key = (unsigned.folder / "release.key").read_text()
+    body = "".join(line for line in key.splitlines() if not line.startswith("-"))
+    for named in (key, f"env:{key}", body, f"env:{body}", body[:60], "x\0y"):
+        answer = unsigned.run_in_process("sign", "--key", named)
+        assert answer.returncode == 2
+        assert body[:20] not in answer.stderr
+
+
+def test_what_cannot_be_signed_leaves_all_unsigned(unsigned, monkeypatch):
+    monkeypatch.setattr(SigningKey, "sign", _refuse)
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert answer.returncode == 2
+    assert not list((unsigned.folder / "dist").rglob("*.sigstore.json"))
+
+
+def _refuse(key, data):
+    raise SigningKeyError("throttled")
+
+
+def test_of_what_was_joined_no_time_is_told(unsigned):
+    results = json.loads((unsigned.folder / "dist/results.json").read_bytes())
+    (unsigned.folder / "dist/results.json").write_text(json.dumps({**results, "started_on": None, "finished_on": None}))
+    assert unsigned.run_in_process("sign", "--key", "release.key").returncode == 0
+    assert statement_of(unsigned)["predicate"]["runDetails"]["metadata"] == {}
+
+
+@pytest.mark.parametrize("case", ["source", "wheel", "none"])
+def test_what_the_index_and_the_results_tell_otherwise_is_not_signed(unsigned, case):
+    file = unsigned.folder / "dist/results.json"
+    state = unsigned.folder / "dist/index/_state/pure.json"
+    if case == "source":
+        state.write_text(state.read_text().replace('"origin": "path"', '"origin": "hub:org/k"'))
+    elif case == "wheel":
+        file.write_text(file.read_text().replace(next(iter(unsigned.hashes().values())), "0" * 64))
+    else:
+        file.unlink()
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, "nobody says how pure-1" in answer.stderr) == (1, True), answer.stderr
+
+
+def test_a_pipe_is_waited_for_by_nobody(signed):
+    wheel = signed.folder / "dist/wheels" / WHEEL
+    wheel.unlink()
+    os.mkfifo(wheel)
+    assert refusal(signed, wheel) == "it is a link, or no file"
+
+
 def test_an_index_that_offers_another_bundle_is_refused(signed):
     """Whoever can write to an index can put there what he likes, and has no key."""
     assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
@@ -358,7 +461,7 @@ def test_a_plan_that_the_state_does_not_name_is_not_signed(unsigned):
     (digest,) = {cell["plan_digest"] for cell in unsigned.results().values()}
     state.write_text(state.read_text().replace(digest, "0" * 64))
     answer = unsigned.run_in_process("sign", "--key", "release.key")
-    assert (answer.returncode, "does not record the plan" in answer.stderr) == (1, True)
+    assert (answer.returncode, "nobody says how pure-1" in answer.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("argv", [("nowhere", "--key", "release.key"), ("dist", "--key", "release.pub"), ("dist",)])

@@ -252,6 +252,8 @@ def test_what_a_project_was_built_with_is_there_and_what_it_was_told_is_not():
         ({"builders": ("https://ci/w@refs/*",)}, False),
         ({"builders": ("https://ci/w@refs/tags/v",)}, False),
         ({"builders": ("https://.*",)}, False),
+        ({"builders": ("https://ci/*w*@*refs/tags/*1",)}, True),
+        ({"builders": ("https://ci/" + "*w" * 40 + "/tags/*",)}, False),
         ({"repositories": ("https://h/o/r",)}, False),
     ],
 )
@@ -369,6 +371,29 @@ BUILDKITE = {
     "BUILDKITE_REPO": "https://g/o/r",
     "BUILDKITE_COMMIT": "e" * 40,
 }
+
+
+def test_what_a_ci_system_says_is_not_believed_blindly(monkeypatch):
+    for name in (*GITHUB, *GITLAB, *BUILDKITE):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {**GITLAB, "CI_COMMIT_REF_NAME": "main"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("CI_MERGE_REQUEST_REF_PATH", "refs/merge-requests/1/head")
+    assert (ci_run().builder, ci_run().checkout.ref) == (
+        "https://g/o/r//.gitlab-ci.yml@refs/merge-requests/1/head",
+        "refs/merge-requests/1/head",
+    )
+    monkeypatch.setenv("CI_CONFIG_PATH", "https://evil.example/ci.yml")
+    assert not ci_run().builder.startswith("https://g/")
+    monkeypatch.delenv("GITLAB_CI")
+    for name, value in {**BUILDKITE, "BUILDKITE_REPO": "https://user:hidden@g/o/r"}.items():
+        monkeypatch.setenv(name, value)
+    assert ci_run().checkout.repository == "https://g/o/r"
+    monkeypatch.setenv("BUILDKITE_COMMIT", "HEAD")
+    assert ci_run().checkout is None
+    monkeypatch.setenv("BUILDKITE_COMMIT", "e" * 40)
+    monkeypatch.delenv("BUILDKITE_TAG")
+    assert ci_run().checkout is None
 
 
 @pytest.mark.parametrize(

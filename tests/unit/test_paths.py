@@ -99,7 +99,7 @@ NEAR = {
     "run/shard_outputs.py": dict.fromkeys(("_below", "copy_log", "take_wheel"), "of jobs that ended"),
     "run/sharding.py": {"write_shards": USER},
     "run/signing.py": dict.fromkeys(("sign", "_signable"), OUT),
-    "run/verifying.py": {"verify": "a new folder, of its own", "_at": USER},
+    "run/verifying.py": {"verify": "a new folder, of its own", **dict.fromkeys(("_at", "_lying"), USER)},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "kernel_source.read": TREE, "_named": TREE},
     "run/rebuild/rebuild.py": {
         **dict.fromkeys(("_answer", "_not_rebuilt", "_whole_record"), WHEEL),
@@ -125,7 +125,6 @@ NEAR = {
     "report/pipelines/pipeline.py": {"filled": PACKAGE},
     "cli/verify.py": {"command": USER},
     "wheel/attestation/keys.py": {"_read": USER},
-    "wheel/attestation/verification.py": {"verify_wheel": WHEEL},
     "cli/init.py": {"command": USER},
     "cli/verify_rebuild.py": {"command": USER},
     "pipeline/smoke.py": {"_unpack": WHEEL},

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wheelsmith.base.printable import bare_address
 from wheelsmith.base.record import Record
 
+_COMMIT, _FILE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?"), re.compile(r"[\w./-]+", re.ASCII)
 LOCAL = "urn:wheelsmith:builder:local"
 
 
@@ -65,9 +68,12 @@ def _gitlab(given: Mapping[str, str]) -> CiRun | None:
     if not given.get("GITLAB_CI") or not project:
         return None
     ref = f"refs/{'tags' if given.get('CI_COMMIT_TAG') else 'heads'}/{given.get('CI_COMMIT_REF_NAME', '')}"
+    # The branch of a merge request may be a stranger's, and called as one's own.
+    ref = given.get("CI_MERGE_REQUEST_REF_PATH") or ref
+    config = given.get("CI_CONFIG_PATH", ".gitlab-ci.yml")
     return CiRun(
-        # As GitLab's own tokens name it.
-        builder=f"{project}//{given.get('CI_CONFIG_PATH', '.gitlab-ci.yml')}@{ref}",
+        # A file of another project, or at an address, is not this project's.
+        builder=f"{project}//{config}@{ref}" if _FILE.fullmatch(config) else f"{LOCAL}:{config}",
         invocation=given.get("CI_PIPELINE_URL"),
         checkout=_checkout(project, ref, given.get("CI_COMMIT_SHA")),
     )
@@ -78,7 +84,7 @@ def _buildkite(given: Mapping[str, str]) -> CiRun | None:
     if given.get("BUILDKITE") != "true" or not url:
         return None
     tag, branch = given.get("BUILDKITE_TAG"), given.get("BUILDKITE_BRANCH")
-    ref = f"refs/tags/{tag}" if tag else f"refs/heads/{branch}"
+    ref = f"refs/tags/{tag}" if tag else f"refs/heads/{branch}" if branch else None
     return CiRun(
         builder=url.partition("/builds/")[0],
         invocation=url,
@@ -87,6 +93,7 @@ def _buildkite(given: Mapping[str, str]) -> CiRun | None:
 
 
 def _checkout(repository: str | None, ref: str | None, commit: str | None) -> Checkout | None:
-    if not (repository and ref and commit):
+    # Buildkite says HEAD of a build that was started by hand.
+    if not (repository and ref and commit and _COMMIT.fullmatch(commit)):
         return None
-    return Checkout(repository=repository, ref=ref, commit=commit)
+    return Checkout(repository=bare_address(repository), ref=ref, commit=commit)

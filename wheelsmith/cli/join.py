@@ -54,5 +54,7 @@ def command(
         engine=engine,
         jobs=jobs,
     )
-    outcome = run_kept(joining, partial(join, joining), progress=progress, as_json=as_json)
+    # When the jobs built, nobody here knows.
+    unknown = {"started_on": None, "finished_on": None}
+    outcome = run_kept(joining, partial(join, joining), progress=progress, as_json=as_json, more=lambda _: unknown)
     ctx.exit(exit_code(joining, outcome))

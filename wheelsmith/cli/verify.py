@@ -54,7 +54,7 @@ def command(
         click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in answers]}, indent=1))
     else:
         _show(answers)
-    ctx.exit(ExitCode.OK if all(each.verified for each in answers) else ExitCode.CELLS_FAILED)
+    ctx.exit(ExitCode.OK if answers and all(each.verified for each in answers) else ExitCode.CELLS_FAILED)
 
 
 def _show(answers: list[Judgement]) -> None:

@@ -11,7 +11,7 @@ from wheelsmith.base.ci import CiRun
 from wheelsmith.base.errors import AttestationError, PackageIndexError, WheelError
 from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.record import Record, read_json
-from wheelsmith.index.entries import IndexEntry
+from wheelsmith.index.entries import IndexEntry, Provenance
 from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
@@ -72,18 +72,23 @@ def sign(signing: Signing) -> tuple[SignedWheel, ...]:
         )
     run = _run_results(signing.folder)
     todo = {name: [_signable(signing, entry, run) for entry in state.entries] for name, state in states.items()}
+    # All signatures before any is kept: a service may refuse the next one.
+    made = {name: [(each, *_bundle(each, signing.key)) for each in wheels] for name, wheels in todo.items()}
+    for project, wheels in made.items():
+        index.attach(project, {each.entry.sha256: {SUFFIX: bundle.to_bytes()} for each, bundle, _ in wheels})
     signed = []
-    for project, wheels in todo.items():
-        files: dict[str, bytes] = {}
-        for each in wheels:
-            kept = each.before is not None and _says_the_same(each.before, each.statement, signing.key)
-            bundle = each.before if kept and each.before else _signed(each.statement, signing.key)
-            files[each.entry.filename] = bundle.to_bytes()
-            signed.append(SignedWheel(wheel=each.entry.filename, sha256=each.entry.sha256, new=not kept))
-        index.attach(project, {name: {SUFFIX: data} for name, data in files.items()})
-        for name, data in files.items():
-            atomic_write(signing.folder / "wheels" / f"{name}{SUFFIX}", data)
+    for each, bundle, new in (found for wheels in made.values() for found in wheels):
+        if (signing.folder / "wheels" / each.entry.filename).is_file():
+            atomic_write(signing.folder / "wheels" / f"{each.entry.filename}{SUFFIX}", bundle.to_bytes())
+        signed.append(SignedWheel(wheel=each.entry.filename, sha256=each.entry.sha256, new=new))
     return tuple(signed)
+
+
+def _bundle(wheel: _Signable, key: SigningKey) -> tuple[Bundle, bool]:
+    """Return what is signed of a wheel, and whether it was signed now."""
+    if wheel.before is not None and _says_the_same(wheel.before, wheel.statement, key):
+        return wheel.before, False
+    return _signed(wheel.statement, key), True
 
 
 def _signed(statement: bytes, key: SigningKey) -> Bundle:
@@ -105,7 +110,7 @@ def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _S
     folder = signing.folder / "index"
     path = folder / entry.path
     known = entry.provenance
-    if known is None:
+    if known is None or not _is_of_the_run(entry, known, run):
         raise AttestationError(f"nobody says how {entry.filename} was made", remedy=_AGAIN)
     try:
         if sha256_file(path) != entry.sha256:
@@ -129,6 +134,19 @@ def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _S
     )
     statement = write_statement(entry.filename, entry.sha256, recorded, made)
     return _Signable(entry=entry, path=path, statement=statement, before=_bundle_of(folder, entry))
+
+
+def _is_of_the_run(entry: IndexEntry, known: Provenance, run: Mapping[str, Any]) -> bool:
+    """Say whether results.json tells of a wheel as the index does; of a variant wheel, of the one with its content."""
+    cells = run.get("cells")
+    for each in cells.values() if isinstance(cells, dict) else ():
+        told = each.get("wheel") if isinstance(each, dict) else None
+        if not isinstance(told, dict) or each.get("plan_digest") != known.plan_digest:
+            continue
+        same = told.get("sha256") == entry.sha256 if entry.variant is None else told.get("filename") == entry.variant_of
+        if same and each.get("source") == known.source.to_json():
+            return True
+    return False
 
 
 def _bundle_of(folder: Path, entry: IndexEntry) -> Bundle | None:

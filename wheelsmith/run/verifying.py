@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.base.errors import AttestationError, WheelsmithError, system_error
-from wheelsmith.base.files import read_bounded
+from wheelsmith.base.errors import AttestationError, PackageIndexError, WheelsmithError, system_error
+from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.record import Record
-from wheelsmith.index.publish import loose_wheels, release_from
+from wheelsmith.index.publish import has_index, release_from
 from wheelsmith.model import Listener
 from wheelsmith.run.rebuild.published import published_wheels
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
@@ -18,6 +18,7 @@ from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 
 _ADDRESSES = ("https://", "http://")
+_INSTALLED = (".whl", ".tar.gz", ".zip")
 _NONE = "nothing signed lies beside it"
 
 
@@ -65,11 +66,28 @@ def _at(place: str, folder: Path, bundle: Path | None, listen: Listener) -> Iter
     path = Path(place)
     if not path.is_dir():
         yield _with_file(path, bundle or _beside(path))
-    elif loose := loose_wheels(path):
-        yield from (_with_file(wheel, _beside(wheel)) for wheel in loose)
-    else:
+        return
+    found, listed = False, set()
+    if has_index(path):
         for offer in release_from([path]).offers:
+            found = True
+            listed.add((offer.entry.filename, offer.entry.sha256))
             yield _WithBundle(wheel=offer.wheel, bundle=offer.side_files.get(SUFFIX))
+    for wheel in _lying(path):
+        found = True
+        if wheel.is_symlink() or not wheel.is_file():
+            yield _WithBundle(wheel=wheel, bundle=None, trouble="it is a link, or no file")
+        elif (wheel.name, sha256_file(wheel)) not in listed:
+            yield _with_file(wheel, _beside(wheel))
+    if not found:
+        raise PackageIndexError(f"there is no wheel in {path}")
+
+
+def _lying(folder: Path) -> list[Path]:
+    """Return what installers could take for a wheel, or build one from, at any depth; not the files of an index."""
+    own = [root / "files" for root in (folder, folder / "index") if has_index(root)]
+    found = (path for path in folder.rglob("*") if path.name.lower().endswith(_INSTALLED))
+    return sorted(path for path in found if not any(path.is_relative_to(each) for each in own))
 
 
 def _beside(wheel: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 _KEY = "_sigstore-bundle"
 _ATTRIBUTE = "data-sigstore-bundle"
@@ -26,15 +26,27 @@ def html_bundle_urls(page: str) -> dict[str, str]:
     return reader.found
 
 
+def html_base(page: str, address: str) -> str:
+    """Return what the links of a page in HTML are relative to, as browsers and installers take it."""
+    if "<base" not in page.lower():
+        return address
+    reader = _BundleLinks()
+    reader.feed(page)
+    return urljoin(address, reader.base) if reader.base else address
+
+
 class _BundleLinks(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: dict[str, str] = {}
+        self.base: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Take note of a link of a wheel."""
         given = dict(attrs)
         link, bundle = given.get("href"), given.get(_ATTRIBUTE)
+        if tag == "base" and link and self.base is None:
+            self.base = link
         if tag == "a" and link and bundle:
             name = unquote(urlsplit(link).path).rpartition("/")[2]
             self.found[name] = urldefrag(bundle).url

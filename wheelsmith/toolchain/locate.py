@@ -19,13 +19,14 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.answers import FAILURES, answer, reason
-from wheelsmith.toolchain.bundle_links import bundle_url, html_bundle_urls
+from wheelsmith.toolchain.bundle_links import bundle_url, html_base, html_bundle_urls
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 
 if TYPE_CHECKING:
     from mousebender.simple import ProjectFileDetails
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_CHARSETS = {"utf-8", "utf8", "us-ascii", "ascii"}
 _LONGEST = 120.0  # seconds for all of a page
 _LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
 _GZIP = 31  # wbits of zlib
@@ -152,12 +153,14 @@ def _files(
     page = _page(f"{index.rstrip('/')}/{project}/", client)
     if page is None:
         return
+    base = page.address
     if "json" in page.content_type:
         details, bundles = simple.parse_project_details(page.text, page.content_type, project), {}
     else:
         with _any_minor_version():
             details, bundles = simple.from_project_details_html(page.text, project), html_bundle_urls(page.text)
-    yield from ((file, page.address, bundles) for file in details["files"])
+        base = html_base(page.text, page.address)
+    yield from ((file, base, bundles) for file in details["files"])
 
 
 @contextmanager
@@ -183,6 +186,9 @@ def _page(address: str, client: httpx.Client) -> _Page | None:
             return None
         response.raise_for_status()
         content_type = response.headers["content-type"]
+        if (charset := response.charset_encoding) and charset.lower() not in _CHARSETS:
+            # Installers may read it as something else.
+            raise ValueError(f"its page is in {charset[:40]}")
         return _Page(text=_text(response), content_type=content_type, address=str(response.url))
 
 

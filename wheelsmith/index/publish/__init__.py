@@ -8,7 +8,7 @@ from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders
 from wheelsmith.index.publish.release import IndexRelease, variant_wheels
 from wheelsmith.index.publish.repair import repair
-from wheelsmith.index.publish.sources import RUNS, loose_wheels, mark_sources, release_from, release_of
+from wheelsmith.index.publish.sources import RUNS, has_index, loose_wheels, mark_sources, release_from, release_of
 from wheelsmith.index.publish.verify import Trouble, advise, verify
 from wheelsmith.index.publish.writer import Index, WheelUpload
 
@@ -27,6 +27,7 @@ __all__ = [
     "advise",
     "build_layout",
     "foreign_wheel",
+    "has_index",
     "hub_builds",
     "loose_wheels",
     "mark_sources",

@@ -52,6 +52,11 @@ def loose_wheels(folder: Path) -> tuple[Path, ...]:
     return tuple(path for path in _below(folder, "*.whl") if path.is_file())
 
 
+def has_index(folder: Path) -> bool:
+    """Say whether a folder is an index, or a run's output with one in it."""
+    return _is_index(folder) or _is_index(folder / "index")
+
+
 def release_of(folder: Path) -> IndexRelease:
     """Return all that lies in a folder: an index, a run's output with one in it, or wheels.
 

@@ -103,18 +103,18 @@ class Index:
     def attach(self, project: str, files: Mapping[str, Mapping[str, bytes]]) -> ProjectState:
         """Put files beside wheels that are there, in the place of those of their kinds.
 
-        :param files: file name of a wheel → suffix → content.
+        :param files: sha256 of a wheel → suffix → content; one that is another by now gets none.
         :raises PackageIndexError: there is no such project, or the storage cannot be written.
         """
 
         def beside(state: ProjectState) -> ProjectState:
-            entries = (with_files(entry, files.get(entry.filename, {})) for entry in state.entries)
+            entries = (with_files(entry, files.get(entry.sha256, {})) for entry in state.entries)
             return replace(state, entries=tuple(entries))
 
         def work(storage: Storage) -> ProjectState:
             for entry in beside(existing_project(storage, project)).entries:
-                for side in announced(entry) if entry.filename in files else ():
-                    if (data := files[entry.filename].get(side.kind.suffix)) is not None:
+                for side in announced(entry) if entry.sha256 in files else ():
+                    if (data := files[entry.sha256].get(side.kind.suffix)) is not None:
                         put_new_file(storage, side.path, data, len(data), side.sha256)
             state = _advance(storage, project, beside)
             write_pages(storage, [project])

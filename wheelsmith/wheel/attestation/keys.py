@@ -26,8 +26,9 @@ EXTRA = "pip install 'wheelsmith[sign]'"
 _LONGEST = 64 << 10  # bytes of a key
 _SCHEMES = ("ecdsa-sha2-nistp256", "ed25519")
 _VARIABLE = "env:"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # What securesystemslib calls the services; a path has no such word before a colon.
-_SERVICES = re.compile(r"(awskms|gcpkms|azurekms|hsm|hv):.+", re.DOTALL)
+_SERVICES = re.compile(r"(awskms|gcpkms|azurekms|hv):.+", re.DOTALL)
 _NEW_KEY = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key"
 _PUBLIC = "openssl pkey -in release.key -pubout -out release.pub"
 
@@ -100,11 +101,14 @@ def signing_key(named: str, public: Path | None = None) -> SigningKey:
         return _of_service(named, public)
     if named.startswith(_VARIABLE):
         name = named.removeprefix(_VARIABLE)
+        if not _NAME.fullmatch(name):
+            # What stands there may be the key itself.
+            raise SigningKeyError("what follows env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
         pem, place = os.environ.get(name, "").encode(), f"the variable {name}"
         if not pem:
             raise SigningKeyError(f"{place} is not set, or empty", remedy="let it hold a private key in PEM")
     else:
-        pem, place = _read(Path(named)), named
+        pem, place = _read(Path(named), "the file that --key names"), named
     return _of_pem(pem, place)
 
 
@@ -177,14 +181,18 @@ def _any_failure(uri: str) -> Iterator[None]:
         raise SigningKeyError(f"{uri} does not sign: {type(error).__name__}: {text}") from None
 
 
-def _read(path: Path) -> bytes:
-    """Return what a file holds that a person named: it may be a link, or a pipe."""
+def _read(path: Path, called: str | None = None) -> bytes:
+    """Return what a file holds that a person named: it may be a link, or a pipe.
+
+    :param called: by which words where its path may be the key itself, by mistake.
+    """
     _require_extra()
     try:
         with path.open("rb") as file:
             data = file.read(_LONGEST + 1)
-    except OSError as error:
-        raise SigningKeyError(f"{path} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is no path"
+        raise SigningKeyError(f"{called or ascii(str(path))} cannot be read: {why}") from None
     if len(data) > _LONGEST:
         raise SigningKeyError(f"{path} is no key: it holds more than {_LONGEST >> 10} KiB")
     return data

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wheelsmith.base.beneath import open_file
+from wheelsmith.base.beneath.opening import NotRegularError
 from wheelsmith.base.errors import AttestationError, WheelError
-from wheelsmith.base.files import sha256_file
 from wheelsmith.base.record import Record
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
@@ -16,6 +19,7 @@ from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.statement import Said, read_statement
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 
+LARGEST = 4 << 30  # bytes of a wheel
 _LONGEST = 300  # characters of anything that is shown
 
 
@@ -54,7 +58,14 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verifie
     :raises AttestationError: it says all that is wrong.
     """
     key, said = _signed(bundle, policy)
-    of_another = _of_another(said, wheel.name, sha256_file(wheel))
+    try:
+        with open_file(wheel) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                raise AttestationError(f"it has more than {LARGEST >> 30} GiB")
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # a BufferedReader
+    except NotRegularError:
+        raise AttestationError("it is a link, or no file") from None
+    of_another = _of_another(said, wheel.name, sha256)
     return _verified(key, said, [*of_another, *_planned_otherwise(said, wheel), *policy.refusals(said)])
 
 
