@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mousebender.simple import ProjectFileDetails
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-_CHARSETS = {"utf-8", "utf8", "us-ascii", "ascii"}
 _LONGEST = 120.0  # seconds for all of a page
 _LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
 _GZIP = 31  # wbits of zlib
@@ -186,9 +185,6 @@ def _page(address: str, client: httpx.Client) -> _Page | None:
             return None
         response.raise_for_status()
         content_type = response.headers["content-type"]
-        if (charset := response.charset_encoding) and charset.lower() not in _CHARSETS:
-            # Installers may read it as something else.
-            raise ValueError(f"its page is in {charset[:40]}")
         return _Page(text=_text(response), content_type=content_type, address=str(response.url))
 
 
