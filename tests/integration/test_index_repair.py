@@ -11,7 +11,7 @@ from wheels import make_wheel, offer
 
 from wheelsmith.base.record import by_lines
 from wheelsmith.index.entries import CellWithoutWheel, NoWheel
-from wheelsmith.index.publish import Index, repair, verify
+from wheelsmith.index.publish import Index, ReleaseWords, repair, verify
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
@@ -30,7 +30,7 @@ def index(tmp_path):
     answer = CellWithoutWheel(
         cell=replace(CELLS[0], release="2.8"), version="1", status=NoWheel.FAILED, reason="it did"
     )
-    Index(Folder(tmp_path / "index")).add(offers, upload_time=NOW, answers={"kernel": [answer]})
+    Index(Folder(tmp_path / "index")).add(offers, upload_time=NOW, said=ReleaseWords(answers={"kernel": [answer]}))
     return tmp_path / "index"
 
 

@@ -9,7 +9,7 @@ from kernels import matrix, pure_kernel
 from wheels import make_wheel, offer
 
 from wheelsmith.index.entries import CellWithoutWheel, NoWheel
-from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.publish import Index, ReleaseWords, verify
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
@@ -39,7 +39,7 @@ def job(folder, *torches, failed=()):
         )
         for t in failed
     ]
-    Index(Folder(folder / "index")).add(offers, upload_time=NOW, answers={"kernel": answers})
+    Index(Folder(folder / "index")).add(offers, upload_time=NOW, said=ReleaseWords(answers={"kernel": answers}))
     # As a run names what it told.
     runs = folder / "index" / "_state" / "runs"
     runs.mkdir()

@@ -18,7 +18,7 @@ def publish(folder: str, target: str) -> None:
             release.offers,
             builds.builds,
             upload_time="2026-01-02T03:04:05Z",
-            answers=release.answers,
+            said=release.said,
         )
     print(*sorted(build.variant for build in builds.builds), *builds.left_out.values())
 

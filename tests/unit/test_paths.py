@@ -202,6 +202,7 @@ FAR = {
     "platforms/cuda_driver.py": PACKAGE,
     "index/pick/source.py": INDEX,
     "index/publish/own_index.py": OUT,
+    "index/publish/promote.py": WHEEL,
     "index/publish/publishing.py": WHEEL,
     "index/publish/release.py": WHEEL,
     "index/publish/repair.py": INDEX,

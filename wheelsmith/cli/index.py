@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +16,24 @@ from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.cli.verbs import Verbs
-from wheelsmith.index.entries import ProjectState, ProjectStatus, remove, roots, set_status, unyank, yank
+from wheelsmith.index.entries import (
+    ProjectState,
+    ProjectStatus,
+    WheelOutcome,
+    WheelTest,
+    outdated,
+    record_test,
+    remove,
+    retain,
+    roots,
+    set_status,
+    unyank,
+    yank,
+)
 from wheelsmith.index.publish import GRACE, Index, IndexRelease, Trouble, advise, foreign_wheel, publish, repair, verify
 from wheelsmith.index.storage import open_storage
+
+_OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNTESTED]
 
 
 @click.group("index", cls=Verbs)
@@ -35,7 +51,7 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     Each is listed for what it serves: a version such as +cu130.torch2.11 names it; +cu130 counts for every torch that
     METADATA takes; a wheel with nothing compiled and no such version counts for all.
     """
-    release = IndexRelease(offers=tuple(foreign_wheel(wheel) for wheel in wheels), answers={})
+    release = IndexRelease(offers=tuple(foreign_wheel(wheel) for wheel in wheels))
     opened = open_index(target, dry_run=dry_run)
     published = publish(opened.used, release)
     show_writes(opened.writes)
@@ -77,6 +93,56 @@ def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
     gc removes their files later. Their names are never given to other bytes.
     """
     _change(target, project, partial(remove, chosen=chosen), dry_run=dry_run)
+
+
+@command.command("test")
+@target_argument
+@click.argument("project")
+@click.argument("chosen", metavar="VERSION|FILE")
+@click.argument("outcome", type=click.Choice(_OUTCOMES))
+@click.option("--on", "where", required=True, help="The machine, in words: 'H200, driver 580'.")
+@click.option("--cell", help="Id of the cell whose torch was beside it.")
+@click.option("--details", metavar="URL", help="What tells more.")
+@dry_run_option
+def test(  # one parameter an option
+    *,
+    target: str,
+    project: str,
+    chosen: str,
+    outcome: str,
+    where: str,
+    cell: str | None,
+    details: str | None,
+    dry_run: bool,
+) -> None:
+    """Record what a test of wheels came to; it takes the place of the last one of that machine and cell.
+
+    The page shows it, and promote --require looks at it.
+    """
+    said = WheelTest(outcome=WheelOutcome(outcome), where=where, cell=cell, details=details)
+    _change(target, project, partial(record_test, chosen=chosen, test=said), dry_run=dry_run)
+
+
+@command.command("retain")
+@target_argument
+@click.argument("project")
+@click.option("--keep", type=click.IntRange(1), default=1, show_default=True, help="How many of the newest stay.")
+@click.option("--older-than", "age", type=DURATION, help="What was published less than this ago stays, too.")
+@dry_run_option
+def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run: bool) -> None:
+    """List old versions no more, as of nightly builds: all wheels of a version, or none of them.
+
+    gc removes their files later. Their names are never given to other bytes.
+    """
+    before = _utc(time.time() - age) if age is not None else None
+    storage = open_storage(target)
+    state = Index(storage).known(project)
+    gone = outdated(state, keep=keep, before=before)
+    if gone:
+        _change(target, project, partial(retain, keep=keep, before=before), dry_run=dry_run)
+    for version in gone:
+        click.echo(version)
+    click.echo(f"{counted(len(gone), 'version')} {'would be ' if dry_run else ''}gone: {storage.name}", err=True)
 
 
 @command.command("status")
@@ -171,6 +237,10 @@ def _change(target: str, project: str, transition: Callable[[ProjectState], Proj
     opened = open_index(target, dry_run=dry_run)
     Index(opened.used).change(project, transition)
     show_writes(opened.writes)
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 command.add_command(doctor)

@@ -9,9 +9,9 @@ import click
 
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.cli.storage import channel_option, dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index.entries import roots
-from wheelsmith.index.publish import Published, hub_builds, mark_sources, publish, release_from
+from wheelsmith.index.publish import Published, channel_address, hub_builds, mark_sources, publish, release_from
 from wheelsmith.index.storage import Write
 
 
@@ -26,14 +26,16 @@ from wheelsmith.index.storage import Write
     show_default="dist/index",
     help="An index as build-matrix made it, or a folder of wheels; repeatable, for what several jobs made.",
 )
+@channel_option
 @dry_run_option
 @json_option("Print what was published, or would be, as JSON on stdout.")
-def command(*, target: str, folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
+def command(*, target: str, folders: tuple[Path, ...], channel: str | None, dry_run: bool, as_json: bool) -> None:
     """Publish built wheels to an index: a folder, s3://…, gs://…, az://… or hf://….
 
     Wheels that are there already change nothing; one whose bytes differ from what was published is refused.
     """
     release = release_from(folders)
+    target = channel_address(target, channel) if channel else target
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
         published = publish(opened.used, release, beside.builds)
@@ -49,7 +51,7 @@ def command(*, target: str, folders: tuple[Path, ...], dry_run: bool, as_json: b
         click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
     for filename, reason in beside.left_out.items():
         click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
-    without = sum(map(len, release.answers.values()))
+    without = sum(map(len, release.said.answers.values()))
     left = f", {counted(without, 'cell')} without a wheel" if without else ""
     new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
     click.echo(f"{new} {'would be new' if dry_run else 'new'}, {known} there{left}: {opened.name}", err=True)

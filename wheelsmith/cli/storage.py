@@ -9,6 +9,9 @@ import click
 from wheelsmith.index.storage import Staged, Storage, Write, open_storage
 
 target_argument = click.argument("target", metavar="INDEX")
+channel_option = click.option(
+    "--channel", metavar="NAME", help="Of an index with channels: nightly is the index at INDEX/nightly."
+)
 dry_run_option = click.option("--dry-run", is_flag=True, help="List every write, and write nothing.")
 
 

@@ -35,6 +35,7 @@ class ShardedPlan(Record):
     :param distribution: the project's name, as it may be written.
     :param version: without a local part.
     :param cells: id of every cell that the matrix has, selected or not.
+    :param offered: those of them that are to have a wheel which everybody may see.
     :param trees: digests of what wheels are made from.
     :param commit: of a repo that the wheels are made from; None for a folder.
     :param not_folded: cell id → why no older minor of its CUDA answers for it.
@@ -46,6 +47,7 @@ class ShardedPlan(Record):
     distribution: str
     version: str
     cells: tuple[str, ...]
+    offered: tuple[str, ...]
     trees: tuple[str, ...]
     commit: str | None
     plans: tuple[BuildPlan, ...]

@@ -111,6 +111,7 @@ def _publish_to_own_index(prepared: Prepared, results: Sequence[BuildResult], st
         version=Version(prepared.version),
         sources=RunSources(trees=prepared.trees, commit=prepared.source.id.commit),
         cells=prepared.cells,
+        offered=prepared.offered,
         plans=prepared.plans,
         results=tuple(results),
         excluded=prepared.excluded,

@@ -136,6 +136,7 @@ def _told(joining: Joining, results: list[BuildResult]) -> RunResults:
         version=Version(plan.version),
         sources=RunSources(trees=frozenset(plan.trees), commit=plan.commit),
         cells=frozenset(plan.cells),
+        offered=frozenset(plan.offered),
         plans=plan.plans,
         results=tuple(results),
         excluded=plan.excluded,

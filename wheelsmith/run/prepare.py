@@ -94,6 +94,7 @@ class Prepared:
     :param distribution: the project's name; None where neither the matrix nor its source says it.
     :param version: without a local part; None where nobody says it.
     :param cells: id of every cell that the matrix has, selected or not.
+    :param offered: those of them that are to have a wheel which everybody may see.
     :param trees: digests of what wheels are made from; a kernel's source is one.
     :param builds: the plans, those that make the same wheel together.
     :param folded: cell id → whose wheel it shares.
@@ -107,6 +108,7 @@ class Prepared:
     distribution: str | None
     version: str | None
     cells: frozenset[str]
+    offered: frozenset[str]
     source: SourceTree
     trees: frozenset[str]
     engine: Engine
@@ -240,6 +242,7 @@ def prepare_matrix(
         distribution=matrix.kernel.distribution or spec.name,
         version=matrix.version or (str(spec.version) if spec.version is not None else None),
         cells=frozenset(cell_of(answer).id for answer in everything),
+        offered=frozenset(each.id for each in everything if isinstance(each, Cell) and each.settings.advertise),
         source=source,
         trees=frozenset({source.id.tree}),
         engine=engine,

@@ -46,6 +46,7 @@ def sharded_plan(prepared: Prepared, divide: Divide) -> ShardedPlan:
         distribution=prepared.distribution,
         version=prepared.version,
         cells=tuple(sorted(prepared.cells)),
+        offered=tuple(sorted(prepared.offered)),
         trees=tuple(sorted(prepared.trees)),
         commit=prepared.source.id.commit,
         plans=prepared.plans,

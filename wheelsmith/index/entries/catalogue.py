@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from packaging.requirements import Requirement
-from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.record import Record, in_one_line, read_json
-from wheelsmith.frameworks import frameworks
-from wheelsmith.index.entries.about import About, check_about
+from wheelsmith.base.record import Record
+from wheelsmith.index.entries.about import About
+from wheelsmith.index.entries.completeness import Completeness, completeness
 from wheelsmith.index.entries.entry import (
     CellWithoutWheel,
     IndexEntry,
@@ -23,23 +19,17 @@ from wheelsmith.index.entries.entry import (
     ProjectState,
     ProjectStatus,
     Provenance,
-    file_key,
+    WheelOutcome,
+    WheelTest,
+    outcome_of,
 )
 from wheelsmith.index.entries.listing import newest_about, roots
 from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.model import TORCH, Cell, ReleaseRecord
-from wheelsmith.platforms import parse_capability
 from wheelsmith.wheel.attestation.bundle import SUFFIX
 
 SCHEMA_VERSION = 1
-_SLASHES = 3  # in files/<ab>/<sha256>/<name>
-_HASH = re.compile(r"[0-9a-f]{64}")
-_FILE = re.compile(r"[A-Za-z0-9_.!+-]+\.whl")
-_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
-_LARGEST = 1 << 50  # bytes of a wheel
-_WORD = re.compile(r"[a-z0-9]{1,20}")
-R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +59,7 @@ class CatalogueWheel(Record):
     :param requires: what METADATA asks for beside torch, extras left out.
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
     :param bundle: where that is which somebody signed of it, written as ``path``; None where nothing is.
+    :param tests: what its tests came to, on each machine and for each cell.
     """
 
     filename: str
@@ -86,6 +77,12 @@ class CatalogueWheel(Record):
     provenance: Provenance | None = None
     yanked: str | None = None
     bundle: str | None = None
+    tests: tuple[WheelTest, ...] = ()
+
+    @property
+    def outcome(self) -> WheelOutcome:
+        """Return what all of its tests come to."""
+        return outcome_of(self.tests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +102,7 @@ class Catalogue(Record):
 
     :param wheels: those that some root lists, the newest version first.
     :param about: what METADATA of the newest tells people.
+    :param versions: what those have of what is planned for them, of which somebody said what is; the newest first.
     """
 
     project: str
@@ -113,6 +111,7 @@ class Catalogue(Record):
     status: ProjectStatus = ProjectStatus.ACTIVE
     status_reason: str | None = None
     about: About | None = None
+    versions: tuple[Completeness, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
 
@@ -132,7 +131,14 @@ def catalogue_of(state: ProjectState) -> Catalogue:
         status=state.status,
         status_reason=state.status_reason,
         about=newest_about(entry for _, entry in listed),
+        versions=tuple(_completeness(state)) if listed else (),
     )
+
+
+def _completeness(state: ProjectState) -> Iterator[Completeness]:
+    for planned in reversed(state.planned):
+        if found := completeness(state, planned.version):
+            yield found
 
 
 def catalogue_key(project: str) -> str:
@@ -145,71 +151,11 @@ def dump_catalogue(catalogue: Catalogue) -> bytes:
     return json.dumps(_spoken(catalogue.to_json()), sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def load_catalogue(data: bytes, place: str) -> Catalogue:
-    """Read a catalogue. Fields that this version does not know are passed over.
-
-    :param place: where it came from, for the error.
-    :raises PackageIndexError: it is none, or its fields have other meanings by now.
-    """
-    try:
-        plain = read_json(data)
-        if plain["schema_version"] > SCHEMA_VERSION:
-            raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
-        wheels = tuple(_read_wheel(item) for item in plain.pop("wheels", ()))
-        if plain.get("about") is not None:
-            plain["about"] = _known(About, plain["about"])
-        unserved = tuple(_read(Unserved, _with_cell(item)) for item in plain.pop("unserved", ()))
-        catalogue = dataclasses.replace(_read(Catalogue, plain), wheels=wheels, unserved=unserved)
-        _check(catalogue)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise PackageIndexError(f"{place} is no catalogue of wheels: {in_one_line(error)}") from None
-    return catalogue
-
-
-def _check(catalogue: Catalogue) -> None:
-    """Refuse what would make a command say something else; a catalogue is somebody else's word.
-
-    :raises ValueError: a field is not what it should be.
-    """
-    for wheel in catalogue.wheels:
-        name, version, *_ = parse_wheel_filename(wheel.filename)
-        path = _in_address(file_key(wheel.sha256, wheel.filename))
-        if (name, str(version), path) != (catalogue.project, wheel.version, wheel.path):
-            raise ValueError(f"{wheel.filename!r} is listed as {wheel.version!r} at {wheel.path!r}")
-        if wheel.bundle is not None and not _is_bundle(wheel.bundle, wheel.filename):
-            raise ValueError(f"what is signed of {wheel.filename!r} is listed at {wheel.bundle!r}")
-        if not _HASH.fullmatch(wheel.sha256) or not _FILE.fullmatch(wheel.filename):
-            raise ValueError(f"{wheel.filename!r} is no name of a wheel, or its hash is none")
-        if isinstance(wheel.size, bool) or not 0 <= wheel.size < _LARGEST:
-            raise ValueError(f"{wheel.filename} cannot have that size")
-        for text in wheel.requires:
-            Requirement(text)
-        for text in wheel.gpu_archs:
-            parse_capability(text)
-    if catalogue.about is not None:
-        check_about(catalogue.about)
-    for cell in (*(c for wheel in catalogue.wheels for c in wheel.cells), *(u.cell for u in catalogue.unserved)):
-        _check_cell(cell)
-
-
-def _is_bundle(path: str, filename: str) -> bool:
-    sha256 = path.split("/")[2] if path.count("/") == _SLASHES else ""
-    return bool(_HASH.fullmatch(sha256)) and path == _in_address(file_key(sha256, f"{filename}{SUFFIX}"))
-
-
-def _check_cell(cell: CatalogueCell) -> None:
-    releases = (cell.release, cell.python or "3.9")
-    if not all(map(_RELEASE.fullmatch, releases)) or not _WORD.fullmatch(cell.compute):
-        raise ValueError(f"{cell.id!r} is no cell")
-    if cell.framework not in frameworks():
-        raise ValueError(f"{cell.id!r} is for a framework that is not known")
-
-
 def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
     return CatalogueWheel(
         filename=entry.filename,
         version=str(version),
-        path=_in_address(entry.path),
+        path=in_address(entry.path),
         sha256=entry.sha256,
         size=entry.size,
         upload_time=entry.upload_time,
@@ -222,15 +168,16 @@ def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
         provenance=entry.provenance,
         yanked=entry.yanked,
         bundle=_bundle(entry),
+        tests=entry.tests,
     )
 
 
 def _bundle(entry: IndexEntry) -> str | None:
     found = (side.path for side in announced(entry) if side.kind.suffix == SUFFIX)
-    return next(map(_in_address, found), None)
+    return next(map(in_address, found), None)
 
 
-def _in_address(path: str) -> str:
+def in_address(path: str) -> str:
     """Return a path as it stands in an address: some hosts read + as a space."""
     return path.replace("+", "%2B")
 
@@ -263,27 +210,3 @@ def _spoken(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _spoken(item) for key, item in value.items() if item is not None and item != []}
     return [_spoken(item) for item in value] if isinstance(value, list) else value
-
-
-def _read_wheel(data: Any) -> CatalogueWheel:
-    cells = [_known(CatalogueCell, cell) for cell in data.get("cells", ())]
-    made = data.get("provenance")
-    if made is not None:
-        source = {"revision": None, "commit": None, **made["source"]}
-        made = {"toolkit": None, "compiler": None, "image": None, **_known(Provenance, made), "source": source}
-    return _read(CatalogueWheel, {**data, "cells": cells, "provenance": made})
-
-
-def _with_cell(data: Any) -> Any:
-    return {**data, "cell": _known(CatalogueCell, data["cell"])}
-
-
-def _read(cls: type[R], data: Any) -> R:
-    return cls.from_json(_known(cls, data))
-
-
-def _known(cls: type[Record], data: Any) -> Any:
-    names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # every Record is a dataclass
-    if issubclass(cls, ReleaseRecord):
-        names.add(data.get("framework", TORCH))
-    return {name: value for name, value in data.items() if name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -11,7 +12,9 @@ from wheelsmith.index.entries.about import About
 from wheelsmith.model import Cell, SourceId
 from wheelsmith.wheel.variant_format import Variant
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+# Of states that say nothing of tests and of what is planned; who knows no more reads them.
+_BEFORE_TESTS = 3
 
 
 def file_key(sha256: str, filename: str) -> str:
@@ -54,6 +57,37 @@ class Provenance(Record):
     wheelsmith: str
 
 
+class WheelOutcome(StrEnum):
+    """What came of a wheel's tests."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    FLAKY = "flaky"
+    UNTESTED = "not tested"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelTest(Record):
+    """What somebody's test of a wheel came to.
+
+    :param where: the machine, in words, e.g. ``H200, driver 580``.
+    :param cell: id of the cell whose torch was beside it; None where that is not said.
+    :param details: an address that tells more.
+    """
+
+    outcome: WheelOutcome
+    where: str
+    cell: str | None = None
+    details: str | None = None
+
+
+def outcome_of(tests: Iterable[WheelTest]) -> WheelOutcome:
+    """Return what tests come to: the worst of them."""
+    found = {test.outcome for test in tests}
+    worst = (WheelOutcome.FAILED, WheelOutcome.FLAKY, WheelOutcome.PASSED)
+    return next((each for each in worst if each in found), WheelOutcome.UNTESTED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry(Record):
     """A wheel as the index offers it.
@@ -69,6 +103,7 @@ class IndexEntry(Record):
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
     :param about: what METADATA tells people; None where an older wheelsmith published it.
     :param side_files: suffix → sha256 of each file beside the wheel but METADATA.
+    :param tests: the last of each machine and cell.
     """
 
     filename: str
@@ -88,13 +123,20 @@ class IndexEntry(Record):
     about: About | None = None
     # It is compared, but a table has no hash.
     side_files: dict[str, str] = field(default_factory=dict, hash=False)
+    tests: tuple[WheelTest, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; a wheel with METADATA alone beside it is told as it was before there was anything else."""
         plain = Record.to_json(self)
-        if not self.side_files:
-            del plain["side_files"]
+        for name in ("side_files", "tests"):
+            if not plain[name]:
+                del plain[name]
         return plain
+
+    @property
+    def outcome(self) -> WheelOutcome:
+        """Return what all of its tests come to."""
+        return outcome_of(self.tests)
 
     @property
     def path(self) -> str:
@@ -139,6 +181,20 @@ class Removed(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedVersion(Record):
+    """The cells that a version is to have a wheel for, as the matrix says that it is built from.
+
+    :param version: of the kernel, without a local part.
+    :param cells: ids, sorted.
+    :param excluded: those of them that a build left out with a reason, sorted.
+    """
+
+    version: str
+    cells: tuple[str, ...]
+    excluded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState(Record):
     """All that an index knows of one project; its pages are made from nothing else.
 
@@ -146,6 +202,7 @@ class ProjectState(Record):
     :param entries: sorted by file name.
     :param answers: for cells of the newest version that no wheel serves, sorted by cell.
     :param removed: sorted by file name; none of them is among the entries.
+    :param planned: of the versions of which somebody said so, the oldest first.
     """
 
     project: str
@@ -154,4 +211,14 @@ class ProjectState(Record):
     status: ProjectStatus = ProjectStatus.ACTIVE
     status_reason: str | None = None
     removed: tuple[Removed, ...] = ()
+    planned: tuple[PlannedVersion, ...] = ()
     schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; what says nothing that is new is written as it was."""
+        plain = Record.to_json(self)
+        if not self.planned:
+            del plain["planned"]
+            if not any(entry.tests for entry in self.entries):
+                plain["schema_version"] = _BEFORE_TESTS
+        return plain

@@ -16,10 +16,13 @@ from wheelsmith.index.entries.entry import (
     SCHEMA_VERSION,
     CellWithoutWheel,
     IndexEntry,
+    PlannedVersion,
     ProjectState,
     ProjectStatus,
     Removed,
+    WheelTest,
 )
+from wheelsmith.index.entries.planned import merge_planned
 from wheelsmith.index.entries.validity import check_entry, check_state
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
@@ -96,10 +99,14 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
 
 
 def add_entries(
-    state: ProjectState, entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel] = ()
+    state: ProjectState,
+    entries: Sequence[IndexEntry],
+    answers: Sequence[CellWithoutWheel] = (),
+    planned: Iterable[PlannedVersion] = (),
 ) -> ProjectState:
     """Add wheels, and what became of the cells that have none; what is there already stays as it is.
 
+    :param planned: which cells the versions of these wheels are to serve.
     :raises PackageIndexError: a file name is or was there with other bytes, or the project takes no wheels.
     """
     gone = {item.filename: item for item in state.removed}
@@ -117,7 +124,11 @@ def add_entries(
     kept = tuple(merged[name] for name in sorted(merged))
     _check_variants(kept)
     return replace(
-        state, entries=kept, answers=_answers(kept, [*state.answers, *answers]), removed=tuple(gone.values())
+        state,
+        entries=kept,
+        answers=_answers(kept, [*state.answers, *answers]),
+        removed=tuple(gone.values()),
+        planned=merge_planned(state.planned, planned, answers),
     )
 
 
@@ -127,7 +138,7 @@ def yank(state: ProjectState, chosen: str, reason: str) -> ProjectState:
     :param chosen: a wheel's file name, or a version, with its local part or without.
     :raises PackageIndexError: there is no such wheel.
     """
-    return _change(state, chosen, lambda entry: replace(entry, yanked=reason))
+    return _change(state, _chosen(state, chosen), lambda entry: replace(entry, yanked=reason))
 
 
 def unyank(state: ProjectState, chosen: str) -> ProjectState:
@@ -135,7 +146,7 @@ def unyank(state: ProjectState, chosen: str) -> ProjectState:
 
     :raises PackageIndexError: there is no such wheel.
     """
-    return _change(state, chosen, lambda entry: replace(entry, yanked=None))
+    return _change(state, _chosen(state, chosen), lambda entry: replace(entry, yanked=None))
 
 
 def remove(state: ProjectState, chosen: str) -> ProjectState:
@@ -149,6 +160,42 @@ def remove(state: ProjectState, chosen: str) -> ProjectState:
     removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
     entries = tuple(entry for entry in state.entries if entry.filename not in names)
     return replace(state, entries=entries, removed=tuple(removed))
+
+
+def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectState:
+    """Say what a test of wheels came to, in the place of what was said before of the same machine and cell.
+
+    :param chosen: a wheel's file name, or a version, with its local part or without.
+    :raises PackageIndexError: there is no such wheel, or none of them serves the test's cell.
+    """
+    names = _chosen(state, chosen)
+    serving = {
+        entry.filename
+        for entry in state.entries
+        if entry.filename in names and test.cell in {None, *(cell.id for cell in entry.cells)}
+    }
+    if not serving:
+        raise PackageIndexError(f"{chosen} has no wheel for the cell {test.cell}", remedy="name a cell that it serves")
+    return _change(state, serving, lambda entry: replace(entry, tests=merge_tests(entry.tests, [test])))
+
+
+def drop_version(state: ProjectState, version: str) -> ProjectState:
+    """List the wheels of a version no more, and forget what was planned for it.
+
+    :param version: without a local part.
+    :raises PackageIndexError: there is no such wheel.
+    """
+    without = remove(state, version)
+    gone = Version(version)
+    planned = tuple(item for item in state.planned if Version(item.version) != gone)
+    answers = tuple(item for item in state.answers if Version(item.version) != gone)
+    return replace(without, planned=planned, answers=answers)
+
+
+def merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple[WheelTest, ...]:
+    """Return the last test of each machine and cell."""
+    last = {(test.where, test.cell or ""): test for test in (*before, *new)}
+    return tuple(last[key] for key in sorted(last))
 
 
 def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -> ProjectState:
@@ -167,6 +214,7 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
         provenance=known.provenance or new.provenance,
         about=known.about or new.about,
         side_files={**new.side_files, **known.side_files},
+        tests=merge_tests(new.tests, known.tests),
     )
 
 
@@ -213,8 +261,7 @@ def _answers(entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel])
     return tuple(latest[name] for name in sorted(latest) if name not in served)
 
 
-def _change(state: ProjectState, chosen: str, change: Callable[[IndexEntry], IndexEntry]) -> ProjectState:
-    names = _chosen(state, chosen)
+def _change(state: ProjectState, names: set[str], change: Callable[[IndexEntry], IndexEntry]) -> ProjectState:
     entries = (change(entry) if entry.filename in names else entry for entry in state.entries)
     return replace(state, entries=tuple(entries))
 

@@ -13,8 +13,15 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from wheelsmith.frameworks import frameworks
-from wheelsmith.index.entries.about import check_about
-from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, ProjectState, Removed
+from wheelsmith.index.entries.about import About, check_about
+from wheelsmith.index.entries.entry import (
+    CellWithoutWheel,
+    IndexEntry,
+    PlannedVersion,
+    ProjectState,
+    Removed,
+    WheelTest,
+)
 from wheelsmith.index.entries.side_files.known import side_files
 from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
 from wheelsmith.model import Cell, read_wheel_name
@@ -27,7 +34,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
 _CUDA = re.compile(r"\d{1,3}\.\d{1,2}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,30}")
+_CELL = re.compile(r"[a-z0-9][a-z0-9_.-]{0,120}")
 _LARGEST = 1 << 50  # bytes
+_MOST_TESTS = 1000  # of a wheel
 
 
 def check_state(state: ProjectState, project: str) -> None:
@@ -51,6 +60,11 @@ def check_state(state: ProjectState, project: str) -> None:
         if removed.filename in names:
             raise ValueError(f"{removed.filename} is listed twice")
         names.add(removed.filename)
+    versions = [Version(planned.version) for planned in state.planned]
+    if len(set(versions)) < len(versions):
+        raise ValueError("a version is planned twice")
+    for planned in state.planned:
+        _check_planned(planned)
 
 
 def check_entry(entry: IndexEntry, project: str) -> None:
@@ -67,7 +81,38 @@ def check_entry(entry: IndexEntry, project: str) -> None:
     if entry.upload_time and not _TIME.fullmatch(entry.upload_time):
         raise ValueError(f"{_quoted(entry.upload_time)} is not a time in UTC ({entry.filename})")
     _check_cells(entry.cells)
+    if len(entry.tests) > _MOST_TESTS:
+        raise ValueError(f"{entry.filename} has more than {_MOST_TESTS} tests")
+    for test in entry.tests:
+        check_test(test)
     _check_words(entry, read_wheel_name(entry.filename).label)
+
+
+def check_test(test: WheelTest) -> None:
+    """Refuse a test whose words could not stand on a page.
+
+    :raises ValueError: it says which.
+    """
+    links = (("details", test.details),) if test.details is not None else ()
+    check_about(About(summary=test.where, links=links))
+    if not test.where:
+        raise ValueError("a test says where it ran")
+    if test.cell is not None:
+        _check_cell_id(test.cell)
+
+
+def _check_planned(planned: PlannedVersion) -> None:
+    if str(Version(planned.version)) != planned.version or Version(planned.version).local:
+        raise ValueError(f"{_quoted(planned.version)} is no version of a kernel")
+    for name in planned.cells:
+        _check_cell_id(name)
+    if not set(planned.excluded) <= set(planned.cells):
+        raise ValueError(f"version {planned.version} leaves out cells that it does not have")
+
+
+def _check_cell_id(name: str) -> None:
+    if not _CELL.fullmatch(name):
+        raise ValueError(f"{_quoted(name)} is not the id of a cell")
 
 
 def _check_removed(removed: Removed, project: str) -> None:

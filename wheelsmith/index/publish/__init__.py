@@ -5,12 +5,13 @@ from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.own_index import RunResults, RunSources, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
+from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
 from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders
 from wheelsmith.index.publish.release import IndexRelease, variant_wheels
 from wheelsmith.index.publish.repair import repair
 from wheelsmith.index.publish.sources import RUNS, has_index, loose_wheels, mark_sources, release_from, release_of
 from wheelsmith.index.publish.verify import Trouble, advise, verify
-from wheelsmith.index.publish.writer import Index, WheelUpload
+from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 
 __all__ = [
     "GRACE",
@@ -18,7 +19,10 @@ __all__ = [
     "Index",
     "IndexRelease",
     "NoHubBuildError",
+    "Promotion",
     "Published",
+    "ReleaseWords",
+    "RequiredOutcome",
     "RunResults",
     "RunSources",
     "Trouble",
@@ -26,11 +30,14 @@ __all__ = [
     "add_release",
     "advise",
     "build_layout",
+    "channel_address",
     "foreign_wheel",
     "has_index",
     "hub_builds",
     "loose_wheels",
     "mark_sources",
+    "promote",
+    "public_version",
     "publish",
     "publish_folders",
     "publish_run",

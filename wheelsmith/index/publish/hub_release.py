@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
-from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState
 from wheelsmith.index.publish.hub_builds import METADATA, gives_way
-from wheelsmith.index.publish.writer import Index, WheelUpload
+from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 
 
@@ -33,7 +33,8 @@ def add_release(
     builds: Sequence[HubBuild],
     *,
     upload_time: str,
-    answers: Mapping[str, Sequence[CellWithoutWheel]] | None = None,
+    said: ReleaseWords | None = None,
+    revise: Mapping[str, Callable[[ProjectState], ProjectState]] | None = None,
 ) -> tuple[IndexEntry, ...]:
     """Add wheels as ``Index.add`` does, and in the same transaction their builds.
 
@@ -42,10 +43,10 @@ def add_release(
     :raises PackageIndexError: as ``Index.add``.
     """
     if not builds:
-        return Index(storage).add(offers, upload_time=upload_time, answers=answers)
+        return Index(storage).add(offers, upload_time=upload_time, said=said, revise=revise)
 
     def work(staged: Storage) -> tuple[IndexEntry, ...]:
-        entries = Index(staged).add(offers, upload_time=upload_time, answers=answers)
+        entries = Index(staged).add(offers, upload_time=upload_time, said=said, revise=revise)
         for build in _newest(builds):
             _put_build(staged, build)
         return entries

@@ -18,14 +18,14 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import atomic_link, atomic_pour, atomic_write, sha256_file
 from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.units import counted
-from wheelsmith.index.entries import IndexEntry, ProjectState, check_project, project_of
+from wheelsmith.index.entries import IndexEntry, PlannedVersion, ProjectState, check_project, project_of
 from wheelsmith.index.entries.side_files.known import announced, made_files, paths
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.index.publish.release import IndexRelease, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.index.publish.sources import RUNS
 from wheelsmith.index.publish.unpublished import set_unpublished, unpublished
 from wheelsmith.index.publish.verify import TEMPORARY, unasked_pages
-from wheelsmith.index.publish.writer import Index, WheelUpload
+from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.index.storage.protocol import pieces_of
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, SourceId
@@ -61,6 +61,7 @@ class RunResults:
     :param version: of the kernel, without a local part.
     :param sources: what its wheels may be made from, made by this run or not.
     :param cells: id of each cell that the matrix has, answered by this run or not.
+    :param offered: those of them that are to have a wheel which everybody may see.
     :param variants: whether the index is to offer wheel variants too.
     """
 
@@ -68,6 +69,7 @@ class RunResults:
     version: Version
     sources: RunSources
     cells: frozenset[str]
+    offered: frozenset[str]
     plans: tuple[BuildPlan, ...]
     results: tuple[BuildResult, ...]
     excluded: tuple[Excluded, ...]
@@ -113,7 +115,8 @@ def publish_run(run: RunResults, *, out: Path, store: Store, work: Path) -> None
     offers = built_wheels(run.plans, run.results, store)
     beside = variant_wheels(offers, store, work) if run.variants else ()
     answers = unserved_cells(str(run.version), run.results, run.excluded)
-    release = IndexRelease(offers=(*offers, *beside), answers={run.distribution: answers})
+    said = ReleaseWords(answers={run.distribution: answers}, planned={run.distribution: (_planned(run),)})
+    release = IndexRelease(offers=(*offers, *beside), said=said)
     made = _made(run, release.offers)
     Folder(out / "index").transaction(lambda held: _tell(held, release, made, out / "wheels"))
     known = {key for key, found in seen.items() if before.get(key) == found}
@@ -129,7 +132,15 @@ def follow_source(state: ProjectState, changing: frozenset[str], made: ReleaseSt
     """
     entries = (_followed(entry, made) if entry.sha256 in changing else entry for entry in state.entries)
     answers = (answer for answer in state.answers if answer.cell.id in made.cells)
-    return replace(state, entries=tuple(entry for entry in entries if entry), answers=tuple(answers))
+    planned = tuple(_still_planned(item, made) for item in state.planned)
+    return replace(state, entries=tuple(entry for entry in entries if entry), answers=tuple(answers), planned=planned)
+
+
+def _still_planned(planned: PlannedVersion, made: ReleaseState) -> PlannedVersion:
+    if Version(planned.version) != made.version:
+        return planned
+    cells, excluded = (tuple(c for c in given if c in made.cells) for given in (planned.cells, planned.excluded))
+    return replace(planned, cells=cells, excluded=excluded)
 
 
 def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
@@ -143,6 +154,11 @@ def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
     asked = (cell for cell in entry.cells if cell.id in made.cells)
     cells = tuple(cell for cell in asked if made.digests.get(cell.id, digest) == digest)
     return replace(entry, cells=cells) if cells else None
+
+
+def _planned(run: RunResults) -> PlannedVersion:
+    left_out = {item.cell.id for item in run.excluded} & run.offered
+    return PlannedVersion(version=str(run.version), cells=tuple(sorted(run.offered)), excluded=tuple(sorted(left_out)))
 
 
 def _made(run: RunResults, offers: Sequence[WheelUpload]) -> ReleaseState:
@@ -169,7 +185,7 @@ def _tell(storage: Storage, release: IndexRelease, made: ReleaseState, names: Pa
     set_unpublished(storage, changing)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     follow = partial(follow_source, changing=changing, made=made)
-    index.add(release.offers, upload_time=now, answers=release.answers, revise={made.project: follow})
+    index.add(release.offers, upload_time=now, said=release.said, revise={made.project: follow})
     entries = [entry for state in index.states().values() for entry in state.entries]
     _drop(storage, changing, [entry for entry in before if entry.sha256 in changing], _paths(entries), names)
     set_unpublished(storage, changing & {entry.sha256 for entry in entries})
@@ -264,7 +280,7 @@ def _digest(run: RunResults) -> str:
         for result in run.results
     ]
     made_from = [sorted(run.sources.trees), run.sources.commit]
-    source = [run.distribution, str(run.version), made_from, sorted(run.cells)]
+    source = [run.distribution, str(run.version), made_from, sorted(run.cells), sorted(run.offered)]
     return canonical_digest([__version__, run.variants, source, cells, [item.to_json() for item in run.excluded]])
 
 

@@ -48,7 +48,7 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
     index = Index(storage)
     before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    added = add_release(storage, release.offers, builds, answers=release.answers, upload_time=now)
+    added = add_release(storage, release.offers, builds, said=release.said, upload_time=now)
     entries = tuple({entry.filename: entry for entry in added}.values())
     mark_published(storage, (entry.sha256 for entry in entries))
     return Published(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wheelsmith import __version__
@@ -23,7 +23,7 @@ from wheelsmith.index.entries import (
 )
 from wheelsmith.index.entries.side_files.known import made_files, with_files
 from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
-from wheelsmith.index.publish.writer import WheelUpload
+from wheelsmith.index.publish.writer import ReleaseWords, WheelUpload
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile, read_wheel_name
 from wheelsmith.store import Store, StoredWheel
 from wheelsmith.wheel import read_variant, wheel_file
@@ -38,11 +38,11 @@ _VARIANT_RECIPE = 1
 class IndexRelease:
     """What is to be published together.
 
-    :param answers: project → what became of the cells that have no wheel.
+    :param said: what is said beside the wheels.
     """
 
     offers: tuple[WheelUpload, ...]
-    answers: dict[str, tuple[CellWithoutWheel, ...]]
+    said: ReleaseWords = field(default_factory=ReleaseWords)
 
 
 def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[WheelUpload, ...]:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, WheelError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.index.entries import CellWithoutWheel, IndexEntry, ProjectState
+from wheelsmith.index.entries import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.side_files.known import LARGEST, announced, paths
 from wheelsmith.index.entries.stored_states import project_in
 from wheelsmith.index.publish.foreign import check_names, foreign_wheel
 from wheelsmith.index.publish.release import IndexRelease, offer_of, with_beside
 from wheelsmith.index.publish.unpublished import mark_published
-from wheelsmith.index.publish.writer import Index, WheelUpload
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
+from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.wheel import wheel_file
 
 # Each run leaves one file here in its own index, named by what it told. It is not hidden: what carries folders between
@@ -38,11 +38,14 @@ def release_from(folders: Sequence[Path]) -> IndexRelease:
     """
     releases = [release_of(folder) for folder in folders]
     answers: dict[str, list[CellWithoutWheel]] = {}
+    planned: dict[str, list[PlannedVersion]] = {}
     for release in releases:
-        for project, given in release.answers.items():
+        for project, given in release.said.answers.items():
             answers.setdefault(project, []).extend(given)
+        for project, versions in release.said.planned.items():
+            planned.setdefault(project, []).extend(versions)
     offers = tuple(offer for release in releases for offer in release.offers)
-    return IndexRelease(offers=offers, answers={project: tuple(given) for project, given in answers.items()})
+    return IndexRelease(offers=offers, said=ReleaseWords(answers=answers, planned=planned))
 
 
 def loose_wheels(folder: Path) -> tuple[Path, ...]:
@@ -75,7 +78,7 @@ def release_of(folder: Path) -> IndexRelease:
             f"there is no index in {folder}, and no wheel", remedy="build one: wheelsmith build-matrix"
         )
     _refuse_two_of_a_name(wheels)
-    return IndexRelease(offers=tuple(foreign_wheel(path) for path in wheels), answers={})
+    return IndexRelease(offers=tuple(foreign_wheel(path) for path in wheels))
 
 
 def _release_of_index(index: Path, folder: Path) -> IndexRelease:
@@ -89,7 +92,8 @@ def _release_of_index(index: Path, folder: Path) -> IndexRelease:
     _refuse_unlisted(states.values(), index, folder)
     offers = tuple(_held(storage, index, entry) for state in states.values() for entry in state.entries)
     answers = {name: state.answers for name, state in states.items() if state.answers}
-    return IndexRelease(offers=offers, answers=answers)
+    planned = {name: state.planned for name, state in states.items() if state.planned}
+    return IndexRelease(offers=offers, said=ReleaseWords(answers=answers, planned=planned))
 
 
 def _refuse_mixed_runs(index: Path) -> None:
@@ -167,9 +171,20 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> WheelUpload:
     for key in paths(entry):
         if storage.look(key) is None:
             raise PackageIndexError(f"{key} is listed in {folder} and not there", remedy=remedy)
+    return listed_wheel(storage, folder / entry.path, entry, remedy)
+
+
+def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, remedy: str) -> WheelUpload:
+    """Return a wheel of an index as another is offered it: what it says itself is read from it.
+
+    :param path: where the wheel lies, or a copy of it.
+    :param remedy: what to do where it is not as its entry says.
+    :raises PackageIndexError: it is not.
+    """
+    folder = storage.name
     try:
-        file = wheel_file(folder / entry.path)
-        offer = offer_of(folder / entry.path, file, entry.cells, None)
+        file = wheel_file(path)
+        offer = offer_of(path, file, entry.cells, None)
         check_names(offer)
     except WheelError as error:
         raise PackageIndexError(f"{entry.filename} in {folder} cannot be published: {error}", remedy=remedy) from None
@@ -193,5 +208,6 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> WheelUpload:
         provenance=entry.provenance,
         variant_of=entry.variant_of,
         yanked=entry.yanked,
+        tests=entry.tests,
     )
     return with_beside(replace(offer, entry=said), beside)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, ProjectState
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.side_files.known import announced, paths, with_files
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key
@@ -24,6 +25,8 @@ from wheelsmith.index.publish.page_writer import put_file, put_new_file, write_a
 from wheelsmith.index.publish.verify import TEMPORARY
 from wheelsmith.index.storage.converge import AT_ONCE, persist, replace_file
 from wheelsmith.index.storage.protocol import Storage
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,32 @@ class WheelUpload:
     entry: IndexEntry
     wheel: Path
     side_files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseWords:
+    """What is said of projects beside their wheels.
+
+    :param answers: project → what became of the cells that have no wheel.
+    :param planned: project → the cells that its versions are to serve.
+    """
+
+    answers: Mapping[str, Sequence[CellWithoutWheel]] = field(default_factory=dict)
+    planned: Mapping[str, Sequence[PlannedVersion]] = field(default_factory=dict)
+
+    def by_project(self) -> ReleaseWords:
+        """Return the same by the normalized names.
+
+        :raises PackageIndexError: a name is none that an index can hold.
+        """
+        return ReleaseWords(answers=_by_project(self.answers), planned=_by_project(self.planned))
+
+
+def _by_project(given: Mapping[str, Sequence[T]]) -> dict[str, list[T]]:
+    named: dict[str, list[T]] = {}
+    for name, items in given.items():
+        named.setdefault(check_project(name), []).extend(items)
+    return named
 
 
 class Index:
@@ -70,19 +99,17 @@ class Index:
         offers: Sequence[WheelUpload],
         *,
         upload_time: str,
-        answers: Mapping[str, Sequence[CellWithoutWheel]] | None = None,
+        said: ReleaseWords | None = None,
         revise: Mapping[str, Callable[[ProjectState], ProjectState]] | None = None,
     ) -> tuple[IndexEntry, ...]:
         """Add wheels; those that are there already change nothing. Gives their entries, in the order of the offers.
 
         :param upload_time: UTC, for the wheels that are new, e.g. ``2026-11-21T10:00:00Z``.
-        :param answers: project → what became of the cells that have no wheel.
+        :param said: what is said beside the wheels.
         :param revise: project → what is to be done to its state before.
         :raises PackageIndexError: a file name is there with other bytes, or the storage cannot be written.
         """
-        named: dict[str, list[CellWithoutWheel]] = {}
-        for name, given in (answers or {}).items():
-            named.setdefault(check_project(name), []).extend(given)
+        named = (said or ReleaseWords()).by_project()
         return self._storage.transaction(lambda storage: _add(storage, offers, named, revise or {}, upload_time))
 
     def change(self, project: str, transition: Callable[[ProjectState], ProjectState]) -> ProjectState:
@@ -138,18 +165,18 @@ class Index:
 def _add(
     storage: Storage,
     offers: Sequence[WheelUpload],
-    answers: Mapping[str, Sequence[CellWithoutWheel]],
+    said: ReleaseWords,
     revise: Mapping[str, Callable[[ProjectState], ProjectState]],
     upload_time: str,
 ) -> tuple[IndexEntry, ...]:
     by_project = sorted(offers, key=lambda offer: project_of(offer.entry.filename))
     wanted = {name: list(group) for name, group in groupby(by_project, lambda o: project_of(o.entry.filename))}
-    projects = sorted({*wanted, *answers, *revise})
+    projects = sorted({*wanted, *said.answers, *said.planned, *revise})
 
     def add(project: str) -> Callable[[ProjectState], ProjectState]:
         new = [replace(offer.entry, upload_time=upload_time) for offer in wanted.get(project, [])]
-        before = revise.get(project)
-        return lambda state: add_entries(before(state) if before else state, new, answers.get(project, ()))
+        before, words = revise.get(project), (said.answers.get(project, ()), said.planned.get(project, ()))
+        return lambda state: add_entries(before(state) if before else state, new, *words)
 
     # Refused before anything is written, where it is to be refused.
     known = {project: load_project(storage, project)[0] for project in projects}

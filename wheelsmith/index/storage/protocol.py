@@ -120,17 +120,14 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One change that would be made: ``data`` is None for a file that goes."""
+    """One change that would be made: ``content`` is None for a file that goes.
+
+    :param size: bytes to be written.
+    """
 
     key: str
     content: Path | bytes | None
-
-    @property
-    def size(self) -> int:
-        """Return the bytes to be written."""
-        if isinstance(self.content, Path):
-            return self.content.stat().st_size
-        return len(self.content or b"")
+    size: int = 0
 
 
 class Staged:
@@ -173,12 +170,13 @@ class Staged:
 
     def put(self, key: str, content: Path | bytes) -> None:
         """Stage a file."""
-        self._writes[key] = Write(key, content)
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        self._writes[key] = Write(key, content, size)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Stage a file; it is the transaction that conflicts, not the file."""
         del tag
-        self._writes[key] = Write(key, data)
+        self._writes[key] = Write(key, data, len(data))
 
     def delete(self, key: str) -> None:
         """Stage that a file goes."""

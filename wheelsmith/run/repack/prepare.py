@@ -104,13 +104,15 @@ def _prepared(
     used = {plan.source.tree for plan in planned.plans}
     kernel = request.kernel
     serving = _by_name(builds.names)[0].values()
+    cells = frozenset(cell.id for variant in serving for cell in cells_of(variant) if not isinstance(cell, str))
     return Prepared(
         request=request.run,
         matrix=Matrix(kernel=kernel, version=request.version, releases=(), computes=(), arch=()),
         kernel=f"{kernel.hub} @{builds.commit[:7]}" if builds.commit else request.short_name,
         distribution=names.distribution if names else None,
         version=names.version if names else None,
-        cells=frozenset(cell.id for variant in serving for cell in cells_of(variant) if not isinstance(cell, str)),
+        cells=cells,
+        offered=cells,
         source=_together(builds, [tree for tree in read.values() if tree.id.tree in used]),
         trees=frozenset(tree.id.tree for tree in read.values()),
         engine=engine,

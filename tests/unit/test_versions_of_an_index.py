@@ -1,0 +1,199 @@
+"""What is planned for a version, what its tests came to, and which versions may go."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from states import cell, entry, of_torch, project, unserved
+
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.index.entries import (
+    NoWheel,
+    PlannedVersion,
+    WheelOutcome,
+    WheelTest,
+    catalogue_of,
+    completeness,
+    drop_version,
+    load_catalogue,
+    outdated,
+    record_test,
+    retain,
+    yank,
+)
+from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.state import add_entries, dump_state, load_state
+from wheelsmith.index.publish.pages import project_pages
+
+CPU, CUDA, ARM = cell("2.11", None), cell("2.11", "13.0"), cell("2.11", "13.0", "aarch64")
+PLANNED = PlannedVersion(version="1.0", cells=tuple(sorted((CPU.id, CUDA.id, ARM.id))))
+H200 = WheelTest(outcome=WheelOutcome.PASSED, where="H200, driver 580")
+
+
+def planned(*wheels, answers=()):
+    return add_entries(project(), wheels, answers, [PLANNED])
+
+
+def missing(state, version="1.0"):
+    return completeness(state, version).missing
+
+
+def page(state):
+    return project_pages(state)["projects/k/index.html"].decode()
+
+
+def test_a_version_lacks_what_is_planned_and_has_no_wheel():
+    state = planned(of_torch("2.11", None))
+    assert missing(state) == tuple(sorted((CUDA.id, ARM.id)))
+    assert "Not complete" in page(state)
+    assert "1 of 3 planned cells have a wheel" in page(state)
+    assert ARM.id in page(state)
+
+
+def test_a_folded_wheel_serves_all_of_its_cells():
+    state = planned(of_torch("2.11", None), entry("1.0+cu130.torch2.11", CUDA, ARM))
+    assert missing(state) == ()
+    assert "Not complete" not in page(state)
+
+
+def test_what_is_left_out_with_a_reason_is_not_missing_and_what_failed_is():
+    excluded = unserved(ARM, NoWheel.EXCLUDED, "not built there")
+    state = planned(of_torch("2.11", None), answers=[excluded])
+    assert missing(state) == (CUDA.id,)
+    failed = add_entries(state, [], [unserved(ARM, NoWheel.FAILED, "compile failed")])
+    assert missing(failed) == tuple(sorted((CUDA.id, ARM.id)))
+
+
+def test_what_was_left_out_is_remembered_when_a_newer_version_has_its_own_answers():
+    state = planned(of_torch("2.11", None), answers=[unserved(ARM, NoWheel.EXCLUDED, "not built there")])
+    newer = add_entries(
+        state, [of_torch("2.11", None, version="2.0")], [unserved(CUDA, NoWheel.FAILED, "", version="2.0")]
+    )
+    assert missing(newer) == (CUDA.id,)
+
+
+def test_a_yanked_wheel_serves_nobody():
+    state = yank(planned(of_torch("2.11", None)), "1.0", "bad")
+    assert CPU.id in missing(state)
+
+
+def test_nobody_knows_what_lacks_of_a_version_that_nobody_planned():
+    assert completeness(project(of_torch("2.11", None)), "1.0") is None
+    assert "Not complete" not in page(project(of_torch("2.11", None)))
+
+
+CELLS = st.sets(st.sampled_from([CPU.id, CUDA.id, ARM.id]))
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), max_size=4), st.permutations(range(4)))
+def test_jobs_may_say_in_any_order_what_they_plan(said, order):
+    parts = [
+        PlannedVersion(version="1.0", cells=tuple(sorted(cells)), excluded=tuple(sorted(out & cells)))
+        for cells, out in said
+    ]
+    one, other = project(), project()
+    for part in parts:
+        one = add_entries(one, [], [], [part])
+    for number in order:
+        other = add_entries(other, [], [], parts[number : number + 1])
+    assert one == other
+    assert add_entries(one, [], [], parts) == one
+
+
+def test_it_is_written_and_read_and_a_state_without_it_is_written_as_before():
+    state = record_test(planned(of_torch("2.11", None)), "1.0", H200)
+    assert load_state(dump_state(state), "here", "k") == state
+    assert b'"schema_version": 4' in dump_state(state)
+    assert b'"schema_version": 3' in dump_state(project(of_torch("2.11", None)))
+    assert b'"schema_version": 4' in dump_state(record_test(project(of_torch("2.11", None)), "1.0", H200))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        PlannedVersion(version="1.0+cpu", cells=()),
+        PlannedVersion(version="01.0", cells=()),
+        PlannedVersion(version="1.0", cells=("<b>",)),
+        PlannedVersion(version="1.0", cells=("a",), excluded=("b",)),
+    ],
+)
+def test_a_plan_that_nothing_of_ours_wrote_is_refused(wrong):
+    with pytest.raises(PackageIndexError, match="broken"):
+        load_state(dump_state(replace(project(), planned=(wrong,))), "here", "k")
+
+
+def test_the_last_test_of_a_machine_and_cell_counts_and_the_worst_of_all_is_the_wheels():
+    state = project(of_torch("2.11", None))
+    assert state.entries[0].outcome is WheelOutcome.UNTESTED
+    flaky = replace(H200, outcome=WheelOutcome.FLAKY)
+    failed = replace(H200, outcome=WheelOutcome.FAILED, where="CPU only", cell=CPU.id)
+    state = record_test(record_test(record_test(state, "1.0", H200), "1.0", flaky), "1.0", failed)
+    assert state.entries[0].tests == (failed, flaky)
+    assert state.entries[0].outcome is WheelOutcome.FAILED
+    state = record_test(state, "1.0", replace(failed, outcome=WheelOutcome.PASSED))
+    assert state.entries[0].outcome is WheelOutcome.FLAKY
+
+
+def test_a_test_is_of_the_wheels_that_serve_its_cell():
+    state = project(of_torch("2.11", None), of_torch("2.11", "13.0"))
+    tested = record_test(state, "1.0", replace(H200, cell=CUDA.id))
+    assert [entry.outcome for entry in tested.entries] == [WheelOutcome.UNTESTED, WheelOutcome.PASSED]
+    with pytest.raises(PackageIndexError, match="no wheel for the cell"):
+        record_test(state, "1.0", replace(H200, cell=ARM.id))
+
+
+def test_a_page_and_a_catalogue_tell_of_tests():
+    state = record_test(planned(of_torch("2.11", None)), "1.0", replace(H200, details="https://ci.example.org/1"))
+    catalogue = catalogue_of(state)
+    assert load_catalogue(dump_catalogue(catalogue), "here") == catalogue
+    assert catalogue.versions[0].missing == tuple(sorted((CUDA.id, ARM.id)))
+    assert "tests passed" in page(state)
+    assert "passed on <bdi>H200, driver 580</bdi>" in page(state)
+    assert 'href="https://ci.example.org/1"' in page(state)
+    assert "nobody has said that it was tested" in page(project(of_torch("2.11", None)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(H200, where=""),
+        replace(H200, where="a\u202eb"),
+        replace(H200, where="x" * 301),
+        replace(H200, cell="<b>"),
+        replace(H200, details="javascript:alert(1)"),
+        replace(H200, details="https://a@b/"),
+    ],
+)
+def test_words_of_a_test_that_no_page_can_show_are_refused(wrong):
+    state = project(replace(of_torch("2.11", None), tests=(wrong,)))
+    with pytest.raises(PackageIndexError, match="broken"):
+        load_state(dump_state(state), "here", "k")
+    with pytest.raises(PackageIndexError, match="no catalogue"):
+        load_catalogue(dump_catalogue(catalogue_of(state)), "here")
+
+
+def nightlies(*days):
+    return project(*(of_torch("2.11", None, version=f"1.0.dev{day}") for day in days))
+
+
+def test_the_newest_stay_and_whole_versions_go():
+    state = nightlies(1, 2, 9, 10)
+    assert outdated(state, keep=2) == ("1.0.dev2", "1.0.dev1")
+    kept = retain(state, keep=2)
+    assert [item.filename for item in kept.entries] == [item.filename for item in nightlies(9, 10).entries]
+    # Their names never get other bytes.
+    assert [item.filename for item in kept.removed] == [item.filename for item in nightlies(1, 2).entries]
+    assert retain(kept, keep=2) == kept
+
+
+def test_what_is_young_stays():
+    state = nightlies(1, 2, 3)
+    assert outdated(state, keep=1, before="2026-01-02T03:04:05Z") == ()
+    assert outdated(state, keep=1, before="2026-01-02T03:04:06Z") == ("1.0.dev2", "1.0.dev1")
+
+
+def test_what_was_planned_and_answered_for_a_version_goes_with_it():
+    state = planned(of_torch("2.11", None), answers=[unserved(ARM, NoWheel.EXCLUDED, "no")])
+    gone = drop_version(state, "1.0")
+    assert (gone.entries, gone.answers, gone.planned) == ((), (), ())

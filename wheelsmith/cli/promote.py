@@ -1,0 +1,74 @@
+"""``wheelsmith promote``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from wheelsmith.base.units import counted
+from wheelsmith.cli.options import json_option
+from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.index.entries import check_project
+from wheelsmith.index.publish import Promotion, RequiredOutcome, channel_address, promote, public_version
+from wheelsmith.index.storage import open_storage
+
+
+@click.command("promote")
+@target_argument
+@click.argument("project")
+@click.argument("version")
+@click.option("--from", "source", required=True, metavar="CHANNEL", help="Where it is: nightly for INDEX/nightly.")
+@click.option("--to", "into", required=True, metavar="CHANNEL", help="Where it is to be: stable for INDEX/stable.")
+@click.option(
+    "--require",
+    type=click.Choice([each.value for each in RequiredOutcome]),
+    default=RequiredOutcome.NOT_FAILED.value,
+    show_default=True,
+    help="What the tests of each wheel came to: all passed; tested and none failed; none failed; or whatever.",
+)
+@click.option("--incomplete", is_flag=True, help="Promote it though planned cells have no wheel, or nobody planned it.")
+@dry_run_option
+@json_option("Print what was promoted, or would be, as JSON on stdout.")
+def command(  # one parameter an option
+    *,
+    target: str,
+    project: str,
+    version: str,
+    source: str,
+    into: str,
+    require: str,
+    incomplete: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Promote a version from one channel of an index to another: all of its wheels at once, or none.
+
+    Nothing is built again or renamed. A channel is an index of its own under the index's address.
+    """
+    address = channel_address(target, into)
+    if address == channel_address(target, source):
+        raise click.UsageError(f"{into} is where it is already")
+    opened = open_index(address, dry_run=dry_run)
+    promotion = Promotion(
+        project=check_project(project),
+        version=public_version(version),
+        tests=RequiredOutcome(require),
+        incomplete=incomplete,
+    )
+    promoted = promote(open_storage(channel_address(target, source)), opened.used, promotion, address)
+    if as_json:
+        data = {
+            "schema_version": 1,
+            "target": opened.name,
+            "new": [entry.filename for entry in promoted.new],
+            "known": [entry.filename for entry in promoted.known],
+            "writes": [{"key": write.key, "size": write.size} for write in opened.writes],
+        }
+        click.echo(json.dumps(data, indent=1))
+        return
+    show_writes(opened.writes)
+    for entry in promoted.new:
+        click.echo(f"+ {entry.filename}", err=True)
+    new, known = counted(len(promoted.new), "wheel"), counted(len(promoted.known), "was", "were")
+    click.echo(f"{new} {'would be ' if dry_run else ''}promoted, {known} there: {opened.name}", err=True)

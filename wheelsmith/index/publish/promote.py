@@ -1,0 +1,192 @@
+"""Promote a version from one index to another: all of its wheels at once, or none. Nothing is built or renamed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.index.entries.completeness import completeness, of_version
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
+from wheelsmith.index.entries.state import merge_tests, version_of
+from wheelsmith.index.entries.stored_states import existing_project, load_project
+from wheelsmith.index.publish.hub_release import add_release
+from wheelsmith.index.publish.publishing import Published, hub_builds
+from wheelsmith.index.publish.sources import listed_wheel
+from wheelsmith.index.publish.writer import ReleaseWords, WheelUpload
+from wheelsmith.index.storage.protocol import Storage
+
+_SEVERAL = 3  # of a kind, that are named
+_AT_ONCE = 2  # wheels, each of which is held in memory
+
+
+class RequiredOutcome(StrEnum):
+    """What the tests of every wheel must have come to."""
+
+    PASSED = "passed"
+    TESTED = "tested"
+    NOT_FAILED = "not-failed"
+    NOTHING = "nothing"
+
+    def admits(self, outcome: WheelOutcome) -> bool:
+        """Say whether a wheel whose tests came to this may go on."""
+        refused = {
+            RequiredOutcome.PASSED: {WheelOutcome.FAILED, WheelOutcome.FLAKY, WheelOutcome.UNTESTED},
+            RequiredOutcome.TESTED: {WheelOutcome.FAILED, WheelOutcome.UNTESTED},
+            RequiredOutcome.NOT_FAILED: {WheelOutcome.FAILED},
+            RequiredOutcome.NOTHING: set[WheelOutcome](),
+        }
+        return outcome not in refused[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """What is to be promoted, and what is asked of it.
+
+    :param project: the normalized name.
+    :param version: without a local part.
+    :param incomplete: whether a version may go on of whose planned cells some have no wheel, or nobody says which are.
+    """
+
+    project: str
+    version: str
+    tests: RequiredOutcome = RequiredOutcome.NOT_FAILED
+    incomplete: bool = False
+
+
+def promote(source: Storage, target: Storage, promotion: Promotion, named: str) -> Published:
+    """Add every wheel of a version to another index by one change of its state.
+
+    :param named: the target, as it was opened: in a kernel repo of the Hub the builds come along.
+    :raises PackageIndexError: the version does not fulfil what is asked of it, or changed meanwhile; the target is as
+        it was.
+    """
+    state = _chosen(source, promotion)
+    there = {(entry.filename, entry.sha256) for entry in load_project(target, promotion.project)[0].entries}
+    wheels = [entry for entry in state.entries if (entry.filename, entry.sha256) not in there]
+    same = [entry for entry in state.entries if (entry.filename, entry.sha256) in there]
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
+        fetched = pool.map(partial(_fetched, source, Path(scratch)), wheels)
+        offers = tuple(fetched)
+
+        def transition(before: ProjectState) -> ProjectState:
+            if _chosen(source, promotion) != state:
+                raise PackageIndexError(
+                    f"{promotion.project} {promotion.version} changed in {source.name} meanwhile",
+                    remedy="promote it again",
+                )
+            return _with_tests(before, state)
+
+        said = ReleaseWords(answers={promotion.project: state.answers}, planned={promotion.project: state.planned})
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        with hub_builds(offers, named) as beside:
+            new = add_release(
+                target,
+                offers,
+                beside.builds,
+                upload_time=now,
+                said=said,
+                revise={promotion.project: transition},
+            )
+    return Published(new=new, known=tuple(same))
+
+
+def channel_address(index: str, channel: str) -> str:
+    """Return the address of a channel: an index of its own under the index's name.
+
+    :raises PackageIndexError: it is no name for one.
+    """
+    if not channel.isascii() or not channel.replace("-", "").isalnum() or channel != channel.lower():
+        raise PackageIndexError(
+            f"{channel!r} is no name for a channel", remedy="name it with small letters, digits and hyphens: nightly"
+        )
+    return f"{index.rstrip('/')}/{channel}"
+
+
+def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
+    """Return the state of a project as if it had nothing but the version, which fulfils what is asked of it."""
+    state = existing_project(source, promotion.project)
+    version = promotion.version
+    entries = of_version(state.entries, version)
+    if not entries:
+        there = sorted({Version(version_of(entry).public) for entry in state.entries}, reverse=True)
+        raise PackageIndexError(
+            f"{source.name} has no wheel of {promotion.project} {version}",
+            remedy=f"name one that it has: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
+        )
+    if wrong := list(_refusals(state, entries, promotion)):
+        raise PackageIndexError(f"{promotion.project} {version} stays where it is: {'; '.join(wrong)}")
+    return replace(
+        state,
+        entries=entries,
+        answers=tuple(answer for answer in state.answers if Version(answer.version) == Version(version)),
+        planned=tuple(item for item in state.planned if Version(item.version) == Version(version)),
+        removed=(),
+    )
+
+
+def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Promotion) -> Iterator[str]:
+    """Yield what speaks against it."""
+    if not state.status.takes_wheels:
+        yield f"the project is {state.status}"
+    if yanked := [entry.filename for entry in entries if entry.yanked is not None]:
+        yield f"yanked: {_several(yanked)}"
+    for outcome in WheelOutcome:
+        found = [entry.filename for entry in entries if entry.outcome is outcome]
+        if found and not promotion.tests.admits(outcome):
+            yield f"{outcome}: {_several(found)}"
+    if promotion.incomplete:
+        return
+    complete = completeness(state, promotion.version)
+    if complete is None:
+        yield "nobody says which cells it is to have (--incomplete promotes it all the same)"
+    elif complete.missing:
+        yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it all the same)"
+
+
+def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
+    """Return a wheel of an index as another is offered it. Who may write there need not be who may write here."""
+    remedy = f"see what is wrong, and what fixes it: wheelsmith index verify {source.name}"
+    found = source.read(entry.path)
+    if found is None:
+        raise PackageIndexError(f"{entry.filename} is listed in {source.name} and not there", remedy=remedy)
+    path = folder / entry.sha256 / entry.filename
+    path.parent.mkdir()
+    path.write_bytes(found.data)
+    return listed_wheel(source, path, entry, remedy)
+
+
+def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
+    """Return what a target knows of a project, with what was said of tests since."""
+    tests = {entry.sha256: entry.tests for entry in state.entries}
+    entries = (replace(each, tests=merge_tests(each.tests, tests.get(each.sha256, ()))) for each in before.entries)
+    return replace(before, entries=tuple(entries))
+
+
+def _several(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SEVERAL} more" if len(names) > _SEVERAL else ""
+    return f"{', '.join(names[:_SEVERAL])}{more}"
+
+
+def public_version(text: str) -> str:
+    """Return a version as indexes name it.
+
+    :raises PackageIndexError: it is none, or has a local part.
+    """
+    try:
+        version = Version(text)
+    except InvalidVersion:
+        raise PackageIndexError(f"{text!r} is not a version") from None
+    if version.local:
+        raise PackageIndexError(
+            f"{text} names a part of a version, and all of it is promoted", remedy=f"name it {version.public}"
+        )
+    return str(version)
