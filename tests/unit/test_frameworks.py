@@ -10,13 +10,13 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixMistakesError
 from wheelsmith.frameworks import framework, frameworks, local_version_of, read_local_version
+from wheelsmith.index.entries import load_catalogue
 from wheelsmith.index.entries.catalogue import (
     Catalogue,
     CatalogueCell,
     Unserved,
     catalogue_cell,
     dump_catalogue,
-    load_catalogue,
 )
 from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.resolve import Installer, Presence, Target, fill, template_for

@@ -5,7 +5,7 @@ from shop import NOW
 from wheels import make_wheel, offer
 
 from wheelsmith.frameworks import frameworks
-from wheelsmith.index.entries.catalogue import catalogue_key, load_catalogue
+from wheelsmith.index.entries import catalogue_key, load_catalogue
 from wheelsmith.index.pick import Machine, Overrides, decide
 from wheelsmith.index.publish import Index
 from wheelsmith.index.resolve import Choice, Chooser, Installer
