@@ -107,7 +107,8 @@ NEAR = {
         "_order": "in the scratch folder of a run, which no sandbox sees",
     },
     "run/rebuild/request.py": {"_at": USER},
-    "run/rebuild/published.py": {"_fetched": "in the scratch folder of a run, which no sandbox sees"},
+    "run/rebuild/published.py": {"fetch_wheel": "in the scratch folder of a run, which no sandbox sees"},
+    "run/releasing.py": {"live_wheels": "a new folder, of its own"},
     "wheel/compare.py": {"wheel_differences": WHEEL},
     "run/vendoring.py": dict.fromkeys(
         (
@@ -180,6 +181,7 @@ FAR = {
     "engine/backend/survey.py": "runs inside of an image, or asks this machine",
     "engine/backend/trial.py": "runs inside of the sandbox",
     "cli/running.py": OUT,
+    "cli/release.py": OUT,
     "cli/doctor.py": MACHINE,
     "cli/serve.py": USER,
     "base/facts.py": PACKAGE,

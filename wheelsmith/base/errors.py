@@ -157,6 +157,12 @@ class AttestationError(WheelsmithError):
     exit_code = ExitCode.CELLS_FAILED
 
 
+class ReleaseError(WheelsmithError):
+    """A step of a release cannot be done, or shows that something is wrong."""
+
+    exit_code = ExitCode.CELLS_FAILED
+
+
 class MachineError(WheelsmithError):
     """An environment cannot be looked at."""
 

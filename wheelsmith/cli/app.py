@@ -27,6 +27,7 @@ _COMMANDS = {
     "check": "Prove that wheels tell the truth.",
     "verify-rebuild": "Build wheels again from the plans that they record, and compare every byte.",
     "publish": "Publish built wheels to a folder, a bucket or a Hub repo.",
+    "release": "Build, check, sign and publish a matrix, and look at what is live.",
     "promote": "Promote a version from one channel of an index to another.",
     "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",

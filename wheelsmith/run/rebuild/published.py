@@ -52,7 +52,7 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
                 count += 1
                 if count > _MOST_WHEELS:
                     raise PackageIndexError(f"{shown} has more than {_MOST_WHEELS} wheels")
-                yield _fetched(offer, folder / str(count), settings, listen)
+                yield fetch_wheel(offer, folder / str(count), settings, listen)
     if not count:
         raise PackageIndexError(f"there is no wheel on {shown}", remedy="name an index as pip is given it: …/simple/")
 
@@ -65,8 +65,14 @@ def _is_wheel(filename: str) -> bool:
     return Path(filename).name == filename
 
 
-def _fetched(offer: Offer, folder: Path, settings: PipSettings, listen: Listener) -> PublishedWheel:
-    folder.mkdir(parents=True)
+def fetch_wheel(offer: Offer, folder: Path, settings: PipSettings, listen: Listener) -> PublishedWheel:
+    """Fetch a wheel, and what was signed of it.
+
+    :param folder: is made where it is not there.
+    :raises PackageIndexError: it is not the file that its index tells of.
+    :raises ToolchainError: it does not come.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     path = _at(offer.location, folder / offer.filename, LARGEST_WHEEL, settings, listen)
     if offer.sha256 and (not path.is_file() or sha256_file(path) != offer.sha256):
         raise PackageIndexError(f"{offer.filename} is not the file that its index tells of: its sha256 differs")

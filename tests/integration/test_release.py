@@ -1,0 +1,191 @@
+"""A release from one machine: build, check, sign, changes, publish, live; each step can be done again alone."""
+
+import shutil
+import subprocess
+import threading
+from contextlib import contextmanager
+
+import pytest
+import wants
+from factory import Factory
+from kernels import matrix, pure_kernel
+from once import made_once, run_folder
+
+from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.storage import Folder, make_server
+
+WHEEL = "pure-1-py3-none-any.whl"
+STEPS = ["build", "check", "sign", "changes", "publish", "live"]
+
+
+def _lock(folder):
+    factory = Factory.at(folder)
+    pure_kernel(folder / "k")
+    matrix(folder, "k", torch="2.13", cuda="cpu, 13.0")
+    answer = factory.run("lock", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+    wants.program("openssl")
+    new = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", folder / "release.key"]
+    subprocess.run(new, check=True, capture_output=True)
+
+
+@pytest.fixture
+def locked(tmp_path, tmp_path_factory):
+    """A locked matrix, and a key."""
+    before = made_once(run_folder(tmp_path_factory) / "release", _lock)
+    folder = tmp_path / "factory"
+    shutil.copytree(before, folder, symlinks=True)
+    return Factory(folder=folder, cache=folder / "cache")
+
+
+@pytest.fixture
+def served(locked):
+    with serving(locked.folder / "index") as url:
+        yield url
+
+
+@contextmanager
+def serving(folder):
+    folder.mkdir(exist_ok=True)
+    server = make_server(folder, "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def release(factory, *argv):
+    return factory.run_in_process("release", "index", "--engine", "local", "--progress", "quiet", *argv)
+
+
+def steps(answer):
+    return [line.partition(":")[0] for line in answer.stderr.splitlines() if line.partition(":")[0] in STEPS]
+
+
+def test_from_a_matrix_to_what_installers_find(locked, served):
+    answer = release(locked, "--key", "release.key", "--url", served)
+    assert (answer.returncode, steps(answer)) == (0, STEPS), answer.stderr
+    assert "sign: 1 wheel signed" in answer.stderr
+    assert "publish: 1 wheel new, 0 were there" in answer.stderr
+    assert f"live: 1 wheel as built, signed: {served}" in answer.stderr
+    assert "1 wheel for 2 cells" in answer.stdout
+    assert (locked.folder / "dist/CHANGES.md").read_text() == answer.stdout[:-1]
+    assert verify(Folder(locked.folder / "index")) == ()
+    again = release(locked, "--key", "release.key", "--url", served)
+    assert (again.returncode, "publish: 0 wheels new, 1 was there" in again.stderr) == (0, True), again.stderr
+
+
+def test_a_dry_run_writes_nothing_to_the_index(locked):
+    answer = release(locked, "--key", "release.key", "--url", "http://127.0.0.1:9", "--dry-run")
+    assert (answer.returncode, steps(answer)) == (0, STEPS), answer.stderr
+    assert not (locked.folder / "index").exists()
+    assert not list((locked.folder / "dist").rglob("*.sigstore.json"))
+    listed = {line.split()[-1] for line in answer.stdout.splitlines() if line.startswith("write ")}
+    assert {"_state/pure.json", "simple/pure/index.html"} < listed
+    assert any(key.endswith(WHEEL) for key in listed)
+
+
+def test_without_a_lock_nothing_is_built(locked):
+    (locked.folder / "wheelsmith.lock").unlink()
+    answer = release(locked)
+    assert answer.returncode != 0
+    assert "wheelsmith lock" in answer.stderr
+    assert not (locked.folder / "index").exists()
+
+
+def test_a_cell_that_is_not_locked_is_not_built(locked):
+    matrix(locked.folder, "k", torch="2.12, 2.13", cuda="cpu, 13.0")
+    answer = release(locked)
+    assert answer.returncode != 0
+    assert "build: failed" in answer.stderr
+    assert not (locked.folder / "index").exists()
+
+
+def test_a_step_that_failed_is_done_again_alone(locked, served):
+    failed = release(locked, "--key", "other.key", "--url", served)
+    assert failed.returncode != 0
+    assert "sign: failed; mended, do it alone with --step sign, and what comes after it" in failed.stderr
+    assert not Index(Folder(locked.folder / "index")).states()
+    rest = [word for step in STEPS[2:] for word in ("--step", step)]
+    answer = release(locked, "--key", "release.key", "--url", served, *rest)
+    assert (answer.returncode, steps(answer)) == (0, STEPS[2:]), answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [("check", "there is no wheel in dist"), ("publish", "there is no wheel in dist"), ("live", "there is no wheel")],
+)
+def test_a_step_wants_what_came_before_it(locked, step, said):
+    answer = release(locked, "--step", step, "--url", "http://127.0.0.1:9")
+    assert answer.returncode == 1
+    assert said in answer.stderr
+
+
+def test_a_wheel_that_was_exchanged_is_not_signed_or_published(locked):
+    assert release(locked, "--step", "build").returncode == 0
+    (wheel,) = (locked.folder / "dist/index/files").rglob("*.whl")
+    data = bytearray(wheel.read_bytes())
+    data[40] ^= 1
+    wheel.write_bytes(data)
+    for step in ("check", "sign", "publish"):
+        answer = release(locked, "--step", step, "--key", "release.key")
+        assert answer.returncode != 0, step
+    assert not (locked.folder / "index").exists()
+
+
+def other_wheel(index):
+    (wheel,) = (index / "files").rglob("*.whl")
+    wheel.write_bytes(b"other")
+
+
+def no_bundle(index):
+    for page in (index / "simple/pure").iterdir():
+        page.write_text(page.read_text().replace("sigstore-bundle", "nothing"))
+
+
+def yanked(index):
+    page = index / "simple/pure/index.json"
+    page.write_text(page.read_text().replace('"yanked": false', '"yanked": "bad"'))
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (other_wheel, "is not the file that its index tells of"),
+        (no_bundle, "what was signed of pure-1-py3-none-any.whl is not on the index"),
+        (yanked, "is yanked on"),
+        (shutil.rmtree, "is not listed on"),
+    ],
+)
+def test_what_is_live_is_looked_at_as_installers_do(locked, served, harm, said):
+    assert release(locked, "--key", "release.key").returncode == 0
+    harm(locked.folder / "index")
+    answer = release(locked, "--key", "release.key", "--url", served, "--step", "live")
+    assert answer.returncode != 0
+    assert said in answer.stderr
+
+
+def test_another_key_than_the_live_one_is_noticed(locked, served):
+    assert release(locked, "--key", "release.key").returncode == 0
+    new = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", locked.folder / "other.key"]
+    subprocess.run(new, check=True, capture_output=True)
+    answer = release(locked, "--key", "other.key", "--url", served, "--step", "live")
+    assert answer.returncode == 1
+    assert "is not signed by other.key" in answer.stderr
+
+
+def test_a_channel_is_released_to(locked, served):
+    answer = release(locked, "--channel", "nightly", "--url", served)
+    assert answer.returncode == 0, answer.stderr
+    assert f"live: 1 wheel as built: {served}/nightly" in answer.stderr
+    assert list(Index(Folder(locked.folder / "index/nightly")).states()) == ["pure"]
+
+
+def test_a_version_that_is_not_complete_is_not_released(locked):
+    """A build.toml without a backend that the matrix asks for is an exclusion; a selection in an earlier run is not."""
+    answer = locked.run_in_process("build-matrix", "--engine", "local", "--only", "*-cpu-*", "--locked")
+    assert answer.returncode == 0, answer.stderr
+    answer = release(locked, "--step", "publish")
+    assert answer.returncode == 1
+    assert "version 1 is not complete: torch213-cxx11-cu130-x86_64-linux" in answer.stderr
+    assert release(locked, "--step", "publish", "--incomplete").returncode == 0
