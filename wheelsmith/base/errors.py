@@ -117,6 +117,12 @@ class AddressError(PackageIndexError):
     exit_code = ExitCode.USAGE
 
 
+class PromotionError(PackageIndexError):
+    """A version does not fulfil what is asked of it."""
+
+    exit_code = ExitCode.CELLS_FAILED
+
+
 class UnreadableError(PackageIndexError):
     """What lies at a place of an index is not what may lie there: a broken state, or a link."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.errors import PackageIndexError, PromotionError
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
 from wheelsmith.index.entries.state import merge_tests, version_of
@@ -123,7 +123,7 @@ def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
             remedy=f"name one that it has: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
         )
     if wrong := list(_refusals(state, entries, promotion)):
-        raise PackageIndexError(f"{promotion.project} {version} stays where it is: {'; '.join(wrong)}")
+        raise PromotionError(f"{promotion.project} {version} stays where it is: {'; '.join(wrong)}")
     return replace(
         state,
         entries=entries,
