@@ -27,8 +27,8 @@ class Completeness(Record):
 
     def __str__(self) -> str:
         """Return it in words."""
-        of = f"{len(self.planned) - len(self.missing)} of {len(self.planned)} planned cells have a wheel"
-        return f"version {self.version} is not complete: {of}" if self.missing else f"version {self.version}: {of}"
+        served = len(self.planned) - len(self.missing)
+        return f"version {self.version}: {served} of {len(self.planned)} planned cells have a wheel"
 
 
 def completeness(state: ProjectState, version: str) -> Completeness | None:
