@@ -15,6 +15,7 @@ from wheelsmith.index.entries import (
     WheelOutcome,
     WheelTest,
     record_test,
+    remove,
     yank,
 )
 from wheelsmith.index.publish import Index, Promotion, ReleaseWords, RequiredOutcome, promote, verify
@@ -180,6 +181,21 @@ class Changing:
 def test_what_changes_meanwhile_is_not_promoted_as_it_was(channels, outcome):
     nightly, stable = channels
     refused((Changing(nightly, lambda storage: say_tested(storage, outcome)), stable), ASKED, "meanwhile|failed")
+
+
+def test_what_is_taken_from_the_target_meanwhile_is_not_half_of_a_version(channels, tmp_path):
+    nightly, stable = channels
+    first = [offer(make_wheel(tmp_path / "made", "kernel", "1+cpu.torch2.9"), CPU)]
+    Index(stable).add(first, upload_time=NOW)
+
+    def take(_):
+        Index(stable).change("kernel", lambda state: remove(state, "1"))
+
+    with pytest.raises(PackageIndexError, match="changed in .*stable meanwhile"):
+        promote(Changing(nightly, take), stable, ASKED, stable.name)
+    assert names(stable) == []
+    promote(nightly, stable, ASKED, stable.name)
+    assert len(names(stable)) == 2
 
 
 def test_all_of_it_appears_at_once(channels):

@@ -79,10 +79,10 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
 
         def transition(before: ProjectState) -> ProjectState:
             if _chosen(source, promotion) != state:
-                raise PackageIndexError(
-                    f"{promotion.project} {promotion.version} changed in {source.name} meanwhile",
-                    remedy="promote it again",
-                )
+                raise _changed(promotion, source)
+            # Somebody may have taken off the pages what was there when we looked.
+            if not {entry.sha256 for entry in same} <= {entry.sha256 for entry in before.entries}:
+                raise _changed(promotion, target)
             return _with_tests(before, state)
 
         said = ReleaseWords(answers={promotion.project: state.answers}, planned={promotion.project: state.planned})
@@ -150,6 +150,12 @@ def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Pro
         yield "nobody says which cells it is to have (--incomplete promotes it all the same)"
     elif complete.missing:
         yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it all the same)"
+
+
+def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
+    return PackageIndexError(
+        f"{promotion.project} {promotion.version} changed in {storage.name} meanwhile", remedy="promote it again"
+    )
 
 
 def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
