@@ -191,7 +191,7 @@ def test_what_is_taken_from_the_target_meanwhile_is_not_half_of_a_version(channe
     def take(_):
         Index(stable).change("kernel", lambda state: remove(state, "1"))
 
-    with pytest.raises(PackageIndexError, match="changed in .*stable meanwhile"):
+    with pytest.raises(PackageIndexError, match=r"changed in .*stable meanwhile"):
         promote(Changing(nightly, take), stable, ASKED, stable.name)
     assert names(stable) == []
     promote(nightly, stable, ASKED, stable.name)
