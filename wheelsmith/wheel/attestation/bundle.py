@@ -19,6 +19,7 @@ SUFFIX = ".sigstore.json"
 LONGEST = 4 << 20  # bytes of a bundle
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_CERTIFICATES = {"certificate", "x509CertificateChain"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,8 @@ def _bundle(data: Any) -> Bundle:
     material, envelope = data["verificationMaterial"], data["dsseEnvelope"]
     if "publicKey" not in material:
         raise ValueError("it is not signed by a key, but by a certificate, which is not verified here")
+    if not material.keys().isdisjoint(_CERTIFICATES):
+        raise ValueError("it names both a key and a certificate, and readers differ in which of them they take")
     if envelope["payloadType"] != PAYLOAD_TYPE:
         raise ValueError("what is signed is no in-toto statement")
     (signature,) = envelope["signatures"]
