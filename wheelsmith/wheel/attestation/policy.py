@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from wheelsmith.wheel.attestation.statement import Said
 _LARGEST = 1 << 16  # bytes; people write it
 _KEYS, _WORDS = "keys", ("sources", "repositories", "builders")
 _SHOWN = 300  # characters
+# What comes before the path of a repository: there an @ stands behind a user.
+_BEFORE_PATH = re.compile(r"hub:|git:([A-Za-z+]+://[^/]*/|[^/:]*:)?")
+_ARCHIVE = re.compile(r"(?P<place>.+)@(?P<revision>[0-9a-f]{64})", re.DOTALL)
 _EXAMPLE = "keys: [release.pub], and perhaps sources: ['hub:org/name'] and builders: ['https://…']"
 
 Words = tuple[str, ...]
@@ -40,7 +44,7 @@ class SignaturePolicy:
 
     def refusals(self, said: Said) -> Iterator[str]:
         """Yield what is not believed of what a statement says."""
-        if self.sources and not _names(said).intersection(self.sources):
+        if self.sources and not any(_is_of(said, each) for each in self.sources):
             yield f"it is made from {_shown(said)}, not from {_listed(self.sources)}"
         if self.repositories and said.repository not in self.repositories:
             where = said.repository[:_SHOWN] if said.repository else "none that it names"
@@ -66,7 +70,9 @@ def read_policy(path: Path) -> SignaturePolicy:
     """
     where = Place(file=str(path))
     try:
-        data = _lists(yaml.load(read_bounded(path, _LARGEST).decode(), yaml.BaseLoader))  # noqa: S506  # makes texts alone
+        text = read_bounded(path, _LARGEST).decode()
+        _refuse_twice(yaml.compose(text, Loader=yaml.BaseLoader), str(path), set())
+        data = _lists(yaml.load(text, yaml.BaseLoader))  # noqa: S506  # makes texts alone
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise PolicyError(f"it cannot be read: {in_one_line(error)}", where=where, remedy=f"write {_EXAMPLE}") from None
     keys = tuple(verifying_key(path.parent / name) for name in data.pop(_KEYS, ()))
@@ -90,11 +96,39 @@ def _lists(data: Any) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _names(said: Said) -> set[str]:
-    """Return all that a statement's source may be called."""
+def _refuse_twice(node: yaml.Node | None, file: str, seen: set[int]) -> None:
+    """Refuse two values of one name, of which every reader takes another.
+
+    :param seen: ids of the nodes that were looked at: one may stand at many places.
+    """
+    if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
+        return
+    seen.add(id(node))
+    names: set[str] = set()
+    for each in node.value:
+        key, value = each if isinstance(node, yaml.MappingNode) else (None, each)
+        if isinstance(key, yaml.ScalarNode) and key.value in names:
+            place = Place(file=file, line=key.start_mark.line + 1, column=key.start_mark.column + 1)
+            raise PolicyError(f"it has {key.value[:40]!r} twice", where=place, remedy="write all of it into one list")
+        if isinstance(key, yaml.ScalarNode):
+            names.add(key.value)
+        _refuse_twice(value, file, seen)
+
+
+def _is_of(said: Said, source: str) -> bool:
+    """Say whether a statement's source is one that somebody named, perhaps with a revision."""
     places = {said.source, said.source.partition("#subdirectory=")[0]}
-    revisions = {each for each in (said.revision, said.commit) if each}
-    return places | {f"{place}@{revision}" for place in places for revision in revisions}
+    place, revision = _place_and_revision(source)
+    return place in places and (revision is None or revision in {said.revision, said.commit})
+
+
+def _place_and_revision(source: str) -> tuple[str, str | None]:
+    """Take a source apart. A place that has an @ in its own name is never taken for another at a revision."""
+    if before := _BEFORE_PATH.match(source):
+        path, at, revision = source[before.end() :].partition("@")
+        return before[0] + path, revision if at else None
+    archive = _ARCHIVE.fullmatch(source)
+    return (archive["place"], archive["revision"]) if archive else (source, None)
 
 
 def _matches(text: str, pattern: str) -> bool:
