@@ -174,6 +174,70 @@ def test_to_sign_again_changes_nothing_and_by_another_key_everything(signed):
     assert signed.run_in_process("index", "verify", "dist/index").returncode == 0
 
 
+GITHUB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_SERVER_URL": "https://git",
+    "GITHUB_REPOSITORY": "o/r",
+    "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/wheels.yml@refs/tags/v1",
+    "GITHUB_REF": "refs/tags/v1",
+    "GITHUB_SHA": "e" * 40,
+    "GITHUB_RUN_ID": "1",
+}
+
+
+def told(factory, **changes):
+    file = factory.folder / "dist/results.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("env", "matrix_sha256", "image", "new"),
+    [
+        ({}, None, None, 0),
+        ({"GITHUB_RUN_ID": "2"}, None, None, 0),
+        ({"GITHUB_SHA": "f" * 40}, None, None, 1),
+        ({"GITHUB_REPOSITORY": "o/fork"}, None, None, 1),
+        ({}, "a" * 64, None, 1),
+        ({}, None, f"sha256:{'5' * 64}", 1),
+    ],
+    ids=["nothing", "another run", "commit", "repository", "matrix", "image"],
+)
+def test_what_is_said_otherwise_is_signed_again(unsigned, env, matrix_sha256, image, new):
+    assert unsigned.run_in_process("sign", "--key", "release.key", **GITHUB).returncode == 0
+    if matrix_sha256:
+        told(unsigned, matrix_sha256=matrix_sha256)
+    if image:
+        state = unsigned.folder / "dist/index/_state/pure.json"
+        state.write_text(state.read_text().replace('"image": null', f'"image": "{image}"'))
+    answer = unsigned.run_in_process("sign", "--key", "release.key", **{**GITHUB, **env})
+    assert (answer.returncode, answer.stderr.split()[0]) == (0, str(new)), answer.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"started_on": "2026-13-01T00:00:00Z"},
+        {"started_on": "yesterday"},
+        {"finished_on": "2026-11-24T10:00:00"},
+        {"finished_on": ["2026-11-24T10:00:00Z"]},
+        {"matrix_sha256": "x" * 64},
+    ],
+)
+def test_what_is_no_time_and_no_hash_is_not_signed(unsigned, wrong):
+    told(unsigned, **wrong)
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, f"as its {next(iter(wrong))}" in answer.stderr) == (1, True), answer.stderr
+
+
+def test_nothing_is_written_through_a_link(unsigned, tmp_path):
+    wheels = unsigned.folder / "dist/wheels"
+    wheels.rename(tmp_path / "elsewhere")
+    wheels.symlink_to(tmp_path / "elsewhere")
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, "dist/wheels is a link" in answer.stderr) == (4, True)
+    assert not list(tmp_path.rglob("*.sigstore.json"))
+
+
 def test_a_run_with_nothing_new_keeps_it(signed):
     before = bundle_of(signed)
     for _ in range(2):
@@ -228,15 +292,7 @@ def test_a_wheel_built_from_other_source_under_the_right_name_is_refused(signed,
 
 
 def test_what_the_statement_says_must_be_believed(unsigned):
-    github = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_SERVER_URL": "https://git",
-        "GITHUB_REPOSITORY": "o/r",
-        "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/wheels.yml@refs/tags/v1",
-        "GITHUB_REF": "refs/tags/v1",
-        "GITHUB_SHA": "e" * 40,
-    }
-    assert unsigned.run_in_process("sign", "--key", "release.key", **github).returncode == 0
+    assert unsigned.run_in_process("sign", "--key", "release.key", **GITHUB).returncode == 0
     policy = unsigned.folder / "policy.yaml"
     builder = "https://git/o/r/.github/workflows/wheels.yml@refs/tags/*"
     policy.write_text(f"keys: release.pub\nrepositories: https://git/o/r\nsources: path\nbuilders: '{builder}'\n")

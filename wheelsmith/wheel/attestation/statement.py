@@ -121,6 +121,19 @@ def read_statement(data: bytes) -> Said:
         raise AttestationError(f"the statement cannot be read: {in_one_line(error)}") from None
 
 
+def says_the_same(one: bytes, other: bytes) -> bool:
+    """Say whether two statements differ in nothing but when, and by which run of a CI system, they were made."""
+    try:
+        return _timeless(strict_json(one)) == _timeless(strict_json(other))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return False
+
+
+def _timeless(data: Any) -> Any:
+    del data["predicate"]["runDetails"]["metadata"]
+    return data
+
+
 def _said(data: Any) -> Said:
     for key, known in (("_type", STATEMENT), ("predicateType", PREDICATE)):
         if data[key] != known:
