@@ -20,6 +20,7 @@ from wheelsmith.index.entries.entry import (
     ProjectStatus,
     Removed,
 )
+from wheelsmith.index.entries.side_files.known import with_more
 from wheelsmith.index.entries.validity import check_entry, check_state
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
@@ -162,11 +163,10 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
         return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
     cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
     return replace(
-        known,
+        with_more(known, new),
         cells=tuple(cells[name] for name in sorted(cells)),
         provenance=known.provenance or new.provenance,
         about=known.about or new.about,
-        side_files={**new.side_files, **known.side_files},
     )
 
 

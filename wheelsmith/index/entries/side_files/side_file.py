@@ -24,6 +24,10 @@ class SideFile(ABC):
         :raises PackageIndexError: the wheel cannot be read.
         """
 
+    def of_another(self, filename: str, sha256: str, content: bytes) -> str | None:
+        """Say why a content cannot be that which lies beside a wheel; None where it may be, which proves nothing."""
+        return None
+
     @abstractmethod
     def json_keys(self, url: str, sha256: str) -> dict[str, Any]:
         """Return what announces it in the JSON of a simple page."""
