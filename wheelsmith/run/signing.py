@@ -19,8 +19,9 @@ from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Status
-from wheelsmith.wheel.attestation.bundle import SUFFIX, Bundle, read_bundle
-from wheelsmith.wheel.attestation.keys import SigningKey
+from wheelsmith.wheel.attestation.bundle import SUFFIX, read_bundle
+from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
+from wheelsmith.wheel.attestation.signers import Signed, Signer
 from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
 from wheelsmith.wheel.attestation.verification import recorded_plan
 
@@ -36,7 +37,7 @@ _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built
 class SignedWheel(Record):
     """A wheel that has a signature now.
 
-    :param new: whether it was made now; a statement that says the same and is signed by the same key stays.
+    :param new: whether it was made now; a statement that says the same and is by the same signer stays.
     """
 
     wheel: str
@@ -53,7 +54,7 @@ class Signing:
     """
 
     folder: Path
-    key: SigningKey
+    signer: Signer
     by: CiRun
 
 
@@ -62,7 +63,7 @@ class _Signable:
     entry: IndexEntry
     path: Path
     statement: bytes
-    before: Bundle | None
+    before: bytes | None
 
 
 def sign(signing: Signing) -> tuple[SignedWheel, ...]:
@@ -81,15 +82,29 @@ def sign(signing: Signing) -> tuple[SignedWheel, ...]:
     run = _run_results(signing.folder)
     todo = {name: [_signable(signing, entry, run) for entry in state.entries] for name, state in states.items()}
     # All signatures before any is kept: a service may refuse the next one.
-    made = {name: [(each, *_bundle(each, signing.key)) for each in wheels] for name, wheels in todo.items()}
+    made = {name: [(each, *_signed(each, signing.signer)) for each in wheels] for name, wheels in todo.items()}
     for project, wheels in made.items():
-        index.attach(project, {each.entry.sha256: {SUFFIX: bundle.to_bytes()} for each, bundle, _ in wheels})
-    signed = []
-    for each, bundle, new in (found for wheels in made.values() for found in wheels):
+        index.attach(project, {each.entry.sha256: _files(signed) for each, signed, _ in wheels})
+    told = []
+    for each, signed, new in (found for wheels in made.values() for found in wheels):
         if (beside / each.entry.filename).is_file():
-            atomic_write(beside / f"{each.entry.filename}{SUFFIX}", bundle.to_bytes())
-        signed.append(SignedWheel(wheel=each.entry.filename, sha256=each.entry.sha256, new=new))
-    return tuple(signed)
+            _write_beside(beside / each.entry.filename, _files(signed))
+        told.append(SignedWheel(wheel=each.entry.filename, sha256=each.entry.sha256, new=new))
+    return tuple(told)
+
+
+def _files(signed: Signed) -> dict[str, bytes | None]:
+    """Return what is to lie beside a wheel: suffix → content, None for what may not stay of an earlier signature."""
+    return {SUFFIX: signed.bundle, PROVENANCE: signed.provenance}
+
+
+def _write_beside(wheel: Path, files: Mapping[str, bytes | None]) -> None:
+    for suffix, data in files.items():
+        path = wheel.with_name(f"{wheel.name}{suffix}")
+        if data is not None:
+            atomic_write(path, data)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _wheels_of(folder: Path) -> Path:
@@ -105,19 +120,19 @@ def _wheels_of(folder: Path) -> Path:
     return wheels
 
 
-def _bundle(wheel: _Signable, key: SigningKey) -> tuple[Bundle, bool]:
-    """Return what is signed of a wheel, and whether it was signed now."""
+def _signed(wheel: _Signable, signer: Signer) -> tuple[Signed, bool]:
+    """Return what is signed of a wheel, and whether it was signed now: times are no reason to sign again."""
     before = wheel.before
-    kept = before is not None and key.public.verifies(before.signature, before.signed)
-    # Times are no reason to sign again.
-    if before and kept and says_the_same(before.statement, wheel.statement):
-        return before, False
-    return _signed(wheel.statement, key), True
+    if before and says_the_same(read_bundle(before).statement, wheel.statement) and (kept := _kept(before, signer)):
+        return kept, False
+    return signer.sign(wheel.statement), True
 
 
-def _signed(statement: bytes, key: SigningKey) -> Bundle:
-    unsigned = Bundle(statement=statement, signature=b"", hint=key.public.hint)
-    return Bundle(statement=statement, signature=key.sign(unsigned.signed), hint=key.public.hint)
+def _kept(before: bytes, signer: Signer) -> Signed | None:
+    try:
+        return signer.kept(before)
+    except AttestationError:
+        return None
 
 
 def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _Signable:
@@ -163,14 +178,15 @@ def _is_of_the_run(entry: IndexEntry, known: Provenance, run: Mapping[str, Any])
     return False
 
 
-def _bundle_of(folder: Path, entry: IndexEntry) -> Bundle | None:
+def _bundle_of(folder: Path, entry: IndexEntry) -> bytes | None:
     """Return what was signed of a wheel before; None where nothing was, or it is lost or broken."""
     for side in announced(entry):
         if side.kind.suffix == SUFFIX and (stored := Folder(folder).read(side.path)):
             try:
-                return read_bundle(stored.data)
+                read_bundle(stored.data)
             except AttestationError:
                 return None
+            return stored.data
     return None
 
 

@@ -1,0 +1,129 @@
+"""Sign without a key: by a certificate that is had for a CI system's token, with an entry in a log."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from wheelsmith.base.errors import SigningKeyError
+from wheelsmith.base.record import in_one_line
+from wheelsmith.wheel.attestation.bundle import read_bundle
+from wheelsmith.wheel.attestation.certified import signed_by
+from wheelsmith.wheel.attestation.pep740 import provenance_of
+from wheelsmith.wheel.attestation.signers import Signed
+from wheelsmith.wheel.attestation.statement import read_statement
+from wheelsmith.wheel.attestation.trust import require_extra, signing_config
+
+if TYPE_CHECKING:
+    from sigstore.sign import Signer as CertifiedSigner
+    from sigstore.sign import SigningContext
+
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_RENEWED = 300.0  # seconds: a certificate is valid for ten minutes, and there may be many wheels
+_AMBIENT = "in GitHub Actions give the job `permissions: id-token: write`; elsewhere --identity-token env:NAME"
+
+
+class KeylessSigner:
+    """Signs by certificates that are valid for some minutes; the key that each is for is nowhere kept.
+
+    :param trust: as ``--trust-config`` names it; None is Sigstore itself.
+    """
+
+    def __init__(self, context: SigningContext, token: Callable[[], str], trust: Path | None) -> None:
+        self._context = context
+        self._token = token
+        self._trust = trust
+        # Without a token nothing needs to be looked at.
+        self._signer, self._since = self._certified(), time.monotonic()
+
+    @classmethod
+    def open(cls, identity_token: str | None, trust: Path | None) -> Self:
+        """Return one that signs with a token of the CI system's, or with one that a variable holds.
+
+        :param identity_token: ``env:NAME``; None asks the CI system.
+        :raises SigningKeyError: there is no token, or nowhere to sign.
+        """
+        require_extra()
+        from sigstore.sign import SigningContext
+
+        token = _ambient if identity_token is None else _of_variable(identity_token)
+        with _explained():
+            context = SigningContext.from_trust_config(signing_config(trust))
+        return cls(context, token, trust)
+
+    def sign(self, statement: bytes) -> Signed:
+        """Return a statement, signed.
+
+        :raises SigningKeyError: no certificate or no log entry is to be had.
+        :raises AttestationError: what was signed does not hold by what is trusted.
+        """
+        if time.monotonic() - self._since > _RENEWED:
+            self._signer, self._since = self._certified(), time.monotonic()
+        signed = self._signed(statement)
+        _, claims = signed_by(signed, self._trust)
+        return Signed(bundle=signed, provenance=provenance_of(signed, claims))
+
+    def kept(self, bundle: bytes) -> Signed | None:
+        """Return what was signed before, where it is by the workflow that its statement names as the builder.
+
+        :raises AttestationError: it is no bundle, or does not hold.
+        """
+        if read_bundle(bundle).certificate is None:
+            return None
+        statement, claims = signed_by(bundle, self._trust)
+        if claims.workflow is None or read_statement(statement).builder != claims.workflow:
+            return None
+        return Signed(bundle=bundle, provenance=provenance_of(bundle, claims))
+
+    def _certified(self) -> CertifiedSigner:
+        from sigstore.oidc import IdentityToken
+        from sigstore.sign import Signer
+
+        with _explained():
+            return Signer(IdentityToken(self._token()), self._context)
+
+    def _signed(self, statement: bytes) -> bytes:
+        from sigstore.dsse import Statement
+
+        with _explained():
+            return self._signer.sign_dsse(Statement(statement)).to_json().encode() + b"\n"
+
+
+def _ambient() -> str:
+    from sigstore.oidc import detect_credential
+
+    token = detect_credential()
+    if token is None:
+        raise SigningKeyError("this is no CI system whose token sigstore finds", remedy=_AMBIENT)
+    return token
+
+
+def _of_variable(named: str) -> Callable[[], str]:
+    match = _VARIABLE.fullmatch(named)
+    if match is None:
+        # What stands there may be the token itself.
+        raise SigningKeyError("--identity-token is not env: and the name of a variable", remedy=_AMBIENT)
+
+    def token() -> str:
+        if not (text := os.environ.get(match[1], "").strip()):
+            raise SigningKeyError(f"the variable {match[1]} is not set, or empty", remedy=_AMBIENT)
+        return text
+
+    return token
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except SigningKeyError:
+        raise
+    except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do, requests' among them
+        # Some errors quote what was sent: the token is in none, as it is in a header.
+        text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
+        raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {text}", remedy=_AMBIENT) from None
