@@ -10,8 +10,8 @@ import click
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.index.entries import IndexEntry, roots
-from wheelsmith.index.publish import Published, hub_builds, mark_sources, publish, release_from
+from wheelsmith.index.entries import IndexEntry, index_address, roots
+from wheelsmith.index.publish import Published, hub_builds, mark_sources, publish, release_from, tell_address
 from wheelsmith.index.publish import replace_signatures as replacing
 from wheelsmith.index.storage import Write
 
@@ -32,18 +32,34 @@ from wheelsmith.index.storage import Write
     is_flag=True,
     help="Of wheels that are there with another signature, take the one that is published now.",
 )
+@click.option(
+    "--address",
+    metavar="URL",
+    help="Where the index is found, for what its pages must name by a whole address: PEP 740's provenance.",
+)
 @dry_run_option
 @json_option("Print what was published, or would be, as JSON on stdout.")
-def command(*, target: str, folders: tuple[Path, ...], replace_signatures: bool, dry_run: bool, as_json: bool) -> None:
+def command(
+    *,
+    target: str,
+    folders: tuple[Path, ...],
+    replace_signatures: bool,
+    address: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Publish built wheels to an index: a folder, s3://…, gs://…, az://… or hf://….
 
     Wheels that are there already change nothing; one whose bytes differ from what was published is refused.
     """
+    found_at = index_address(address) if address else None
     release = release_from(folders)
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
         published = publish(opened.used, release, beside.builds)
         replaced = replacing(opened.used, release) if replace_signatures else ()
+        if found_at:
+            tell_address(opened.used, release, found_at)
         if not dry_run:
             mark_sources(folders, release)
         # What is laid out for the Hub is there as long as the block runs.

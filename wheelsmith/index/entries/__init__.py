@@ -12,7 +12,7 @@ from wheelsmith.index.entries.entry import (
 )
 from wheelsmith.index.entries.listing import roots
 from wheelsmith.index.entries.metadata import requires_beside_torch, requires_torch
-from wheelsmith.index.entries.state import check_project, project_of, remove, set_status, unyank, yank
+from wheelsmith.index.entries.state import check_project, index_address, project_of, remove, set_status, unyank, yank
 
 __all__ = [
     "About",
@@ -27,6 +27,7 @@ __all__ = [
     "catalogue_key",
     "catalogue_of",
     "check_project",
+    "index_address",
     "load_catalogue",
     "project_of",
     "remove",

@@ -146,6 +146,8 @@ class ProjectState(Record):
     :param entries: sorted by file name.
     :param answers: for cells of the newest version that no wheel serves, sorted by cell.
     :param removed: sorted by file name; none of them is among the entries.
+    :param address: of the index, with a slash at its end, for what pages must name by a whole address; None where
+        nobody has told it.
     """
 
     project: str
@@ -154,4 +156,12 @@ class ProjectState(Record):
     status: ProjectStatus = ProjectStatus.ACTIVE
     status_reason: str | None = None
     removed: tuple[Removed, ...] = ()
+    address: str | None = None
     schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; of an index whose address nobody has told, as it was before one could."""
+        plain = Record.to_json(self)
+        if self.address is None:
+            del plain["address"]
+        return plain

@@ -21,7 +21,7 @@ from wheelsmith.index.entries.entry import (
     Removed,
 )
 from wheelsmith.index.entries.side_files.known import with_more
-from wheelsmith.index.entries.validity import check_entry, check_state
+from wheelsmith.index.entries.validity import check_address, check_entry, check_state
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
 
@@ -150,6 +150,25 @@ def remove(state: ProjectState, chosen: str) -> ProjectState:
     removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
     entries = tuple(entry for entry in state.entries if entry.filename not in names)
     return replace(state, entries=entries, removed=tuple(removed))
+
+
+def index_address(text: str) -> str:
+    """Return the address of an index as its states have it.
+
+    :raises PackageIndexError: it is no such address.
+    """
+    try:
+        return check_address(text)
+    except ValueError as error:
+        raise PackageIndexError(str(error), remedy="--address https://wheels.example.org/") from None
+
+
+def set_address(state: ProjectState, address: str) -> ProjectState:
+    """Note where an index is found, for what its pages must name by a whole address.
+
+    :raises PackageIndexError: it is no such address.
+    """
+    return replace(state, address=index_address(address))
 
 
 def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -> ProjectState:

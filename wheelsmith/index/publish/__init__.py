@@ -5,7 +5,14 @@ from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.own_index import RunResults, RunSources, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
-from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders, replace_signatures
+from wheelsmith.index.publish.publishing import (
+    Published,
+    hub_builds,
+    publish,
+    publish_folders,
+    replace_signatures,
+    tell_address,
+)
 from wheelsmith.index.publish.release import IndexRelease, variant_wheels
 from wheelsmith.index.publish.repair import repair
 from wheelsmith.index.publish.sources import RUNS, has_index, loose_wheels, mark_sources, release_from, release_of
@@ -38,6 +45,7 @@ __all__ = [
     "release_of",
     "repair",
     "replace_signatures",
+    "tell_address",
     "variant_wheels",
     "verify",
 ]

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from wheelsmith.index.entries import IndexEntry, project_of
 from wheelsmith.index.entries.side_files.known import signatures
+from wheelsmith.index.entries.state import set_address
 from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout, kernel_version
 from wheelsmith.index.publish.hub_release import HubBuild, add_release
 from wheelsmith.index.publish.release import IndexRelease
@@ -63,6 +65,15 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
         known=tuple(entry for entry in entries if entry.filename in before),
         signed_otherwise=tuple(entry for entry in entries if _is_signed_otherwise(entry, release)),
     )
+
+
+def tell_address(storage: Storage, release: IndexRelease, address: str) -> None:
+    """Note where the index is found, in the projects of a release.
+
+    :raises PackageIndexError: it is no address of an index, or the index cannot be written.
+    """
+    for project in sorted(_projects(release)):
+        Index(storage).change(project, partial(set_address, address=address))
 
 
 def replace_signatures(storage: Storage, release: IndexRelease) -> tuple[IndexEntry, ...]:

@@ -11,18 +11,20 @@ from typing import IO
 
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.side_files.metadata import CORE_METADATA, CoreMetadata
+from wheelsmith.index.entries.side_files.provenance import AttestationsFile
 from wheelsmith.index.entries.side_files.side_file import SideFile
 from wheelsmith.index.entries.side_files.sigstore_bundle import SigstoreBundle
 from wheelsmith.wheel.attestation.bundle import SUFFIX
+from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
 
 LARGEST = 16 << 20  # bytes
-_SIGNATURES = (SUFFIX,)
+_SIGNATURES = (SUFFIX, PROVENANCE)
 
 
 @cache
 def side_files() -> dict[str, SideFile]:
     """Return every kind by its suffix."""
-    return {each.suffix: each for each in (CoreMetadata(), SigstoreBundle())}
+    return {each.suffix: each for each in (CoreMetadata(), SigstoreBundle(), AttestationsFile())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,11 @@ class SideFile(ABC):
     """One kind of file beside a wheel; its module is all that is known of it.
 
     :cvar suffix: what its name has after the wheel's.
+    :cvar needs_address: whether pages announce it by its whole address, and not at all where that is not known.
     """
 
     suffix: ClassVar[str]
+    needs_address: ClassVar[bool] = False
 
     @abstractmethod
     def of_wheel(self, wheel: Path | IO[bytes], filename: str) -> bytes | None:
