@@ -10,7 +10,6 @@ from wheelsmith.base.record import in_one_line
 from wheelsmith.wheel.attestation.bundle import strict_json
 from wheelsmith.wheel.attestation.claims import Claims
 from wheelsmith.wheel.attestation.identity import GITHUB, GITLAB
-from wheelsmith.wheel.attestation.statement import read_subject
 
 SUFFIX = ".provenance"
 _MOST = 100  # attestations of one wheel
@@ -72,6 +71,9 @@ def _attestations(data: Any) -> list[Any]:
 
 
 def _subject(attestation: Any) -> tuple[str, str]:
+    # What a statement is made from is more than an index needs.
+    from wheelsmith.wheel.attestation.statement import read_subject
+
     material = attestation["verification_material"]
     if not base64.b64decode(material["certificate"], validate=True) or not material["transparency_entries"]:
         raise ValueError("an attestation has no certificate, or no log entry")
