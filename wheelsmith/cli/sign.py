@@ -17,6 +17,8 @@ from wheelsmith.cli.signatures import trust_option
 if TYPE_CHECKING:
     from wheelsmith.wheel.attestation.signers import Signer
 
+_BARE = "that is of workflows of github.com and gitlab.com, with a time in the log"
+
 
 @click.command("sign")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("dist"))
@@ -55,6 +57,9 @@ def command(*, folder: Path, builder: str | None, as_json: bool, **given: Any) -
     if as_json:
         told = [each.to_json() for each in signed]
         click.echo(json.dumps({"schema_version": 1, "key": hint, "signed": told}, indent=1))
+    bare = sum(not each.provenance for each in signed)
+    if given["keyless"] and bare:
+        click.echo(f"{counted(bare, 'wheel')} without provenance for indexes (PEP 740): {_BARE}", err=True)
     new = sum(each.new for each in signed)
     click.echo(f"{counted(new, 'wheel')} signed, {counted(len(signed) - new, 'was', 'were')} before", err=True)
 

@@ -37,12 +37,14 @@ _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built
 class SignedWheel(Record):
     """A wheel that has a signature now.
 
+    :param provenance: whether an index can offer it as PEP 740 has it.
     :param new: whether it was made now; a statement that says the same and is by the same signer stays.
     """
 
     wheel: str
     sha256: str
     new: bool
+    provenance: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,14 @@ def sign(signing: Signing) -> tuple[SignedWheel, ...]:
     for each, signed, new in (found for wheels in made.values() for found in wheels):
         if (beside / each.entry.filename).is_file():
             _write_beside(beside / each.entry.filename, _files(signed))
-        told.append(SignedWheel(wheel=each.entry.filename, sha256=each.entry.sha256, new=new))
+        told.append(
+            SignedWheel(
+                wheel=each.entry.filename,
+                sha256=each.entry.sha256,
+                new=new,
+                provenance=signed.provenance is not None,
+            )
+        )
     return tuple(told)
 
 

@@ -39,9 +39,9 @@ class Identity:
             yield f"{_cut(claims.subject)}, not {self.subject}"
         if self.repository is not None and claims.repository != self.repository:
             yield f"the repository {_cut(claims.repository)}, not {self.repository}"
-        if self.workflow is not None and not matches(claims.workflow_file or "", self.workflow):
+        if self.workflow is not None and not _is(claims.workflow_file, self.workflow):
             yield f"the workflow {_cut(claims.workflow)}, not {self.workflow}"
-        if self.ref is not None and not matches(claims.ref or "", self.ref):
+        if self.ref is not None and not _is(claims.ref, self.ref):
             yield f"the ref {_cut(claims.ref)}, not {self.ref}"
 
 
@@ -69,6 +69,11 @@ def not_believed(claims: Claims, identities: tuple[Identity, ...]) -> str | None
     if not all(wrong):
         return None
     return "its certificate is of " + "; or of ".join(" and ".join(each) for each in wrong)
+
+
+def _is(text: str | None, pattern: str) -> bool:
+    # What a certificate does not say, no pattern stands for.
+    return text is not None and matches(text, pattern)
 
 
 def _cut(text: str | None) -> str:

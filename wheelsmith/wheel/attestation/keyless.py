@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from wheelsmith.base.errors import SigningKeyError
+from wheelsmith.base.errors import AttestationError, SigningKeyError
 from wheelsmith.base.record import in_one_line
 from wheelsmith.wheel.attestation.bundle import read_bundle
 from wheelsmith.wheel.attestation.certified import signed_by
-from wheelsmith.wheel.attestation.pep740 import provenance_of
+from wheelsmith.wheel.attestation.claims import Claims
+from wheelsmith.wheel.attestation.pep740 import bundle_in, provenance_of
 from wheelsmith.wheel.attestation.signers import Signed
 from wheelsmith.wheel.attestation.statement import read_statement
 from wheelsmith.wheel.attestation.trust import require_extra, signing_config
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _RENEWED = 300.0  # seconds: a certificate is valid for ten minutes, and there may be many wheels
 _AMBIENT = "in GitHub Actions give the job `permissions: id-token: write`; elsewhere --identity-token env:NAME"
+_AGAIN = "sign again once it answers: nothing was written"
 
 
 class KeylessSigner:
@@ -66,7 +68,7 @@ class KeylessSigner:
             self._signer, self._since = self._certified(), time.monotonic()
         signed = self._signed(statement)
         _, claims = signed_by(signed, self._trust)
-        return Signed(bundle=signed, provenance=provenance_of(signed, claims))
+        return self._with_provenance(signed, claims)
 
     def kept(self, bundle: bytes) -> Signed | None:
         """Return what was signed before, where it is by the workflow that its statement names as the builder.
@@ -78,7 +80,17 @@ class KeylessSigner:
         statement, claims = signed_by(bundle, self._trust)
         if claims.workflow is None or read_statement(statement).builder != claims.workflow:
             return None
-        return Signed(bundle=bundle, provenance=provenance_of(bundle, claims))
+        return self._with_provenance(bundle, claims)
+
+    def _with_provenance(self, bundle: bytes, claims: Claims) -> Signed:
+        """Return a bundle with what an index offers of it, which must hold by itself: it has no time of another's."""
+        if (provenance := provenance_of(bundle, claims)) is None:
+            return Signed(bundle=bundle)
+        try:
+            signed_by(bundle_in(provenance), self._trust)
+        except AttestationError:
+            return Signed(bundle=bundle)
+        return Signed(bundle=bundle, provenance=provenance)
 
     def _certified(self) -> CertifiedSigner:
         from sigstore.oidc import IdentityToken
@@ -119,6 +131,8 @@ def _of_variable(named: str) -> Callable[[], str]:
 
 @contextmanager
 def _explained() -> Iterator[None]:
+    from sigstore.oidc import ExpiredIdentity, IdentityError
+
     try:
         yield
     except SigningKeyError:
@@ -126,4 +140,5 @@ def _explained() -> Iterator[None]:
     except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do, requests' among them
         # Some errors quote what was sent: the token is in none, as it is in a header.
         text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
-        raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {text}", remedy=_AMBIENT) from None
+        remedy = _AMBIENT if isinstance(error, ExpiredIdentity | IdentityError) else _AGAIN
+        raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {text}", remedy=remedy) from None

@@ -32,6 +32,22 @@ def provenance_of(bundle: bytes, claims: Claims) -> bytes | None:
     return pypi_attestations.Provenance(attestation_bundles=[by]).model_dump_json().encode() + b"\n"
 
 
+def bundle_in(provenance: bytes) -> bytes:
+    """Return the bundle that readers of a provenance file make of what ``provenance_of`` wrote.
+
+    :raises AttestationError: they make none.
+    """
+    import pypi_attestations
+    from sigstore.errors import Error
+
+    (by,) = pypi_attestations.Provenance.model_validate_json(provenance).attestation_bundles
+    (attestation,) = by.attestations
+    try:
+        return attestation.to_bundle().to_json().encode()
+    except (Error, pypi_attestations.ConversionError) as error:
+        raise AttestationError(f"it is no attestation of an index: {in_one_line(error)}") from None
+
+
 def _publisher(claims: Claims) -> Any:
     import pypi_attestations
 

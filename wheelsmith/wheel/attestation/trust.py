@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.errors import AttestationError, SigningKeyError
+from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.base.offline import is_offline
 from wheelsmith.base.record import in_one_line
 
@@ -31,27 +32,29 @@ def verifier(trust: Path | None) -> Verifier:
         Sigstore's own, as it was last fetched where wheelsmith is offline.
     :raises SigningKeyError: it cannot be read or fetched.
     """
-    return _verifier(trust, offline=is_offline())
+    require_extra()
+    with _explained(trust):
+        return _verifier(None if trust is None else _read(trust), offline=is_offline())
 
 
 @cache
-def _verifier(trust: Path | None, *, offline: bool) -> Verifier:
-    require_extra()
+def _verifier(text: str | None, *, offline: bool) -> Verifier:
     from sigstore.verify import Verifier
 
-    with _explained(trust):
-        return Verifier(trusted_root=_root(trust, offline=offline))
+    return Verifier(trusted_root=_root(text, offline=offline))
 
 
-def _root(trust: Path | None, *, offline: bool) -> TrustedRoot:
+def _root(text: str | None, *, offline: bool) -> TrustedRoot:
     from sigstore.models import ClientTrustConfig, TrustedRoot
 
-    if trust is None:
+    if text is None:
         return ClientTrustConfig.production(offline=offline).trusted_root
-    text = _read(trust)
     if _is_config(text):
         return ClientTrustConfig.from_json(text).trusted_root
-    return TrustedRoot.from_file(str(trust))
+    with tempfile.NamedTemporaryFile(prefix="wheelsmith-") as file:
+        file.write(text.encode())
+        file.flush()
+        return TrustedRoot.from_file(file.name)
 
 
 def signing_config(trust: Path | None) -> ClientTrustConfig:
@@ -103,8 +106,6 @@ def _read(path: Path) -> str:
 def _explained(trust: Path | None) -> Iterator[None]:
     try:
         yield
-    except AttestationError:
-        raise
     except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do
         whose = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
         cause = f": {in_one_line(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
