@@ -87,7 +87,10 @@ def read_claims(certificate: Certificate) -> Claims:
 def _text(extension: ExtensionType) -> str:
     from cryptography.hazmat import asn1
 
-    return _bounded(asn1.decode_der(str, _bytes(extension)))
+    try:
+        return _bounded(asn1.decode_der(str, _bytes(extension)))
+    except ValueError as error:
+        raise ValueError(f"a claim of it cannot be read: {error}") from None
 
 
 def _bytes(extension: ExtensionType) -> bytes:
