@@ -17,7 +17,9 @@ from factory import Factory
 from kernels import matrix, pure_kernel
 from loopback_sigstore import GITHUB, JOB, REPOSITORY, WORKFLOW, loopback_sigstore, token
 
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.wheel.attestation import keyless
 
 pytestmark = [
     pytest.mark.release("npm fetches what plays Sigstore, and each program that verifies imports its library anew"),
@@ -282,6 +284,31 @@ def test_to_sign_again_changes_nothing_but_for_another_workflow(signed):
     assert sign(signed, folder="unsigned").stderr == "1 wheel signed, 0 were before\n"
 
 
+def test_what_does_not_hold_is_signed_again(signed):
+    index = Index(Folder(signed.folder / "dist/index"))
+    data = json.loads((signed.folder / "dist/wheels" / BUNDLE).read_bytes())
+    TAMPERED["log entry: time"](data, data)
+    text = json.dumps(data).encode()
+    index.attach("pure", {entry.sha256: {".sigstore.json": text} for entry in index.entries("pure")})
+    assert sign(signed).stderr == "1 wheel signed, 0 were before\n"
+    assert verify(signed, "dist", "--identity", WORKFLOW)[0] == 0
+
+
+def test_a_certificate_that_ends_soon_is_had_anew(signed, monkeypatch):
+    monkeypatch.setenv("TOKEN", token())
+    signer = keyless.KeylessSigner.with_token("env:TOKEN", signed.folder / "trust.json")
+    bundle = json.loads((signed.folder / "dist/wheels" / BUNDLE).read_bytes())
+    statement = base64.b64decode(bundle["dsseEnvelope"]["payload"])
+
+    def certificate():
+        return json.loads(signer.sign(statement).bundle)["verificationMaterial"]["certificate"]["rawBytes"]
+
+    first = certificate()
+    assert certificate() == first
+    monkeypatch.setattr(keyless, "_RENEWED", -1.0)
+    assert certificate() != first
+
+
 def test_a_key_takes_the_provenance_away(signed):
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", signed.folder / "k.key"], check=True)
     assert (signed.folder / "dist/wheels" / PROVENANCE).is_file()
@@ -438,8 +465,8 @@ def test_the_token_of_the_job_is_asked_for(signed):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/token?x=1"
         given = {**JOB, "ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "hidden"}
-        keyless = ("sign", "unsigned", "--keyless", "--trust-config", "trust.json")
-        answer = signed.run_in_process(*keyless, **given)
+        argv = ("sign", "unsigned", "--keyless", "--trust-config", "trust.json")
+        answer = signed.run_in_process(*argv, **given)
         server.shutdown()
     assert answer.returncode == 0, answer.stderr
     assert [(path.partition("audience=")[2], by) for path, by in asked] == [("sigstore", "bearer hidden")]

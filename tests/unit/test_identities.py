@@ -3,6 +3,7 @@
 import base64
 import datetime as dt
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyErro
 from wheelsmith.index.entries.validity import check_address
 from wheelsmith.wheel.attestation.claims import Claims, read_claims
 from wheelsmith.wheel.attestation.identity import GITHUB, GITLAB, Identity, known_issuer, not_believed
+from wheelsmith.wheel.attestation.keyless import KeylessSigner
 from wheelsmith.wheel.attestation.pep740 import _publisher, subjects_of
 from wheelsmith.wheel.attestation.policy import read_policy
 from wheelsmith.wheel.attestation.trust import signing_config, verifier
@@ -243,6 +245,15 @@ def test_what_is_no_root_of_trust_is_refused(data, tmp_path):
     for read in (verifier, signing_config):
         with pytest.raises(SigningKeyError, match=r"the trust configuration .*root\.json"):
             read(path)
+
+
+def test_what_is_not_installed_is_said(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sigstore", None)
+    monkeypatch.setitem(sys.modules, "sigstore.models", None)
+    for read in (verifier, signing_config, lambda trust: KeylessSigner.with_token("env:X", trust)):
+        with pytest.raises(SigningKeyError, match="need sigstore") as caught:
+            read(tmp_path / "root.json")
+        assert caught.value.remedy == "pip install 'wheelsmith[keyless]'"
 
 
 @pytest.mark.parametrize(

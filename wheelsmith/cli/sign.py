@@ -82,4 +82,4 @@ def _signer(
 
     if public_key:
         raise click.UsageError("--public-key goes with --key")
-    return KeylessSigner.open(identity_token, trust_config), None
+    return KeylessSigner.with_token(identity_token, trust_config), None

@@ -40,15 +40,15 @@ class KeylessSigner:
         self._context = context
         self._token = token
         self._trust = trust
-        # Without a token nothing needs to be looked at.
-        self._signer, self._since = self._certified(), time.monotonic()
+        self._signer: CertifiedSigner | None = None
+        self._since = 0.0
 
     @classmethod
-    def open(cls, identity_token: str | None, trust: Path | None) -> Self:
+    def with_token(cls, identity_token: str | None, trust: Path | None) -> Self:
         """Return one that signs with a token of the CI system's, or with one that a variable holds.
 
         :param identity_token: ``env:NAME``; None asks the CI system.
-        :raises SigningKeyError: there is no token, or nowhere to sign.
+        :raises SigningKeyError: the token is not named as a variable, or there is nowhere to sign.
         """
         require_extra()
         from sigstore.sign import SigningContext
@@ -61,12 +61,12 @@ class KeylessSigner:
     def sign(self, statement: bytes) -> Signed:
         """Return a statement, signed.
 
-        :raises SigningKeyError: no certificate or no log entry is to be had.
+        :raises SigningKeyError: no token, certificate or log entry is to be had.
         :raises AttestationError: what was signed does not hold by what is trusted.
         """
-        if time.monotonic() - self._since > _RENEWED:
+        if self._signer is None or time.monotonic() - self._since > _RENEWED:
             self._signer, self._since = self._certified(), time.monotonic()
-        signed = self._signed(statement)
+        signed = _signed(self._signer, statement)
         _, claims = signed_by(signed, self._trust)
         return self._with_provenance(signed, claims)
 
@@ -99,11 +99,12 @@ class KeylessSigner:
         with _explained():
             return Signer(IdentityToken(self._token()), self._context)
 
-    def _signed(self, statement: bytes) -> bytes:
-        from sigstore.dsse import Statement
 
-        with _explained():
-            return self._signer.sign_dsse(Statement(statement)).to_json().encode() + b"\n"
+def _signed(signer: CertifiedSigner, statement: bytes) -> bytes:
+    from sigstore.dsse import Statement
+
+    with _explained():
+        return signer.sign_dsse(Statement(statement)).to_json().encode() + b"\n"
 
 
 def _ambient() -> str:

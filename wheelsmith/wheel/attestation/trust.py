@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sigstore.models import ClientTrustConfig, TrustedRoot
     from sigstore.verify import Verifier
 
+_OR_OFFLINE = "; or verify with --offline by what was fetched last"
 EXTRA = "pip install 'wheelsmith[keyless]'"
 _SHOWN = 500  # characters
 _LARGEST = 1 << 20  # bytes of a trust configuration
@@ -108,8 +109,8 @@ def _explained(trust: Path | None) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do
         whose = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
-        cause = f": {in_one_line(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
+        cause = f": {type(error.__cause__).__name__}" if error.__cause__ else ""
         raise SigningKeyError(
             f"{whose} cannot be read: {in_one_line(error)}{cause}"[:_SHOWN],
-            remedy="name one that Sigstore's programs wrote: --trust-config FILE",
+            remedy="name one that Sigstore's programs wrote: --trust-config FILE" + ("" if trust else _OR_OFFLINE),
         ) from None
