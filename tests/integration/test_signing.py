@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,7 +23,10 @@ from kernels import matrix, pure_kernel
 from wheels import make_wheel
 
 from wheelsmith.base.errors import SigningKeyError
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.entries import remove
+from wheelsmith.index.publish import Index, foreign_wheel, writer
+from wheelsmith.index.publish import verify as verify_index
+from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.wheel.attestation.keys import SigningKey
 
 WHEEL = "pure-1-py3-none-any.whl"
@@ -174,6 +178,70 @@ def test_to_sign_again_changes_nothing_and_by_another_key_everything(signed):
     assert signed.run_in_process("index", "verify", "dist/index").returncode == 0
 
 
+GITHUB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_SERVER_URL": "https://git",
+    "GITHUB_REPOSITORY": "o/r",
+    "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/wheels.yml@refs/tags/v1",
+    "GITHUB_REF": "refs/tags/v1",
+    "GITHUB_SHA": "e" * 40,
+    "GITHUB_RUN_ID": "1",
+}
+
+
+def told(factory, **changes):
+    file = factory.folder / "dist/results.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("env", "matrix_sha256", "image", "new"),
+    [
+        ({}, None, None, 0),
+        ({"GITHUB_RUN_ID": "2"}, None, None, 0),
+        ({"GITHUB_SHA": "f" * 40}, None, None, 1),
+        ({"GITHUB_REPOSITORY": "o/fork"}, None, None, 1),
+        ({}, "a" * 64, None, 1),
+        ({}, None, f"sha256:{'5' * 64}", 1),
+    ],
+    ids=["nothing", "another run", "commit", "repository", "matrix", "image"],
+)
+def test_what_is_said_otherwise_is_signed_again(unsigned, env, matrix_sha256, image, new):
+    assert unsigned.run_in_process("sign", "--key", "release.key", **GITHUB).returncode == 0
+    if matrix_sha256:
+        told(unsigned, matrix_sha256=matrix_sha256)
+    if image:
+        state = unsigned.folder / "dist/index/_state/pure.json"
+        state.write_text(state.read_text().replace('"image": null', f'"image": "{image}"'))
+    answer = unsigned.run_in_process("sign", "--key", "release.key", **{**GITHUB, **env})
+    assert (answer.returncode, answer.stderr.split()[0]) == (0, str(new)), answer.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"started_on": "2026-13-01T00:00:00Z"},
+        {"started_on": "yesterday"},
+        {"finished_on": "2026-11-24T10:00:00"},
+        {"finished_on": ["2026-11-24T10:00:00Z"]},
+        {"matrix_sha256": "x" * 64},
+    ],
+)
+def test_what_is_no_time_and_no_hash_is_not_signed(unsigned, wrong):
+    told(unsigned, **wrong)
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, f"as its {next(iter(wrong))}" in answer.stderr) == (1, True), answer.stderr
+
+
+def test_nothing_is_written_through_a_link(unsigned, tmp_path):
+    wheels = unsigned.folder / "dist/wheels"
+    wheels.rename(tmp_path / "elsewhere")
+    wheels.symlink_to(tmp_path / "elsewhere")
+    answer = unsigned.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, "dist/wheels is a link" in answer.stderr) == (4, True)
+    assert not list(tmp_path.rglob("*.sigstore.json"))
+
+
 def test_a_run_with_nothing_new_keeps_it(signed):
     before = bundle_of(signed)
     for _ in range(2):
@@ -228,15 +296,7 @@ def test_a_wheel_built_from_other_source_under_the_right_name_is_refused(signed,
 
 
 def test_what_the_statement_says_must_be_believed(unsigned):
-    github = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_SERVER_URL": "https://git",
-        "GITHUB_REPOSITORY": "o/r",
-        "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/wheels.yml@refs/tags/v1",
-        "GITHUB_REF": "refs/tags/v1",
-        "GITHUB_SHA": "e" * 40,
-    }
-    assert unsigned.run_in_process("sign", "--key", "release.key", **github).returncode == 0
+    assert unsigned.run_in_process("sign", "--key", "release.key", **GITHUB).returncode == 0
     policy = unsigned.folder / "policy.yaml"
     builder = "https://git/o/r/.github/workflows/wheels.yml@refs/tags/*"
     policy.write_text(f"keys: release.pub\nrepositories: https://git/o/r\nsources: path\nbuilders: '{builder}'\n")
@@ -434,6 +494,99 @@ def test_an_index_that_offers_another_bundle_is_refused(signed):
         page.write_text(page.read_text().replace('data-sigstore-bundle="..', f'data-sigstore-bundle="{link}" x="..'))
         with served(signed.folder / "public") as address:
             assert verify(signed, f"{address}/simple/")[0] == 4
+
+
+def published_key(factory, *argv):
+    """Publish, and return by whom the wheel is signed there."""
+    answer = factory.run_in_process("publish", "public", "--from", "dist", "--json", *argv)
+    assert answer.returncode == 0, answer.stderr
+    (bundle,) = read_bundles(factory.folder / "public")
+    return json.loads(answer.stdout), bundle["verificationMaterial"]["publicKey"]["hint"]
+
+
+def read_bundles(index):
+    """What the pages announce, not what lies there."""
+    page = index / "simple/pure"
+    files = json.loads((page / "index.json").read_bytes())["files"]
+    return [json.loads((page / each["_sigstore-bundle"]["url"]).read_bytes()) for each in files]
+
+
+def test_another_signature_is_taken_by_an_index_only_when_asked(signed):
+    _, first = published_key(signed)
+    assert signed.run_in_process("sign", "--key", "other.key").returncode == 0
+    said, kept = published_key(signed)
+    assert (kept, said["signed_otherwise"], said["replaced_signatures"]) == (first, [WHEEL], [])
+    plain = signed.run_in_process("publish", "public", "--from", "dist")
+    assert "1 wheel there with another signature, which stays" in plain.stderr
+    tried = signed.run_in_process("publish", "public", "--from", "dist", "--replace-signatures", "--dry-run")
+    assert "1 signature would be replaced" in tried.stderr
+    assert published_key(signed)[1] == first
+    said, now = published_key(signed, "--replace-signatures")
+    assert (now != first, said["signed_otherwise"], said["replaced_signatures"]) == (True, [], [WHEEL])
+    assert published_key(signed, "--replace-signatures")[0]["replaced_signatures"] == []
+    assert verify(signed, "public", key="other.pub")[0] == 0
+    assert signed.run_in_process("index", "verify", "public").returncode == 0
+
+
+def test_publishers_that_replace_signatures_at_once_leave_one_whole(signed):
+    """Two with other keys, and one that asks for nothing: each ends, and what is announced is there."""
+    assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
+    shutil.copytree(signed.folder / "dist", signed.folder / "second", symlinks=True)
+    assert signed.run_in_process("sign", "second", "--key", "other.key").returncode == 0
+    calls = [("dist", "--replace-signatures"), ("second", "--replace-signatures"), ("second",)] * 3
+    with ThreadPoolExecutor(len(calls)) as pool:
+        answers = list(pool.map(lambda call: signed.run("publish", "public", "--from", *call), calls))
+    assert {answer.returncode for answer in answers} == {0}, [answer.stderr for answer in answers]
+    assert signed.run_in_process("index", "verify", "public").returncode == 0
+    assert {verify(signed, "public", key=key)[0] for key in ("release.pub", "other.pub")} == {0, 1}
+
+
+def test_a_wheel_that_comes_back_meanwhile_is_given_no_file_that_is_not_there(signed, monkeypatch):
+    """attach knows the wheels that were there when it wrote its files."""
+    data = (signed.folder / "dist/wheels" / BUNDLE).read_bytes()
+    wheel = signed.folder / "alone" / WHEEL
+    wheel.parent.mkdir()
+    shutil.copy(signed.folder / "dist/wheels" / WHEEL, wheel)
+    index = Index(Folder(signed.folder / "public"))
+    offer = foreign_wheel(wheel)
+    index.add([offer], upload_time="2026-11-24T10:00:00Z")
+    index.change("pure", lambda state: remove(state, "1"))
+    advance = writer._advance
+
+    def after_it_came_back(storage, project, transition):
+        monkeypatch.setattr(writer, "_advance", advance)
+        Index(storage).add([offer], upload_time="2026-11-24T10:00:00Z")
+        return advance(storage, project, transition)
+
+    monkeypatch.setattr(writer, "_advance", after_it_came_back)
+    index.attach("pure", {offer.entry.sha256: {".sigstore.json": data}})
+    assert not verify_index(Folder(signed.folder / "public"))
+
+
+@pytest.mark.parametrize("place", ["index", "folder"])
+@pytest.mark.parametrize("case", ["name", "hash", "no bundle"])
+def test_what_was_signed_of_another_wheel_is_not_published(signed, tmp_path, place, case):
+    data = bundle_of(signed)
+    statement = json.loads(base64.b64decode(data["dsseEnvelope"]["payload"]))
+    if case == "name":
+        statement["subject"][0]["name"] = "other-1-py3-none-any.whl"
+    elif case == "hash":
+        statement["subject"][0]["digest"]["sha256"] = "0" * 64
+    data["dsseEnvelope"]["payload"] = base64.b64encode(json.dumps(statement).encode()).decode()
+    text = b"{}" if case == "no bundle" else json.dumps(data).encode()
+    source = tmp_path / "alone"
+    if place == "folder":
+        source.mkdir()
+        shutil.copy(signed.folder / "dist/wheels" / WHEEL, source / WHEEL)
+        (source / BUNDLE).write_bytes(text)
+    else:
+        source = signed.folder / "dist"
+        index = Index(Folder(source / "index"))
+        index.attach("pure", {entry.sha256: {".sigstore.json": text} for entry in index.entries("pure")})
+    answer = signed.run_in_process("publish", "public", "--from", str(source))
+    why = {"name": "other-1-py3", "hash": "is 0000", "no bundle": "cannot be read"}[case]
+    assert (answer.returncode, why in answer.stderr, "wheelsmith sign" in answer.stderr) == (4, True, True)
+    assert not (signed.folder / "public").exists()
 
 
 def test_nothing_is_signed_that_the_run_did_not_make(unsigned, tmp_path):

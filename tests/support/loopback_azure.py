@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
-import wants
-from filelock import FileLock
+from npm import fetched
 
 CONTAINER = "wheels"
 _PACKAGE = Path(__file__).parent / "azurite"
@@ -33,24 +32,7 @@ def azurite(folder: Path) -> str:
     """Return the program; it is fetched into a folder where it is nowhere."""
     if found := shutil.which("azurite-blob"):
         return found
-    wants.program("npm")
-    with FileLock(folder / "lock"):
-        _fetch(folder)
-    return str(folder / "node_modules" / ".bin" / "azurite-blob")
-
-
-def _fetch(folder: Path) -> None:
-    lock = (_PACKAGE / "package-lock.json").read_text()
-    if (folder / "done").is_file() and (folder / "done").read_text() == lock:
-        return
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(_PACKAGE / name, folder)
-    npm = ["npm", "ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--silent"]
-    try:
-        subprocess.run(npm, cwd=folder, capture_output=True, check=True, timeout=300)
-    except subprocess.SubprocessError as error:
-        wants.absent(f"npm could not fetch azurite: {error}; npm install -g azurite")
-    (folder / "done").write_text(lock)
+    return str(fetched(_PACKAGE, folder) / ".bin" / "azurite-blob")
 
 
 @contextmanager

@@ -153,6 +153,8 @@ BUNDLE = json.loads(Bundle(statement=b"{}", signature=b"s", hint="h").to_bytes()
         lambda data: data.update(verificationMaterial=[]),
         lambda data: data["verificationMaterial"].update(publicKey={"hint": 3}),
         lambda data: data["verificationMaterial"].update(publicKey=None),
+        lambda data: data["verificationMaterial"].update(certificate={"rawBytes": "AA=="}),
+        lambda data: data["verificationMaterial"].update(x509CertificateChain={"certificates": []}),
         lambda data: data.update(dsseEnvelope=None),
         lambda data: data["dsseEnvelope"].update(payloadType="text/plain"),
         lambda data: data["dsseEnvelope"].update(payload="%%%"),
@@ -262,6 +264,29 @@ def test_what_is_said_must_be_believed(words, holds):
     assert (not refused) is holds
 
 
+@pytest.mark.parametrize(
+    ("origin", "revision", "word", "holds"),
+    [
+        ("git:https://h/o/k@v1", "main", "git:https://h/o/k@v1", False),
+        ("git:https://h/o/k@v1", None, "git:https://h/o/k@v1", False),
+        ("hub:o/k@v1", "main", "hub:o/k@v1", False),
+        ("git:git@h:o/k", "v1", "git:git@h:o/k@v1", True),
+        ("git:git@h:o/k", "v1", "git:git@h:o/k", True),
+        ("git:ssh://git@h/o/k", "feature/x", "git:ssh://git@h/o/k@feature/x", True),
+        ("git:ssh://git@h/o/k@v1", "feature/x", "git:ssh://git@h/o/k@v1", False),
+        ("git:https://h/o/k#subdirectory=a", "v1", "git:https://h/o/k#subdirectory=a@v1", True),
+        ("git:https://h/o/k", "v1@x", "git:https://h/o/k@v1@x", True),
+        ("archive:k@1.tar.gz", None, "archive:k@1.tar.gz", True),
+        ("archive:k@1.tar.gz", None, f"archive:k@1.tar.gz@{'c' * 64}", False),
+        (f"archive:k@{'c' * 64}", None, f"archive:k@{'c' * 64}", False),
+    ],
+)
+def test_an_at_sign_in_an_address_is_no_revision(origin, revision, word, holds):
+    source = SourceId(origin=origin, revision=revision, commit=None, tree="t")
+    said = read_statement(statement(replace(MADE, source=source)))
+    assert (not list(SignaturePolicy(keys=(), sources=(word,)).refusals(said))) is holds
+
+
 def test_a_repository_is_what_the_ci_system_checked_out():
     checkout = Checkout(repository="https://h/o/r", ref="refs/tags/v1", commit="e" * 40)
     said = read_statement(statement(replace(MADE, checkout=checkout)))
@@ -293,6 +318,11 @@ def test_a_policy_is_a_file(keys, tmp_path):
         "keys: ec.pub\nsources: [[x]]",
         "keys: [",
         "[" * 5000,
+        "keys: &a [*a]",
+        "a: &a [x]\n"
+        + "".join(
+            f"{n}: &{n} [*{p}, *{p}]\n" for p, n in zip("abcdefghijklmnopqrst", "bcdefghijklmnopqrstu", strict=True)
+        ),
         "? [a]\n: b",
         "x" * 70_000,
         "\0",
@@ -303,6 +333,14 @@ def test_a_policy_that_says_nothing_clear_allows_nothing(text, keys, tmp_path):
     path.write_text(text)
     with pytest.raises(PolicyError):
         read_policy(path)
+
+
+def test_a_policy_that_says_one_thing_twice_is_refused_at_its_place(keys, tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("keys: ec.pub\nbuilders: https://ci/*\nkeys: ed.pub\n")
+    with pytest.raises(PolicyError, match="'keys' twice") as caught:
+        read_policy(path)
+    assert (caught.value.where.line, caught.value.where.column) == (3, 1)
 
 
 def test_a_key_of_another_kind_is_refused_and_never_shown(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ NEAR = {
     "run/prepare.py": {"_fetch": USER, "prepare_matrix": USER},
     "run/shard_outputs.py": dict.fromkeys(("_below", "copy_log", "take_wheel"), "of jobs that ended"),
     "run/sharding.py": {"write_shards": USER},
-    "run/signing.py": dict.fromkeys(("sign", "_signable"), OUT),
+    "run/signing.py": dict.fromkeys(("sign", "_signable", "_wheels_of", "_write_beside"), OUT),
     "run/verifying.py": {"verify": "a new folder, of its own", **dict.fromkeys(("_at", "_lying"), USER)},
     "run/source_spec.py": {"own_words": TREE, "describe": TREE, "kernel_source.read": TREE, "_named": TREE},
     "run/rebuild/rebuild.py": {
@@ -126,6 +126,7 @@ NEAR = {
     "report/pipelines/pipeline.py": {"filled": PACKAGE},
     "cli/verify.py": {"command": USER},
     "wheel/attestation/keys.py": {"_read": USER},
+    "wheel/attestation/trust.py": {"_read": USER, "_root": "a file of its own"},
     "cli/init.py": {"command": USER},
     "cli/verify_rebuild.py": {"command": USER},
     "pipeline/smoke.py": {"_unpack": WHEEL},

@@ -11,7 +11,7 @@ import click
 
 from wheelsmith.base.errors import NoMatchingWheelError
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.signatures import optional_policy, policy_options
+from wheelsmith.cli.signatures import POLICY, optional_policy, policy_options
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
 _RUNNABLE = ("pip", "uv")
-_POLICY = ("keys", "policy", "sources", "repositories", "builders")
 
 
 class _Shaped(click.ParamType[str]):
@@ -74,14 +73,14 @@ def command(
     Why it is this one goes to stderr; so does why there is none, and what is nearest. A torch that is installed is
     never replaced, unless --torch, --cuda or --with-torch asks for another.
 
-    With --key or --policy, it must be signed by who is believed; the command then names it by its hash.
+    With --key, --identity or --policy, it must be signed by who is believed; the command then names it by its hash.
     """
     from wheelsmith.index.pick import Overrides, decide, find_catalogue, for_python, look, perform, verified
     from wheelsmith.index.resolve import Chooser, Installer, Refusal, clean_base
 
     if run and installer not in {None, *_RUNNABLE}:
         raise click.UsageError(f"--run performs {' or '.join(_RUNNABLE)}; --installer {installer} writes a file")
-    policy = optional_policy(**{option: asked.pop(option) for option in _POLICY})
+    policy = optional_policy(**{option: asked.pop(option) for option in POLICY})
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project names no hash: another wheel than the signed one may come")
     found, machine = find_catalogue(name, index), look(python)
@@ -93,7 +92,7 @@ def command(
     chosen = Installer(installer or machine.installer)
     if not as_json:
         _say(_sentences(machine, wanted, decision, found, chooser.warning))
-        _say(iter([f"  signed by {held.key}; made from {held.source}, by {held.builder}"] if held else ()))
+        _say(iter([f"  signed by {held.signer}; made from {held.source}, by {held.builder}"] if held else ()))
     if isinstance(decision.answer, Refusal):
         if as_json:
             click.echo(json.dumps(_data(machine, decision, None, None), indent=1))

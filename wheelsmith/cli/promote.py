@@ -8,8 +8,8 @@ import click
 
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.index.entries import check_project
+from wheelsmith.cli.storage import address_option, dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.index.entries import check_project, index_address
 from wheelsmith.index.publish import Promotion, RequiredOutcome, channel_address, promote, public_version
 from wheelsmith.index.storage import open_storage
 
@@ -28,9 +28,10 @@ from wheelsmith.index.storage import open_storage
     help="What the tests of each wheel came to: all passed; tested and none failed; none failed; or whatever.",
 )
 @click.option("--incomplete", is_flag=True, help="Promote it though planned cells have no wheel, or nobody planned it.")
+@address_option
 @dry_run_option
 @json_option("Print what was promoted, or would be, as JSON on stdout.")
-def command(  # one parameter an option
+def command(  # noqa: PLR0913  # one parameter an option
     *,
     target: str,
     project: str,
@@ -39,6 +40,7 @@ def command(  # one parameter an option
     into: str,
     require: str,
     incomplete: bool,
+    found_at: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -54,6 +56,7 @@ def command(  # one parameter an option
         project=check_project(project),
         version=public_version(version),
         tests=RequiredOutcome(require),
+        address=index_address(f"{found_at.rstrip('/')}/{into}") if found_at else None,
         incomplete=incomplete,
     )
     promoted = promote(open_storage(channel_address(target, source)), opened.used, promotion, address)

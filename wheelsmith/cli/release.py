@@ -150,9 +150,10 @@ def _sign(release: _Release) -> str:
     from wheelsmith.base.ci import ci_run
     from wheelsmith.run.signing import Signing, sign
     from wheelsmith.wheel.attestation.keys import signing_key
+    from wheelsmith.wheel.attestation.signers import KeySigner
 
     key = signing_key(release.key, release.public_key)
-    signed = sign(Signing(folder=release.out, key=key, by=ci_run()))
+    signed = sign(Signing(folder=release.out, signer=KeySigner(key=key), by=ci_run()))
     return f"{counted(sum(each.new for each in signed), 'wheel')} signed, {sum(not each.new for each in signed)} before"
 
 

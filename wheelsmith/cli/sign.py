@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wheelsmith.base.ci import ci_run
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
+from wheelsmith.cli.signatures import trust_option
+
+if TYPE_CHECKING:
+    from wheelsmith.wheel.attestation.signers import Signer
+
+_BARE = "that is of workflows of github.com and gitlab.com, with a time in the log"
 
 
 @click.command("sign")
@@ -18,26 +25,61 @@ from wheelsmith.cli.options import json_option
 @click.option(
     "--key",
     metavar="KEY",
-    required=True,
     help="A private key: a file in PEM, env:NAME of a variable that holds one, or a URI such as awskms:… or gcpkms:….",
 )
 @click.option(
     "--public-key", type=click.Path(path_type=Path), help="The public key in PEM of a --key that is in a service."
 )
+@click.option(
+    "--keyless",
+    is_flag=True,
+    help="Sign without a key: with a certificate that is had for the CI system's token, and an entry in a public log.",
+)
+@click.option(
+    "--identity-token",
+    metavar="env:NAME",
+    help="A variable that holds the token for --keyless; default: the CI system is asked, where sigstore knows it.",
+)
+@trust_option
 @click.option("--builder", metavar="URI", help="Who built; default: what the CI system says, or that it was a person.")
 @json_option("Print what was signed as JSON on stdout.")
-def command(*, folder: Path, key: str, public_key: Path | None, builder: str | None, as_json: bool) -> None:
+def command(*, folder: Path, builder: str | None, as_json: bool, **given: Any) -> None:
     """Sign every wheel that a run left, each with a statement of how it was made.
 
     FOLDER is the output folder of build-matrix or join. What is signed goes into its index, and beside the wheels.
     """
     from wheelsmith.run.signing import Signing, sign
-    from wheelsmith.wheel.attestation.keys import signing_key
 
-    run, opened = ci_run(), signing_key(key, public_key)
-    signed = sign(Signing(folder=folder, key=opened, by=replace(run, builder=builder or run.builder)))
+    if given["keyless"] and builder:
+        raise click.UsageError("--builder says who built; of --keyless the certificate does")
+    run, (signer, hint) = ci_run(), _signer(**given)
+    signed = sign(Signing(folder=folder, signer=signer, by=replace(run, builder=builder or run.builder)))
     if as_json:
         told = [each.to_json() for each in signed]
-        click.echo(json.dumps({"schema_version": 1, "key": opened.public.hint, "signed": told}, indent=1))
+        click.echo(json.dumps({"schema_version": 1, "key": hint, "signed": told}, indent=1))
+    bare = sum(not each.provenance for each in signed)
+    if given["keyless"] and bare:
+        click.echo(f"{counted(bare, 'wheel')} without provenance for indexes (PEP 740): {_BARE}", err=True)
     new = sum(each.new for each in signed)
     click.echo(f"{counted(new, 'wheel')} signed, {counted(len(signed) - new, 'was', 'were')} before", err=True)
+
+
+def _signer(
+    *, key: str | None, public_key: Path | None, keyless: bool, identity_token: str | None, trust_config: Path | None
+) -> tuple[Signer, str | None]:
+    """Return who signs, and by which name a bundle calls the key."""
+    if bool(key) == keyless:
+        raise click.UsageError("say how to sign: --key release.key, or --keyless")
+    if key:
+        from wheelsmith.wheel.attestation.keys import signing_key
+        from wheelsmith.wheel.attestation.signers import KeySigner
+
+        if identity_token or trust_config:
+            raise click.UsageError("--identity-token and --trust-config go with --keyless")
+        opened = signing_key(key, public_key)
+        return KeySigner(key=opened), opened.public.hint
+    from wheelsmith.wheel.attestation.keyless import KeylessSigner
+
+    if public_key:
+        raise click.UsageError("--public-key goes with --key")
+    return KeylessSigner.with_token(identity_token, trust_config), None

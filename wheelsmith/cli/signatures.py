@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from wheelsmith.wheel.attestation.identity import Identity
     from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+# What policy_options adds.
+POLICY = ("keys", "policy", "identities", "issuer", "trust_config", "sources", "repositories", "builders")
+
+trust_option = click.option(
+    "--trust-config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Whose certificates and logs are believed, as Sigstore's programs write it; default: Sigstore's own.",
+)
 
 
 def policy_options(command: _F) -> _F:
-    """Add ``--key``, ``--policy``, ``--source``, ``--repository`` and ``--builder``."""
+    """Add the options that ``POLICY`` names."""
     for option in (
         click.option("--builder", "builders", multiple=True, metavar="URI", help="Who may have built. Repeatable."),
         click.option(
@@ -23,7 +34,8 @@ def policy_options(command: _F) -> _F:
             "repositories",
             multiple=True,
             metavar="URL",
-            help="Which repository a CI system may have checked out. Repeatable.",
+            help="Which repository a CI system may have checked out; alone, any workflow of it may sign without a key. "
+            "Repeatable.",
         ),
         click.option(
             "--source",
@@ -35,7 +47,21 @@ def policy_options(command: _F) -> _F:
         click.option(
             "--policy",
             type=click.Path(path_type=Path),
-            help="Who is believed, in a file: keys, sources, repositories, builders.",
+            help="Who is believed, in a file: keys, identities, sources, repositories, builders.",
+        ),
+        trust_option,
+        click.option(
+            "--issuer",
+            metavar="URL",
+            help="Who issued the tokens of --identity and --repository; default: what GitHub and GitLab have.",
+        ),
+        click.option(
+            "--identity",
+            "identities",
+            multiple=True,
+            metavar="ADDRESS",
+            help="A workflow with its revision, or a mail address, that may sign without a key; * is anything but a "
+            "slash. Repeatable.",
         ),
         click.option(
             "--key",
@@ -49,15 +75,24 @@ def policy_options(command: _F) -> _F:
     return command
 
 
-def optional_policy(keys: tuple[Path, ...], policy: Path | None, **words: tuple[str, ...]) -> SignaturePolicy | None:
+def optional_policy(**given: Any) -> SignaturePolicy | None:
     """Return what is believed; None where nobody asks whether anything was signed.
 
+    :param given: as ``policy_of``.
     :raises WheelsmithError: a key or the policy cannot be read.
     """
-    return policy_of(keys, policy, **words) if keys or policy or any(words.values()) else None
+    return policy_of(**given) if any(given.values()) else None
 
 
-def policy_of(keys: tuple[Path, ...], policy: Path | None, **words: tuple[str, ...]) -> SignaturePolicy:
+def policy_of(
+    *,
+    keys: tuple[Path, ...],
+    policy: Path | None,
+    identities: tuple[str, ...],
+    issuer: str | None,
+    trust_config: Path | None,
+    **words: tuple[str, ...],
+) -> SignaturePolicy:
     """Return what is believed.
 
     :param words: sources, repositories and builders.
@@ -66,8 +101,26 @@ def policy_of(keys: tuple[Path, ...], policy: Path | None, **words: tuple[str, .
     from wheelsmith.wheel.attestation.keys import verifying_key
     from wheelsmith.wheel.attestation.policy import SignaturePolicy, read_policy
 
-    if bool(keys) == bool(policy):
-        raise click.UsageError("say who is believed: --key release.pub, or --policy policy.yaml")
     if policy:
-        return read_policy(policy).but(**words)
-    return SignaturePolicy(keys=tuple(map(verifying_key, keys)), **words)
+        if keys or identities or issuer:
+            raise click.UsageError("--policy says who is believed: --key, --identity and --issuer stand in it")
+        written = read_policy(policy).but(**words)
+        return replace(written, trust=trust_config) if trust_config else written
+    signers = _identities(identities, () if keys else words["repositories"], issuer)
+    if not (keys or signers):
+        raise click.UsageError("say who is believed: --key release.pub, --identity ADDRESS, or --policy policy.yaml")
+    believed = SignaturePolicy(keys=tuple(map(verifying_key, keys)), identities=signers, trust=trust_config)
+    return believed.but(**words)
+
+
+def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer: str | None) -> tuple[Identity, ...]:
+    """Return who may sign without a key: the subjects, or, where none is named, any workflow of the repositories."""
+    from wheelsmith.wheel.attestation.identity import Identity, known_issuer
+
+    found = []
+    for address in subjects or repositories:
+        by = issuer or known_issuer(address)
+        if by is None:
+            raise click.UsageError(f"who issues the tokens of {address} is not known: say it with --issuer URL")
+        found.append(Identity(issuer=by, **{"subject" if subjects else "repository": address}))
+    return tuple(found)

@@ -12,6 +12,12 @@ target_argument = click.argument("target", metavar="INDEX")
 channel_option = click.option(
     "--channel", metavar="NAME", help="Of an index with channels: nightly is the index at INDEX/nightly."
 )
+address_option = click.option(
+    "--address",
+    "found_at",
+    metavar="URL",
+    help="Where INDEX is found, for what its pages must name by a whole address: PEP 740's provenance.",
+)
 dry_run_option = click.option("--dry-run", is_flag=True, help="List every write, and write nothing.")
 
 

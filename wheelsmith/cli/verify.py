@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,12 +31,10 @@ def command(
     /,
     *,
     wheels: tuple[str, ...],
-    keys: tuple[Path, ...],
-    policy: Path | None,
     bundle: Path | None,
     offline: bool,
     as_json: bool,
-    **words: tuple[str, ...],
+    **believed: Any,
 ) -> None:
     """Verify who signed wheels, and what that one says of them.
 
@@ -49,7 +47,7 @@ def command(
         go_offline(Path())
     if bundle and (len(wheels) != 1 or not Path(wheels[0]).is_file()):
         raise click.UsageError("--bundle is of one wheel, which is a file")
-    answers = list(verify(wheels, policy_of(keys, policy, **words), ignore, bundle))
+    answers = list(verify(wheels, policy_of(**believed), ignore, bundle))
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in answers]}, indent=1))
     else:
@@ -63,8 +61,10 @@ def _show(answers: list[Judgement]) -> None:
     for each in answers:
         if known := each.verified:
             revision = f"@{(known.commit or known.revision or '')[:12]}" if known.commit or known.revision else ""
-            click.echo(visible(f"✓ {each.wheel}: signed by {known.key}"))
+            click.echo(visible(f"✓ {each.wheel}: signed by {known.signer}"))
             click.echo(visible(f"    made from {known.source}{revision}, by {known.builder}"))
+            if known.certificate and known.certificate.repository:
+                click.echo(visible(f"    in the repository {known.certificate.repository}, as the certificate says"))
         else:
             click.echo(visible(f"✗ {each.wheel}"))
             click.echo(visible(f"    {each.refused}"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,17 @@ from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Status
-from wheelsmith.wheel.attestation.bundle import SUFFIX, Bundle, read_bundle
-from wheelsmith.wheel.attestation.keys import SigningKey
-from wheelsmith.wheel.attestation.statement import Made, read_statement, write_statement
+from wheelsmith.wheel.attestation.bundle import SUFFIX, read_bundle
+from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
+from wheelsmith.wheel.attestation.signers import Signed, Signer
+from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
 from wheelsmith.wheel.attestation.verification import recorded_plan
 
 _LONGEST = 256 << 20  # bytes of results.json
+_SHOWN = 80  # characters
+# As RFC 3339 has it, which Python's own reader does not hold to.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
 
 
@@ -29,12 +37,14 @@ _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built
 class SignedWheel(Record):
     """A wheel that has a signature now.
 
-    :param new: whether it was made now; a statement that says the same and is signed by the same key stays.
+    :param provenance: whether an index can offer it as PEP 740 has it.
+    :param new: whether it was made now; a statement that says the same and is by the same signer stays.
     """
 
     wheel: str
     sha256: str
     new: bool
+    provenance: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +56,7 @@ class Signing:
     """
 
     folder: Path
-    key: SigningKey
+    signer: Signer
     by: CiRun
 
 
@@ -55,7 +65,7 @@ class _Signable:
     entry: IndexEntry
     path: Path
     statement: bytes
-    before: Bundle | None
+    before: bytes | None
 
 
 def sign(signing: Signing) -> tuple[SignedWheel, ...]:
@@ -70,40 +80,68 @@ def sign(signing: Signing) -> tuple[SignedWheel, ...]:
         raise PackageIndexError(
             f"there is no index with wheels in {signing.folder}", remedy="name a folder that build-matrix or join wrote"
         )
+    beside = _wheels_of(signing.folder)
     run = _run_results(signing.folder)
     todo = {name: [_signable(signing, entry, run) for entry in state.entries] for name, state in states.items()}
     # All signatures before any is kept: a service may refuse the next one.
-    made = {name: [(each, *_bundle(each, signing.key)) for each in wheels] for name, wheels in todo.items()}
+    made = {name: [(each, *_signed(each, signing.signer)) for each in wheels] for name, wheels in todo.items()}
     for project, wheels in made.items():
-        index.attach(project, {each.entry.sha256: {SUFFIX: bundle.to_bytes()} for each, bundle, _ in wheels})
-    signed = []
-    for each, bundle, new in (found for wheels in made.values() for found in wheels):
-        if (signing.folder / "wheels" / each.entry.filename).is_file():
-            atomic_write(signing.folder / "wheels" / f"{each.entry.filename}{SUFFIX}", bundle.to_bytes())
-        signed.append(SignedWheel(wheel=each.entry.filename, sha256=each.entry.sha256, new=new))
-    return tuple(signed)
+        index.attach(project, {each.entry.sha256: _files(signed) for each, signed, _ in wheels})
+    told = []
+    for each, signed, new in (found for wheels in made.values() for found in wheels):
+        if (beside / each.entry.filename).is_file():
+            _write_beside(beside / each.entry.filename, _files(signed))
+        told.append(
+            SignedWheel(
+                wheel=each.entry.filename,
+                sha256=each.entry.sha256,
+                new=new,
+                provenance=signed.provenance is not None,
+            )
+        )
+    return tuple(told)
 
 
-def _bundle(wheel: _Signable, key: SigningKey) -> tuple[Bundle, bool]:
-    """Return what is signed of a wheel, and whether it was signed now."""
-    if wheel.before is not None and _says_the_same(wheel.before, wheel.statement, key):
-        return wheel.before, False
-    return _signed(wheel.statement, key), True
+def _files(signed: Signed) -> dict[str, bytes | None]:
+    """Return what is to lie beside a wheel: suffix → content, None for what may not stay of an earlier signature."""
+    return {SUFFIX: signed.bundle, PROVENANCE: signed.provenance}
 
 
-def _signed(statement: bytes, key: SigningKey) -> Bundle:
-    unsigned = Bundle(statement=statement, signature=b"", hint=key.public.hint)
-    return Bundle(statement=statement, signature=key.sign(unsigned.signed), hint=key.public.hint)
+def _write_beside(wheel: Path, files: Mapping[str, bytes | None]) -> None:
+    for suffix, data in files.items():
+        path = wheel.with_name(f"{wheel.name}{suffix}")
+        if data is not None:
+            atomic_write(path, data)
+        else:
+            path.unlink(missing_ok=True)
 
 
-def _says_the_same(before: Bundle, statement: bytes, key: SigningKey) -> bool:
-    """Say whether a signature may stay: times are no reason to sign again."""
-    if not key.public.verifies(before.signature, before.signed):
-        return False
+def _wheels_of(folder: Path) -> Path:
+    """Return where a run left its wheels under their names alone.
+
+    :raises PackageIndexError: a link stands there, which may lead anywhere.
+    """
+    wheels = folder / "wheels"
+    if wheels.is_symlink():
+        raise PackageIndexError(
+            f"{wheels} is a link", remedy=f"put a folder in its place: rm {shlex.quote(str(wheels))}"
+        )
+    return wheels
+
+
+def _signed(wheel: _Signable, signer: Signer) -> tuple[Signed, bool]:
+    """Return what is signed of a wheel, and whether it was signed now: times are no reason to sign again."""
+    before = wheel.before
+    if before and says_the_same(read_bundle(before).statement, wheel.statement) and (kept := _kept(before, signer)):
+        return kept, False
+    return signer.sign(wheel.statement), True
+
+
+def _kept(before: bytes, signer: Signer) -> Signed | None:
     try:
-        return read_statement(before.statement) == read_statement(statement)
+        return signer.kept(before)
     except AttestationError:
-        return False
+        return None
 
 
 def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _Signable:
@@ -149,14 +187,15 @@ def _is_of_the_run(entry: IndexEntry, known: Provenance, run: Mapping[str, Any])
     return False
 
 
-def _bundle_of(folder: Path, entry: IndexEntry) -> Bundle | None:
+def _bundle_of(folder: Path, entry: IndexEntry) -> bytes | None:
     """Return what was signed of a wheel before; None where nothing was, or it is lost or broken."""
     for side in announced(entry):
         if side.kind.suffix == SUFFIX and (stored := Folder(folder).read(side.path)):
             try:
-                return read_bundle(stored.data)
+                read_bundle(stored.data)
             except AttestationError:
                 return None
+            return stored.data
     return None
 
 
@@ -170,11 +209,28 @@ def _run_results(folder: Path) -> dict[str, Any]:
 
 
 def _told(run: Mapping[str, Any], digest: str) -> dict[str, str | None]:
-    """Return what a run tells of a wheel: its matrix, and when it built it, if it did."""
+    """Return what a run tells of a wheel: its matrix, and when it built it, if it did.
+
+    :raises AttestationError: it is no hash, or no time.
+    """
     cells = run.get("cells")
     answers = [each for each in cells.values() if isinstance(each, dict)] if isinstance(cells, dict) else []
     own = [each.get("status") for each in answers if each.get("plan_digest") == digest]
     found = {"matrix_sha256": run.get("matrix_sha256")} if own else {}
     if Status.BUILT in own:
         found |= {name: run.get(name) for name in ("started_on", "finished_on")}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    for name, value in found.items():
+        if value is not None and not _is_told_well(name, value):
+            raise AttestationError(f"results.json has {str(value)[:_SHOWN]!r} as its {name}", remedy=_AGAIN)
+    return found
+
+
+def _is_told_well(name: str, value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    if name == "matrix_sha256":
+        return _SHA256.fullmatch(value) is not None
+    try:
+        return _TIME.fullmatch(value) is not None and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False

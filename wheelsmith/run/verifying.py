@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.base.errors import AttestationError, PackageIndexError, WheelsmithError, system_error
+from wheelsmith.base.errors import AttestationError, PackageIndexError, SigningKeyError, WheelsmithError, system_error
 from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.record import Record
 from wheelsmith.index.publish import has_index, release_from
@@ -113,6 +113,9 @@ def _judged(found: _WithBundle, policy: SignaturePolicy) -> Judgement:
         if found.bundle is None:
             raise AttestationError(found.trouble)
         return Judgement(wheel=name, verified=verify_wheel(found.wheel, found.bundle, policy))
+    except SigningKeyError:
+        # What is trusted cannot be read: that is no wheel's fault.
+        raise
     except WheelsmithError as error:
         return Judgement(wheel=name, refused=error.message)
     except OSError as error:

@@ -21,6 +21,7 @@ from wheelsmith.index.entries.retention import outdated, retain
 from wheelsmith.index.entries.state import (
     check_project,
     drop_version,
+    index_address,
     project_of,
     record_test,
     remove,
@@ -49,6 +50,7 @@ __all__ = [
     "check_project",
     "completeness",
     "drop_version",
+    "index_address",
     "load_catalogue",
     "of_version",
     "outdated",

@@ -203,6 +203,8 @@ class ProjectState(Record):
     :param answers: for cells of the newest version that no wheel serves, sorted by cell.
     :param removed: sorted by file name; none of them is among the entries.
     :param planned: of the versions of which somebody said so, the oldest first.
+    :param address: of the index, with a slash at its end, for what pages must name by a whole address; None where
+        nobody has told it.
     """
 
     project: str
@@ -212,13 +214,16 @@ class ProjectState(Record):
     status_reason: str | None = None
     removed: tuple[Removed, ...] = ()
     planned: tuple[PlannedVersion, ...] = ()
+    address: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; what says nothing that is new is written as it was."""
         plain = Record.to_json(self)
+        if self.address is None:
+            del plain["address"]
         if not self.planned:
             del plain["planned"]
-            if not any(entry.tests for entry in self.entries):
-                plain["schema_version"] = _BEFORE_TESTS
+        if self.address is None and not self.planned and not any(entry.tests for entry in self.entries):
+            plain["schema_version"] = _BEFORE_TESTS
         return plain

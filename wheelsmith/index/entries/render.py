@@ -5,7 +5,7 @@ Standards: PEP 503, 629, 658, 691, 700, 714 and 792, which together are version 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from packaging.version import Version
 from wheelsmith.base.record import by_lines
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
-from wheelsmith.index.entries.side_files.known import announced
+from wheelsmith.index.entries.side_files.known import Announced, announced
 from wheelsmith.index.entries.state import version_of
 from wheelsmith.index.entries.variants import VariantsFile, variants_files
 
@@ -31,10 +31,10 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
     ordered = sorted(((version_of(entry), entry.filename, entry) for entry in state.entries), key=itemgetter(0, 1))
     offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
     for version, _, entry in ordered:
-        file = _file(entry)
+        file = _file(entry, state.address)
         for root in roots(entry):
             offered.setdefault(root, []).append((version, file))
-    beside = {entry.filename: _attributes(entry) for entry in state.entries}
+    beside = {entry.filename: _attributes(entry, state.address) for entry in state.entries}
     pages = {}
     for root in sorted(offered):
         detail = _detail(state, offered[root])
@@ -72,7 +72,8 @@ def _detail(state: ProjectState, files: Sequence[tuple[Version, dict[str, Any]]]
     }
 
 
-def _file(entry: IndexEntry) -> dict[str, Any]:
+def _file(entry: IndexEntry, address: str | None) -> dict[str, Any]:
+    beside = (side.kind.json_keys(url, side.sha256) for side, url in _announced(entry, address))
     return {
         "filename": entry.filename,
         "url": _url(entry.path),
@@ -80,7 +81,7 @@ def _file(entry: IndexEntry) -> dict[str, Any]:
         "size": entry.size,
         "upload-time": entry.upload_time,
         **({"requires-python": entry.requires_python} if entry.requires_python else {}),
-        **dict(pair for side in announced(entry) for pair in side.kind.json_keys(_url(side.path), side.sha256).items()),
+        **dict(pair for keys in beside for pair in keys.items()),
         # A reason must not be empty (PEP 691); without one it is just true.
         "yanked": False if entry.yanked is None else entry.yanked or True,
         # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.
@@ -88,10 +89,19 @@ def _file(entry: IndexEntry) -> dict[str, Any]:
     }
 
 
-def _attributes(entry: IndexEntry) -> dict[str, str]:
+def _attributes(entry: IndexEntry, address: str | None) -> dict[str, str]:
     """Return what announces the files beside a wheel in HTML."""
-    given = (side.kind.html_attributes(_url(side.path), side.sha256) for side in announced(entry))
+    given = (side.kind.html_attributes(url, side.sha256) for side, url in _announced(entry, address))
     return dict(pair for attributes in given for pair in attributes.items())
+
+
+def _announced(entry: IndexEntry, address: str | None) -> Iterator[tuple[Announced, str]]:
+    """Yield what pages name beside a wheel, and how they name it."""
+    for side in announced(entry):
+        if not side.kind.needs_address:
+            yield side, _url(side.path)
+        elif address is not None:
+            yield side, address + _quoted(side.path)
 
 
 def _variants_file(file: VariantsFile) -> dict[str, Any]:
@@ -106,9 +116,13 @@ def _variants_file(file: VariantsFile) -> dict[str, Any]:
 
 
 def _url(path: str) -> str:
+    return f"../../{_quoted(path)}"
+
+
+def _quoted(path: str) -> str:
     folder, _, name = path.rpartition("/")
     # Some hosts read + in a path as a space.
-    return f"../../{folder}/{quote(name)}"
+    return f"{folder}/{quote(name)}"
 
 
 @cache

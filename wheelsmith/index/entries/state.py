@@ -23,7 +23,8 @@ from wheelsmith.index.entries.entry import (
     WheelTest,
 )
 from wheelsmith.index.entries.planned import merge_planned
-from wheelsmith.index.entries.validity import check_entry, check_state
+from wheelsmith.index.entries.side_files.known import with_more
+from wheelsmith.index.entries.validity import check_address, check_entry, check_state
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
 
@@ -198,6 +199,25 @@ def merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple[
     return tuple(last[key] for key in sorted(last))
 
 
+def index_address(text: str) -> str:
+    """Return the address of an index as its states have it.
+
+    :raises PackageIndexError: it is no such address.
+    """
+    try:
+        return check_address(text)
+    except ValueError as error:
+        raise PackageIndexError(str(error), remedy="--address https://wheels.example.org/") from None
+
+
+def set_address(state: ProjectState, address: str) -> ProjectState:
+    """Note where an index is found, for what its pages must name by a whole address.
+
+    :raises PackageIndexError: it is no such address.
+    """
+    return replace(state, address=index_address(address))
+
+
 def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -> ProjectState:
     """Say of a project what its owner thinks of it (PEP 792)."""
     return replace(state, status=status, status_reason=reason)
@@ -209,11 +229,10 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
         return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
     cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
     return replace(
-        known,
+        with_more(known, new),
         cells=tuple(cells[name] for name in sorted(cells)),
         provenance=known.provenance or new.provenance,
         about=known.about or new.about,
-        side_files={**new.side_files, **known.side_files},
         tests=merge_tests(new.tests, known.tests),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -35,6 +36,7 @@ _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
 _CUDA = re.compile(r"\d{1,3}\.\d{1,2}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,30}")
 _CELL = re.compile(r"[a-z0-9][a-z0-9_.-]{0,120}")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,260}(/[A-Za-z0-9._~%+-]+)*/?", re.ASCII)
 _LARGEST = 1 << 50  # bytes
 _MOST_TESTS = 1000  # of a wheel
 
@@ -47,6 +49,8 @@ def check_state(state: ProjectState, project: str) -> None:
     """
     if state.project != project:
         raise ValueError(f"it is the state of {_quoted(state.project)}, not of {project}")
+    if state.address is not None and check_address(state.address) != state.address:
+        raise ValueError(f"{_quoted(state.address)} has no slash at its end")
     names: set[str] = set()
     for entry in state.entries:
         check_entry(entry, project)
@@ -65,6 +69,18 @@ def check_state(state: ProjectState, project: str) -> None:
         raise ValueError("a version is planned twice")
     for planned in state.planned:
         _check_planned(planned)
+
+
+def check_address(text: str) -> str:
+    """Return the address of an index with a slash at its end.
+
+    :raises ValueError: it is none that a page may name: https, or this machine's own.
+    """
+    parts = urlsplit(text)
+    own = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    if not _ADDRESS.fullmatch(text) or not (parts.scheme == "https" or own) or not parts.hostname or parts.username:
+        raise ValueError(f"{_quoted(text)} is not the address of an index: https://, a host, and perhaps a folder")
+    return f"{text.rstrip('/')}/"
 
 
 def check_entry(entry: IndexEntry, project: str) -> None:

@@ -6,7 +6,14 @@ from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.own_index import RunResults, RunSources, publish_run
 from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
-from wheelsmith.index.publish.publishing import Published, hub_builds, publish, publish_folders
+from wheelsmith.index.publish.publishing import (
+    Published,
+    hub_builds,
+    publish,
+    publish_folders,
+    replace_signatures,
+    tell_address,
+)
 from wheelsmith.index.publish.release import IndexRelease, variant_wheels
 from wheelsmith.index.publish.repair import repair
 from wheelsmith.index.publish.sources import RUNS, has_index, loose_wheels, mark_sources, release_from, release_of
@@ -44,6 +51,8 @@ __all__ = [
     "release_from",
     "release_of",
     "repair",
+    "replace_signatures",
+    "tell_address",
     "variant_wheels",
     "verify",
 ]

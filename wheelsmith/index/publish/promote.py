@@ -16,11 +16,11 @@ from packaging.version import InvalidVersion, Version
 from wheelsmith.base.errors import PackageIndexError, PromotionError
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
-from wheelsmith.index.entries.state import merge_tests, version_of
+from wheelsmith.index.entries.state import merge_tests, set_address, version_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.publishing import Published, hub_builds
-from wheelsmith.index.publish.sources import listed_wheel
+from wheelsmith.index.publish.sources import listed_wheel, refuse_what_is_of_others
 from wheelsmith.index.publish.writer import ReleaseWords, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 
@@ -53,12 +53,14 @@ class Promotion:
 
     :param project: the normalized name.
     :param version: without a local part.
+    :param address: where the target is found, if it is to be told.
     :param incomplete: whether a version may go on of whose planned cells some have no wheel, or nobody says which are.
     """
 
     project: str
     version: str
     tests: RequiredOutcome = RequiredOutcome.NOT_FAILED
+    address: str | None = None
     incomplete: bool = False
 
 
@@ -76,6 +78,7 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
     with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
         fetched = pool.map(partial(_fetched, source, Path(scratch)), wheels)
         offers = tuple(fetched)
+        refuse_what_is_of_others(offers)
 
         def transition(before: ProjectState) -> ProjectState:
             if _chosen(source, promotion) != state:
@@ -83,7 +86,8 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
             # Somebody may have taken off the pages what was there when we looked.
             if not {entry.sha256 for entry in same} <= {entry.sha256 for entry in before.entries}:
                 raise _changed(promotion, target)
-            return _with_tests(before, state)
+            told = set_address(before, promotion.address) if promotion.address else before
+            return _with_tests(told, state)
 
         said = ReleaseWords(answers={promotion.project: state.answers}, planned={promotion.project: state.planned})
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,25 +7,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from wheelsmith.index.entries import IndexEntry, project_of
+from wheelsmith.index.entries.side_files.known import signatures
+from wheelsmith.index.entries.state import set_address
 from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout, kernel_version
 from wheelsmith.index.publish.hub_release import HubBuild, add_release
 from wheelsmith.index.publish.release import IndexRelease
-from wheelsmith.index.publish.sources import mark_sources, release_from
+from wheelsmith.index.publish.sources import mark_sources, refuse_what_is_of_others, release_from
 from wheelsmith.index.publish.unpublished import mark_published
 from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage import Storage, kernel_branch, open_storage
 from wheelsmith.wheel.archive import open_wheel
+from wheelsmith.wheel.attestation.bundle import SUFFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What publishing came to: wheels that the index did not have, and those that it had."""
+    """What publishing came to: wheels that the index did not have, and those that it had.
+
+    :param signed_otherwise: those that the index has with another signature than was offered, which it keeps.
+    """
 
     new: tuple[IndexEntry, ...]
     known: tuple[IndexEntry, ...]
+    signed_otherwise: tuple[IndexEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +53,7 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
     :param builds: what the ``kernels`` library is to find beside the wheels.
     :raises PackageIndexError: a file name is there with other bytes, or the index cannot be written.
     """
+    refuse_what_is_of_others(release.offers)
     index = Index(storage)
     before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -54,7 +63,38 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
     return Published(
         new=tuple(entry for entry in entries if entry.filename not in before),
         known=tuple(entry for entry in entries if entry.filename in before),
+        signed_otherwise=tuple(entry for entry in entries if _is_signed_otherwise(entry, release)),
     )
+
+
+def tell_address(storage: Storage, release: IndexRelease, address: str) -> None:
+    """Note where the index is found, in the projects of a release.
+
+    :raises PackageIndexError: it is no address of an index, or the index cannot be written.
+    """
+    for project in sorted(_projects(release)):
+        Index(storage).change(project, partial(set_address, address=address))
+
+
+def replace_signatures(storage: Storage, release: IndexRelease) -> tuple[IndexEntry, ...]:
+    """Put what was signed of the wheels of a release beside those that an index has; return those that changed.
+
+    :raises PackageIndexError: the index has no such project, or cannot be written.
+    """
+    refuse_what_is_of_others(release.offers)
+    index, changed = Index(storage), []
+    for project in sorted(_projects(release)):
+        other = {entry.sha256 for entry in index.entries(project) if _is_signed_otherwise(entry, release)}
+        offers = [offer for offer in release.offers if offer.entry.sha256 in other and SUFFIX in offer.side_files]
+        if offers:
+            state = index.attach(project, {offer.entry.sha256: signatures(offer.side_files) for offer in offers})
+            changed += [entry for entry in state.entries if entry.sha256 in other]
+    return tuple(changed)
+
+
+def _is_signed_otherwise(entry: IndexEntry, release: IndexRelease) -> bool:
+    offered = {o.entry.side_files.get(SUFFIX) for o in release.offers if o.entry.sha256 == entry.sha256} - {None}
+    return bool(offered) and entry.side_files.get(SUFFIX) not in offered
 
 
 def publish_folders(folders: Sequence[Path], target: str) -> Published:

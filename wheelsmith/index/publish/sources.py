@@ -150,6 +150,21 @@ def _below(folder: Path, pattern: str) -> list[Path]:
     return sorted(path for path in folder.rglob(pattern) if not path.is_symlink())
 
 
+def refuse_what_is_of_others(offers: Iterable[WheelUpload]) -> None:
+    """Refuse wheels beside which lies what was signed of another: nobody could verify them, and it would stay.
+
+    :raises PackageIndexError: it names the first.
+    """
+    for offer in offers:
+        for side in announced(offer.entry):
+            content = offer.side_files[side.kind.suffix]
+            if why := side.kind.of_another(offer.entry.filename, offer.entry.sha256, content):
+                raise PackageIndexError(
+                    f"{side.filename} beside {offer.wheel} is not of this wheel: {why}",
+                    remedy="sign the wheels again where they were built, wheelsmith sign; or remove the file",
+                )
+
+
 def mark_sources(folders: Iterable[Path], release: IndexRelease) -> None:
     """Note in the indexes that a release came from that its wheels never change from now on.
 

@@ -7,7 +7,7 @@ left undone shows in no page, and ``repair`` finishes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
-from wheelsmith.index.entries.side_files.known import announced, paths, with_files
+from wheelsmith.index.entries.side_files.known import Announced, announced, paths, with_files
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key
 from wheelsmith.index.entries.variants import variants_files
@@ -127,27 +127,14 @@ class Index:
 
         return self._storage.transaction(work)
 
-    def attach(self, project: str, files: Mapping[str, Mapping[str, bytes]]) -> ProjectState:
+    def attach(self, project: str, files: Mapping[str, Mapping[str, bytes | None]]) -> ProjectState:
         """Put files beside wheels that are there, in the place of those of their kinds.
 
-        :param files: sha256 of a wheel → suffix → content; one that is another by now gets none.
+        :param files: sha256 of a wheel → suffix → content, None where there is to be none of that kind. A wheel that
+            is not there gets none.
         :raises PackageIndexError: there is no such project, or the storage cannot be written.
         """
-
-        def beside(state: ProjectState) -> ProjectState:
-            entries = (with_files(entry, files.get(entry.sha256, {})) for entry in state.entries)
-            return replace(state, entries=tuple(entries))
-
-        def work(storage: Storage) -> ProjectState:
-            for entry in beside(existing_project(storage, project)).entries:
-                for side in announced(entry) if entry.sha256 in files else ():
-                    if (data := files[entry.sha256].get(side.kind.suffix)) is not None:
-                        put_new_file(storage, side.path, data, len(data), side.sha256)
-            state = _advance(storage, project, beside)
-            write_pages(storage, [project])
-            return state
-
-        return self._storage.transaction(work)
+        return self._storage.transaction(lambda storage: _attach(storage, project, files))
 
     def repair(self) -> tuple[str, ...]:
         """Render whatever is not as the states say, as after a writer was killed; return the keys that were fixed."""
@@ -190,6 +177,32 @@ def _add(
     write_pages(storage, projects)
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
     return tuple(entries[offer.entry.filename] for offer in offers)
+
+
+def _attach(storage: Storage, project: str, files: Mapping[str, Mapping[str, bytes | None]]) -> ProjectState:
+    # Whoever comes back in between, as a wheel that was removed and added again, has no file there.
+    known = existing_project(storage, project)
+    there = {entry.sha256: files[entry.sha256] for entry in known.entries if entry.sha256 in files}
+
+    def beside(state: ProjectState) -> ProjectState:
+        return replace(state, entries=tuple(with_files(entry, there.get(entry.sha256, {})) for entry in state.entries))
+
+    def sides(state: ProjectState) -> Iterator[tuple[Announced, bytes]]:
+        for entry in state.entries:
+            for side in announced(entry):
+                data = there.get(entry.sha256, {}).get(side.kind.suffix)
+                # Somebody may have signed it once more by now.
+                if data is not None and side.is_right(data):
+                    yield side, data
+
+    for side, data in sides(beside(known)):
+        put_new_file(storage, side.path, data, len(data), side.sha256)
+    state = _advance(storage, project, beside)
+    # Somebody collecting at this moment may have taken an old file of the same content.
+    for side, data in sides(state):
+        put_file(storage, side.path, data, len(data))
+    write_pages(storage, [project])
+    return state
 
 
 def _put(storage: Storage, used: Collection[str], offer: WheelUpload) -> None:

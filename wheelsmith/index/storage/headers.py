@@ -16,6 +16,7 @@ _TYPES = {
     ".html": f"{HTML}; charset=utf-8",
     ".json": "application/json",
     ".metadata": "text/plain; charset=utf-8",
+    ".provenance": "application/json",
     ".txt": "text/plain; charset=utf-8",
     ".svg": "image/svg+xml",
 }

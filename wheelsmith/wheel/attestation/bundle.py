@@ -19,6 +19,8 @@ SUFFIX = ".sigstore.json"
 LONGEST = 4 << 20  # bytes of a bundle
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_SIGNERS = {"publicKey", "certificate", "x509CertificateChain"}
+_LONGEST_CERTIFICATE = 64 << 10  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +28,14 @@ class Bundle:
     """A signed statement.
 
     :param statement: its bytes, which are what is signed.
-    :param hint: the key that it says it is signed by, as the base64 of a sha256.
+    :param hint: the key that it says it is signed by, as the base64 of a sha256; empty where it is by a certificate.
+    :param certificate: of who signed it, as DER; None where it is by a key. Its log entry is not read here.
     """
 
     statement: bytes
     signature: bytes
-    hint: str
+    hint: str = ""
+    certificate: bytes | None = None
 
     @property
     def signed(self) -> bytes:
@@ -96,15 +100,27 @@ def _bundle(data: Any) -> Bundle:
     if data["mediaType"] != MEDIA_TYPE:
         raise ValueError("it is of another media type")
     material, envelope = data["verificationMaterial"], data["dsseEnvelope"]
-    if "publicKey" not in material:
-        raise ValueError("it is not signed by a key, but by a certificate, which is not verified here")
+    if len(material.keys() & _SIGNERS) != 1:
+        raise ValueError("it does not name one key or one certificate; of both, readers differ in which they take")
     if envelope["payloadType"] != PAYLOAD_TYPE:
         raise ValueError("what is signed is no in-toto statement")
     (signature,) = envelope["signatures"]
+    statement, signed = _decoded(envelope["payload"]), _decoded(signature["sig"])
+    if "publicKey" not in material:
+        return Bundle(statement=statement, signature=signed, certificate=_certificate(material))
     hint = material["publicKey"].get("hint", "")
     if not isinstance(hint, str):
         raise TypeError("its hint is no text")
-    return Bundle(statement=_decoded(envelope["payload"]), signature=_decoded(signature["sig"]), hint=hint)
+    return Bundle(statement=statement, signature=signed, hint=hint)
+
+
+def _certificate(material: Any) -> bytes:
+    if len(material["tlogEntries"]) != 1:
+        raise ValueError("beside its certificate there is not one log entry")
+    found = _decoded(material["certificate"]["rawBytes"])
+    if not 0 < len(found) <= _LONGEST_CERTIFICATE:
+        raise ValueError("its certificate is empty, or too long")
+    return found
 
 
 def _decoded(text: str) -> bytes:

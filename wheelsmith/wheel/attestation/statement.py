@@ -110,6 +110,19 @@ def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Ma
     return canonical_json({"_type": STATEMENT, "subject": subject, "predicateType": PREDICATE, "predicate": predicate})
 
 
+def read_subject(data: bytes) -> tuple[str, str]:
+    """Return the file name and the sha256 of the one file that a statement is of, whatever it says of that.
+
+    :raises AttestationError: it is none, or of several.
+    """
+    try:
+        statement = strict_json(data)
+        (subject,) = statement["subject"]
+        return _text(subject["name"]), _text(subject["digest"]["sha256"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise AttestationError(f"the statement cannot be read: {in_one_line(error)}") from None
+
+
 def read_statement(data: bytes) -> Said:
     """Read a statement of one wheel that anybody may have written.
 
@@ -119,6 +132,19 @@ def read_statement(data: bytes) -> Said:
         return _said(strict_json(data))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise AttestationError(f"the statement cannot be read: {in_one_line(error)}") from None
+
+
+def says_the_same(one: bytes, other: bytes) -> bool:
+    """Say whether two statements differ in nothing but when, and by which run of a CI system, they were made."""
+    try:
+        return bool(_timeless(strict_json(one)) == _timeless(strict_json(other)))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return False
+
+
+def _timeless(data: Any) -> Any:
+    del data["predicate"]["runDetails"]["metadata"]
+    return data
 
 
 def _said(data: Any) -> Said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wheelsmith.base.beneath import open_file
@@ -14,6 +14,8 @@ from wheelsmith.base.errors import AttestationError, WheelError
 from wheelsmith.base.record import Record
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
+from wheelsmith.wheel.attestation.certified import verify_certified
+from wheelsmith.wheel.attestation.claims import Claims
 from wheelsmith.wheel.attestation.keys import VerifyingKey
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.statement import Said, read_statement
@@ -27,13 +29,15 @@ _LONGEST = 300  # characters of anything that is shown
 class Verified(Record):
     """What holds of a wheel: who signed it, and what that one says.
 
-    :param key: by which name the policy knows who signed.
+    :param key: by which name the policy knows who signed; None where a certificate did.
+    :param certificate: of whom that is; None where a key signed.
     :param source: where it was made from, as ``hub:org/name``.
     """
 
     wheel: str
     sha256: str
-    key: str
+    key: str | None
+    certificate: Claims | None
     builder: str
     source: str
     revision: str | None
@@ -41,14 +45,30 @@ class Verified(Record):
     repository: str | None
     cells: tuple[str, ...]
 
+    @property
+    def signer(self) -> str:
+        """Return who signed, for people."""
+        if self.certificate is None:
+            return str(self.key)
+        return f"{self.certificate.subject}, as {self.certificate.issuer} says"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signed:
+    """What was signed, and by whom: one of both."""
+
+    said: Said
+    key: VerifyingKey | None = None
+    claims: Claims | None = None
+
 
 def verify_statement(filename: str, sha256: str, bundle: bytes, policy: SignaturePolicy) -> Verified:
     """Return what holds of a wheel whose hash somebody else compares: it is not looked into.
 
     :raises AttestationError: it says all that is wrong.
     """
-    key, said = _signed(bundle, policy)
-    return _verified(key, said, [*_of_another(said, filename, sha256), *policy.refusals(said)])
+    signed = _signed(bundle, policy)
+    return _verified(signed, [*_of_another(signed.said, filename, sha256), *_not_believed(signed, policy)])
 
 
 def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verified:
@@ -57,7 +77,8 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verifie
     :param wheel: any file.
     :raises AttestationError: it says all that is wrong.
     """
-    key, said = _signed(bundle, policy)
+    signed = _signed(bundle, policy)
+    said = signed.said
     try:
         with open_file(wheel) as file:
             if os.fstat(file.fileno()).st_size > LARGEST:
@@ -66,16 +87,18 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verifie
     except NotRegularError:
         raise AttestationError("it is a link, or no file") from None
     of_another = _of_another(said, wheel.name, sha256)
-    return _verified(key, said, [*of_another, *_planned_otherwise(said, wheel), *policy.refusals(said)])
+    return _verified(signed, [*of_another, *_planned_otherwise(said, wheel), *_not_believed(signed, policy)])
 
 
-def _verified(key: VerifyingKey, said: Said, wrong: Sequence[str]) -> Verified:
+def _verified(signed: _Signed, wrong: Sequence[str]) -> Verified:
     if wrong:
         raise AttestationError("; ".join(wrong))
+    said = signed.said
     return Verified(
         wheel=said.filename,
         sha256=said.sha256,
-        key=key.name,
+        key=signed.key.name if signed.key else None,
+        certificate=signed.claims,
         builder=said.builder,
         source=said.source,
         revision=said.revision,
@@ -85,13 +108,40 @@ def _verified(key: VerifyingKey, said: Said, wrong: Sequence[str]) -> Verified:
     )
 
 
-def _signed(data: bytes, policy: SignaturePolicy) -> tuple[VerifyingKey, Said]:
+def _signed(data: bytes, policy: SignaturePolicy) -> _Signed:
     """Return who signed a bundle, and what."""
     bundle = read_bundle(data)
-    return _signer(bundle, policy), read_statement(bundle.statement)
+    if bundle.certificate is None:
+        return _Signed(key=_signer(bundle, policy), said=read_statement(bundle.statement))
+    if not policy.identities:
+        raise AttestationError("it is signed by a certificate, and whose may sign is not said: --identity, or a policy")
+    statement, claims = verify_certified(data, policy.identities, policy.trust)
+    return _Signed(claims=claims, said=read_statement(statement))
+
+
+def _not_believed(signed: _Signed, policy: SignaturePolicy) -> Iterator[str]:
+    """Yield what is not believed of what was said: of whom a certificate is, it knows better than the statement."""
+    said, claims = signed.said, signed.claims
+    if claims is None:
+        yield from policy.refusals(said)
+        return
+    if claims.repository and said.repository and said.repository != claims.repository:
+        yield (
+            f"the statement names the repository {said.repository[:_LONGEST]}, "
+            f"and the certificate {claims.repository[:_LONGEST]}"
+        )
+    workflows = {claims.workflow, claims.called} - {None}
+    if workflows and said.builder.startswith("https://") and said.builder not in workflows:
+        yield (
+            f"the statement names the builder {said.builder[:_LONGEST]}, "
+            f"and the certificate {(claims.workflow or claims.called or '')[:_LONGEST]}"
+        )
+    yield from policy.refusals(replace(said, repository=claims.repository or said.repository))
 
 
 def _signer(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
+    if not policy.keys:
+        raise AttestationError(f"it is signed by a key, which nobody named: its sha256 is {bundle.hint[:_LONGEST]}")
     for key in policy.keys:
         if key.verifies(bundle.signature, bundle.signed):
             return key

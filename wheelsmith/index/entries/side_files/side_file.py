@@ -13,9 +13,11 @@ class SideFile(ABC):
     """One kind of file beside a wheel; its module is all that is known of it.
 
     :cvar suffix: what its name has after the wheel's.
+    :cvar needs_address: whether pages announce it by its whole address, and not at all where that is not known.
     """
 
     suffix: ClassVar[str]
+    needs_address: ClassVar[bool] = False
 
     @abstractmethod
     def of_wheel(self, wheel: Path | IO[bytes], filename: str) -> bytes | None:
@@ -23,6 +25,10 @@ class SideFile(ABC):
 
         :raises PackageIndexError: the wheel cannot be read.
         """
+
+    def of_another(self, filename: str, sha256: str, content: bytes) -> str | None:
+        """Say why a content cannot be that which lies beside a wheel; None where it may be, which proves nothing."""
+        return None
 
     @abstractmethod
     def json_keys(self, url: str, sha256: str) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+"""Sign without a key: by a certificate that is had for a CI system's token, with an entry in a log."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from wheelsmith.base.errors import AttestationError, SigningKeyError
+from wheelsmith.base.record import in_one_line
+from wheelsmith.wheel.attestation.bundle import read_bundle
+from wheelsmith.wheel.attestation.certified import signed_by
+from wheelsmith.wheel.attestation.claims import Claims
+from wheelsmith.wheel.attestation.pep740 import bundle_in, provenance_of
+from wheelsmith.wheel.attestation.signers import Signed
+from wheelsmith.wheel.attestation.statement import read_statement
+from wheelsmith.wheel.attestation.trust import require_extra, signing_config
+
+if TYPE_CHECKING:
+    from sigstore.sign import Signer as CertifiedSigner
+    from sigstore.sign import SigningContext
+
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_RENEWED = 300.0  # seconds: a certificate is valid for ten minutes, and there may be many wheels
+_AMBIENT = "in GitHub Actions give the job `permissions: id-token: write`; elsewhere --identity-token env:NAME"
+_AGAIN = "sign again once it answers: nothing was written"
+
+
+class KeylessSigner:
+    """Signs by certificates that are valid for some minutes; the key that each is for is nowhere kept.
+
+    :param trust: as ``--trust-config`` names it; None is Sigstore itself.
+    """
+
+    def __init__(self, context: SigningContext, token: Callable[[], str], trust: Path | None) -> None:
+        self._context = context
+        self._token = token
+        self._trust = trust
+        self._signer: CertifiedSigner | None = None
+        self._since = 0.0
+
+    @classmethod
+    def with_token(cls, identity_token: str | None, trust: Path | None) -> Self:
+        """Return one that signs with a token of the CI system's, or with one that a variable holds.
+
+        :param identity_token: ``env:NAME``; None asks the CI system.
+        :raises SigningKeyError: the token is not named as a variable, or there is nowhere to sign.
+        """
+        require_extra()
+        from sigstore.sign import SigningContext
+
+        token = _ambient if identity_token is None else _of_variable(identity_token)
+        with _explained():
+            context = SigningContext.from_trust_config(signing_config(trust))
+        return cls(context, token, trust)
+
+    def sign(self, statement: bytes) -> Signed:
+        """Return a statement, signed.
+
+        :raises SigningKeyError: no token, certificate or log entry is to be had.
+        :raises AttestationError: what was signed does not hold by what is trusted.
+        """
+        if self._signer is None or time.monotonic() - self._since > _RENEWED:
+            self._signer, self._since = self._certified(), time.monotonic()
+        signed = _signed(self._signer, statement)
+        _, claims = signed_by(signed, self._trust)
+        return self._with_provenance(signed, claims)
+
+    def kept(self, bundle: bytes) -> Signed | None:
+        """Return what was signed before, where it is by the workflow that its statement names as the builder.
+
+        :raises AttestationError: it is no bundle, or does not hold.
+        """
+        if read_bundle(bundle).certificate is None:
+            return None
+        statement, claims = signed_by(bundle, self._trust)
+        if claims.workflow is None or read_statement(statement).builder != claims.workflow:
+            return None
+        return self._with_provenance(bundle, claims)
+
+    def _with_provenance(self, bundle: bytes, claims: Claims) -> Signed:
+        """Return a bundle with what an index offers of it, which must hold by itself: it has no time of another's."""
+        if (provenance := provenance_of(bundle, claims)) is None:
+            return Signed(bundle=bundle)
+        try:
+            signed_by(bundle_in(provenance), self._trust)
+        except AttestationError:
+            return Signed(bundle=bundle)
+        return Signed(bundle=bundle, provenance=provenance)
+
+    def _certified(self) -> CertifiedSigner:
+        from sigstore.oidc import IdentityToken
+        from sigstore.sign import Signer
+
+        with _explained():
+            return Signer(IdentityToken(self._token()), self._context)
+
+
+def _signed(signer: CertifiedSigner, statement: bytes) -> bytes:
+    from sigstore.dsse import Statement
+
+    with _explained():
+        return signer.sign_dsse(Statement(statement)).to_json().encode() + b"\n"
+
+
+def _ambient() -> str:
+    from sigstore.oidc import detect_credential
+
+    token = detect_credential()
+    if token is None:
+        raise SigningKeyError("this is no CI system whose token sigstore finds", remedy=_AMBIENT)
+    return token
+
+
+def _of_variable(named: str) -> Callable[[], str]:
+    match = _VARIABLE.fullmatch(named)
+    if match is None:
+        # What stands there may be the token itself.
+        raise SigningKeyError("--identity-token is not env: and the name of a variable", remedy=_AMBIENT)
+
+    def token() -> str:
+        if not (text := os.environ.get(match[1], "").strip()):
+            raise SigningKeyError(f"the variable {match[1]} is not set, or empty", remedy=_AMBIENT)
+        return text
+
+    return token
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    from sigstore.oidc import ExpiredIdentity, IdentityError
+
+    try:
+        yield
+    except SigningKeyError:
+        raise
+    except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do, requests' among them
+        # Some errors quote what was sent: the token is in none, as it is in a header.
+        text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
+        remedy = _AMBIENT if isinstance(error, ExpiredIdentity | IdentityError) else _AGAIN
+        raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {text}", remedy=remedy) from None

@@ -1,0 +1,96 @@
+"""Attestations as package indexes offer them: https://peps.python.org/pep-0740/."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from wheelsmith.base.errors import AttestationError
+from wheelsmith.base.record import in_one_line
+from wheelsmith.wheel.attestation.bundle import strict_json
+from wheelsmith.wheel.attestation.claims import Claims
+from wheelsmith.wheel.attestation.identity import GITHUB, GITLAB
+
+SUFFIX = ".provenance"
+_MOST = 100  # attestations of one wheel
+_WORKFLOWS = ".github/workflows/"
+
+
+def provenance_of(bundle: bytes, claims: Claims) -> bytes | None:
+    """Return what an index offers of a bundle that holds; None where its signer is no publisher that is known there.
+
+    :param claims: who has signed it, as it was verified.
+    """
+    import pypi_attestations
+    from sigstore.models import Bundle
+
+    publisher = _publisher(claims)
+    if publisher is None:
+        return None
+    attestation = pypi_attestations.Attestation.from_bundle(Bundle.from_json(bundle))
+    by = pypi_attestations.AttestationBundle(publisher=publisher, attestations=[attestation])
+    return pypi_attestations.Provenance(attestation_bundles=[by]).model_dump_json().encode() + b"\n"
+
+
+def bundle_in(provenance: bytes) -> bytes:
+    """Return the bundle that readers of a provenance file make of what ``provenance_of`` wrote.
+
+    :raises AttestationError: they make none.
+    """
+    import pypi_attestations
+    from sigstore.errors import Error
+
+    (by,) = pypi_attestations.Provenance.model_validate_json(provenance).attestation_bundles
+    (attestation,) = by.attestations
+    try:
+        return attestation.to_bundle().to_json().encode()
+    except (Error, pypi_attestations.ConversionError) as error:
+        raise AttestationError(f"it is no attestation of an index: {in_one_line(error)}") from None
+
+
+def _publisher(claims: Claims) -> Any:
+    import pypi_attestations
+
+    file = claims.workflow_file
+    if claims.repository is None or file is None:
+        return None
+    on_github, on_gitlab = "https://github.com/", "https://gitlab.com/"
+    if claims.issuer == GITHUB and claims.repository.startswith(on_github) and file.startswith(_WORKFLOWS):
+        return pypi_attestations.GitHubPublisher(
+            repository=claims.repository.removeprefix(on_github), workflow=file.removeprefix(_WORKFLOWS)
+        )
+    if claims.issuer == GITLAB and claims.repository.startswith(on_gitlab):
+        return pypi_attestations.GitLabPublisher(
+            repository=claims.repository.removeprefix(on_gitlab), workflow_filepath=file
+        )
+    return None
+
+
+def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
+    """Return the file names and sha256 that the statements in a provenance file are of.
+
+    :raises AttestationError: it is none, or an attestation has no certificate or no log entry.
+    """
+    try:
+        return {_subject(each) for each in _attestations(strict_json(provenance))}
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise AttestationError(f"the provenance cannot be read: {in_one_line(error)}") from None
+
+
+def _attestations(data: Any) -> list[Any]:
+    if data["version"] != 1:
+        raise ValueError("it is of another version")
+    found = [each for bundle in data["attestation_bundles"] for each in bundle["attestations"]]
+    if not 0 < len(found) <= _MOST:
+        raise ValueError("it has no attestation, or too many")
+    return found
+
+
+def _subject(attestation: Any) -> tuple[str, str]:
+    # What a statement is made from is more than an index needs.
+    from wheelsmith.wheel.attestation.statement import read_subject
+
+    material = attestation["verification_material"]
+    if not base64.b64decode(material["certificate"], validate=True) or not material["transparency_entries"]:
+        raise ValueError("an attestation has no certificate, or no log entry")
+    return read_subject(base64.b64decode(attestation["envelope"]["statement"], validate=True))

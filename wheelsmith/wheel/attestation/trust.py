@@ -1,0 +1,116 @@
+"""Whose certificates and logs are believed: Sigstore's own, or those that a file names."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wheelsmith.base.errors import SigningKeyError
+from wheelsmith.base.offline import is_offline
+from wheelsmith.base.record import in_one_line
+
+if TYPE_CHECKING:
+    from sigstore.models import ClientTrustConfig, TrustedRoot
+    from sigstore.verify import Verifier
+
+_OR_OFFLINE = "; or verify with --offline by what was fetched last"
+EXTRA = "pip install 'wheelsmith[keyless]'"
+_SHOWN = 500  # characters
+_LARGEST = 1 << 20  # bytes of a trust configuration
+_CONFIG = "application/vnd.dev.sigstore.clienttrustconfig.v0.1+json"
+
+
+def verifier(trust: Path | None) -> Verifier:
+    """Return what verifies certificates, log entries and signatures.
+
+    :param trust: a client's trust configuration or a trusted root, as Sigstore's programs write them; None takes
+        Sigstore's own, as it was last fetched where wheelsmith is offline.
+    :raises SigningKeyError: it cannot be read or fetched.
+    """
+    require_extra()
+    with _explained(trust):
+        return _verifier(None if trust is None else _read(trust), offline=is_offline())
+
+
+@cache
+def _verifier(text: str | None, *, offline: bool) -> Verifier:
+    from sigstore.verify import Verifier
+
+    return Verifier(trusted_root=_root(text, offline=offline))
+
+
+def _root(text: str | None, *, offline: bool) -> TrustedRoot:
+    from sigstore.models import ClientTrustConfig, TrustedRoot
+
+    if text is None:
+        return ClientTrustConfig.production(offline=offline).trusted_root
+    if _is_config(text):
+        return ClientTrustConfig.from_json(text).trusted_root
+    with tempfile.NamedTemporaryFile(prefix="wheelsmith-") as file:
+        file.write(text.encode())
+        file.flush()
+        return TrustedRoot.from_file(file.name)
+
+
+def signing_config(trust: Path | None) -> ClientTrustConfig:
+    """Return where certificates and log entries are had, and whose.
+
+    :param trust: a client's trust configuration; None takes Sigstore's own.
+    :raises SigningKeyError: it cannot be read or fetched, or has no place to sign at.
+    """
+    require_extra()
+    from sigstore.models import ClientTrustConfig
+
+    with _explained(trust):
+        if trust is None:
+            return ClientTrustConfig.production()
+        text = _read(trust)
+        if not _is_config(text):
+            raise ValueError("it says whom to believe, and not where to sign: a client's trust configuration does both")
+        return ClientTrustConfig.from_json(text)
+
+
+def require_extra() -> None:
+    """Import what keyless signatures need.
+
+    :raises SigningKeyError: it is not installed.
+    """
+    try:
+        import pypi_attestations  # noqa: F401  # whether it is there
+        import sigstore.models  # noqa: F401  # as above
+    except ImportError:
+        raise SigningKeyError("signatures without a key need sigstore, which is not installed", remedy=EXTRA) from None
+    # What it says there is in the errors, too, or is no trouble.
+    logging.getLogger("sigstore").addHandler(logging.NullHandler())
+
+
+def _is_config(text: str) -> bool:
+    data = json.loads(text)
+    return isinstance(data, dict) and data.get("mediaType") == _CONFIG
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError(f"it holds more than {_LARGEST >> 20} MiB")
+    return data.decode()
+
+
+@contextmanager
+def _explained(trust: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do
+        whose = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
+        cause = f": {type(error.__cause__).__name__}" if error.__cause__ else ""
+        raise SigningKeyError(
+            f"{whose} cannot be read: {in_one_line(error)}{cause}"[:_SHOWN],
+            remedy="name one that Sigstore's programs wrote: --trust-config FILE" + ("" if trust else _OR_OFFLINE),
+        ) from None
