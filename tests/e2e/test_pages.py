@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import wants
+from node_tools import node_tools
 from outside import outside
 from sampled import sampled
 from shop import make_pypi, make_shop, make_torches
@@ -43,7 +44,6 @@ from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pages")]
-WEB = Path(__file__).parent / "web"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 AXES = ("torch", "compute", "arch", "python")
 
@@ -108,20 +108,7 @@ def visit(browser, base):
 
 @pytest.fixture(scope="module")
 def judges(request):
-    """Node packages, as locked beside this file."""
-    if shutil.which("npm") is None:
-        wants.absent("npm is not installed")
-    folder = Path(request.config.cache.mkdir("web"))
-    lock = (WEB / "package-lock.json").read_text()
-    if not (folder / "done").is_file() or (folder / "done").read_text() != lock:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(WEB / name, folder)
-        npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-        answer = subprocess.run(npm, cwd=folder, capture_output=True, text=True)
-        if answer.returncode:
-            wants.absent(f"npm could not fetch the judges: {answer.stderr[-300:]}")
-        (folder / "done").write_text(lock)
-    return folder / "node_modules"
+    return node_tools(request.config)
 
 
 def command_of(page):

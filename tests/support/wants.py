@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sysconfig
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -31,3 +33,11 @@ def root(what: str) -> None:
     """Need to be root: what only root may do is skipped for everybody else, in CI too."""
     if os.getuid():
         pytest.skip(f"{what} needs root")
+
+
+def script(name: str) -> Path:
+    """Need a program that comes with a Python package of the tests."""
+    path = Path(sysconfig.get_path("scripts"), name)
+    if not path.exists():
+        absent(f"{name} is not installed")
+    return path

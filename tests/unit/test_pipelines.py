@@ -1,19 +1,35 @@
-"""The workflow that wheelsmith writes: pinned, with no right that it does not ask for, and secrets in one job alone."""
+"""The pipelines that wheelsmith writes: pinned, without rights that nobody asked for, secrets in one job alone."""
 
 import re
+import shlex
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from command_line import run_command
 
 from wheelsmith.base.errors import SettingError
 from wheelsmith.base.facts import read_facts
-from wheelsmith.report.pipelines import Pipeline, github_workflow
+from wheelsmith.plan.shards import Shard
+from wheelsmith.report.pipelines import (
+    Pipeline,
+    buildkite_pipeline,
+    buildkite_shards,
+    github_workflow,
+    gitlab_pipeline,
+)
+from wheelsmith.run import sharding
 
 WHOLE = Pipeline(wheelsmith="wheelsmith[x]==1", sign=True, publish="s3://wheels/kernels", locked=True, shards="3")
+LEAST = Pipeline(wheelsmith="wheelsmith==1", shards="3")
+WRITERS = {"github": github_workflow, "gitlab": gitlab_pipeline, "buildkite": buildkite_pipeline}
+SHARDS = (Shard(cells=("a",), seconds=1), Shard(cells=(), seconds=0), Shard(cells=("b",), seconds=1))
+every_system = pytest.mark.parametrize("system", WRITERS)
+SECRETS = ("WHEELSMITH_KEY", "AWS_")
 
 
-def read(pipeline):
-    return yaml.load(github_workflow(pipeline), yaml.BaseLoader)
+def read(pipeline, system="github"):
+    return yaml.load(WRITERS[system](pipeline), yaml.BaseLoader)
 
 
 def steps(workflow):
@@ -65,12 +81,43 @@ def test_without_a_target_and_a_key_there_is_nothing_to_publish():
     assert signed["steps"][-1]["with"]["name"] == "wheelsmith-signed"
 
 
-def test_it_says_by_which_command_it_is_written():
-    first = github_workflow(WHOLE).splitlines()[0]
+@every_system
+def test_it_says_by_which_command_it_is_written(system):
+    first = WRITERS[system](WHOLE).splitlines()[0]
     assert first == (
-        "# Written by: wheelsmith ci github --shards 3 --wheelsmith 'wheelsmith[x]==1' --publish s3://wheels/kernels "
-        "--locked --sign"
+        f"# Written by: wheelsmith ci {system} --shards 3 --wheelsmith 'wheelsmith[x]==1' "
+        "--publish s3://wheels/kernels --locked --sign"
     )
+
+
+@every_system
+@pytest.mark.parametrize("pipeline", [WHOLE, LEAST], ids=["whole", "least"])
+def test_every_word_is_put_in(system, pipeline):
+    assert "<<" not in WRITERS[system](pipeline)
+
+
+@every_system
+def test_what_is_locked_is_planned_and_built_so(system):
+    text = WRITERS[system](WHOLE) + buildkite_shards(WHOLE, SHARDS) * (system == "buildkite")
+    commands = re.findall(r"wheelsmith (plan|build-matrix) --matrix \"matrix.yaml\"( --locked)?", text)
+    assert commands == [("plan", " --locked"), ("build-matrix", " --locked")] + [("build-matrix", " --locked")] * (
+        system == "buildkite"
+    )
+
+
+@every_system
+@pytest.mark.parametrize(
+    ("pipeline", "said"),
+    [
+        (LEAST, []),
+        (WHOLE, ["sign", "publish"]),
+        (Pipeline(wheelsmith="w", shards="3", sign=True), ["sign"]),
+        (Pipeline(wheelsmith="w", shards="3", publish="hf://a/b"), ["publish"]),
+    ],
+    ids=["nothing", "both", "sign", "publish"],
+)
+def test_it_signs_and_publishes_what_is_asked_for(system, pipeline, said):
+    assert re.findall(r"wheelsmith (sign|publish) [^=]", WRITERS[system](pipeline)) == said
 
 
 @pytest.mark.parametrize(
@@ -89,27 +136,123 @@ def test_it_says_by_which_command_it_is_written():
         {"python": "3.12 x"},
     ],
 )
-def test_a_word_that_could_say_something_else_is_refused(words):
+@every_system
+def test_a_word_that_could_say_something_else_is_refused(system, words):
     with pytest.raises(SettingError, match="cannot stand in a pipeline"):
-        github_workflow(Pipeline(**{"wheelsmith": "wheelsmith==1", **words}))
+        WRITERS[system](Pipeline(**{"wheelsmith": "wheelsmith==1", **words}))
 
 
-def test_writing_it_again_shows_what_changed(tmp_path, monkeypatch, capsys):
-    from command_line import run_command
-
+@pytest.mark.parametrize(
+    ("system", "file", "line"),
+    [
+        ("github", ".github/workflows/wheels.yml", "        run: wheelsmith sign dist --key env:WHEELSMITH_KEY"),
+        ("gitlab", ".gitlab-ci.yml", '    - wheelsmith sign dist --key "$WHEELSMITH_KEY"'),
+        ("buildkite", ".buildkite/wheels.yml", "      wheelsmith sign dist --key env:WHEELSMITH_KEY"),
+    ],
+)
+def test_writing_it_again_shows_what_changed(system, file, line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def run(*argv):
-        return run_command(monkeypatch, capsys, "ci", "github", *argv)
+        return run_command(monkeypatch, capsys, "ci", system, *argv)
 
     assert run("--check").code == 1
-    assert not (tmp_path / ".github").exists()
+    assert list(tmp_path.iterdir()) == []
     assert run().code == 0
     again = run("--check")
     assert (again.code, again.out) == (0, "")
     changed = run("--sign")
-    assert (changed.code, "+        run: wheelsmith sign dist --key env:WHEELSMITH_KEY" in changed.out) == (0, True)
+    assert (changed.code, f"+{line}" in changed.out.splitlines()) == (0, True)
     (tmp_path / "own.yml").write_text("name: mine\n")
     assert run("--output", "own.yml").code != 0
     assert (tmp_path / "own.yml").read_text() == "name: mine\n"
-    assert run("--sign", "--output", "-").out == (tmp_path / ".github/workflows/wheels.yml").read_text()
+    assert run("--sign", "--output", "-").out == (tmp_path / file).read_text()
+
+
+# GitLab
+
+
+def test_gitlab_has_to_know_how_many_jobs_there_are():
+    for shards, why in (("auto", "has to know the number"), ("201", "no more than 200 jobs")):
+        with pytest.raises(SettingError, match=why):
+            gitlab_pipeline(Pipeline(wheelsmith="wheelsmith==1", shards=shards))
+    build = read(WHOLE, "gitlab")["wheels:build"]
+    assert build["parallel"] == "3"
+    assert '--shard "$CI_NODE_INDEX/$CI_NODE_TOTAL"' in build["script"][0]
+
+
+def test_gitlab_sets_nothing_for_jobs_that_are_not_its_own():
+    assert all(re.fullmatch(r"\.?wheels(:\w+)?", name) for name in read(WHOLE, "gitlab"))
+
+
+def test_of_gitlabs_jobs_only_the_one_after_join_has_the_variables_of_the_release():
+    """They are of its environment, which no other has."""
+    jobs = read(WHOLE, "gitlab")
+    assert {name for name, job in jobs.items() if "environment" in job} == {"wheels:publish"}
+    assert {name for name, job in jobs.items() if any(word in str(job) for word in SECRETS)} == {"wheels:publish"}
+    publish = jobs["wheels:publish"]
+    assert publish["needs"] == ["wheels:join"]
+    assert publish["rules"] == [{"if": "$CI_COMMIT_TAG =~ /^v/"}]
+    assert not {"build-matrix", "join", "bwrap"} & set(
+        " ".join([*publish["script"], *publish["before_script"]]).split()
+    )
+
+
+def test_a_shard_of_gitlab_that_failed_reaches_join_and_keeps_what_it_compiled():
+    jobs = read(WHOLE, "gitlab")
+    build, join = jobs["wheels:build"], jobs["wheels:join"]
+    assert build["artifacts"] == {"paths": ["shards/$CI_NODE_INDEX/"], "when": "always"}
+    assert (build["cache"]["when"], build["cache"]["key"]) == ("always", "wheelsmith-$CI_NODE_INDEX")
+    assert [rule["if"] for rule in join["rules"]] == [rule["if"] for rule in jobs[".wheels"]["rules"]]
+    assert {rule["when"] for rule in join["rules"]} == {"always"}
+    assert set(join["needs"]) == {"wheels:plan", "wheels:build"}
+
+
+# Buildkite
+
+
+def test_of_buildkites_steps_only_the_one_after_join_is_where_the_secrets_are():
+    *others, publish = (step for step in read(WHOLE, "buildkite")["steps"] if "command" in step)
+    others += yaml.load(buildkite_shards(WHOLE, SHARDS), yaml.BaseLoader)["steps"]
+    assert (publish["agents"], publish["depends_on"], publish["if"]) == (
+        {"queue": "release"},
+        "wheels-join",
+        "build.tag =~ /^v/",
+    )
+    assert "build-matrix" not in publish["command"]
+    assert "allow_dependency_failure" not in publish
+    assert not any("agents" in step for step in others)
+    assert not any(word in str(step) for step in others for word in SECRETS)
+
+
+def test_a_shard_of_buildkite_that_failed_reaches_join():
+    plan, wait, join, _ = read(WHOLE, "buildkite")["steps"]
+    assert wait == {"wait": "~", "continue_on_failure": "true"}
+    assert (join["label"], join["key"]) == ("Join", "wheels-join")
+    assert "depends_on" not in join
+    assert plan["command"].splitlines()[-1].startswith("buildkite-agent pipeline upload")
+
+
+def test_buildkite_builds_the_shards_that_have_something_to_build():
+    steps = yaml.load(buildkite_shards(WHOLE, SHARDS), yaml.BaseLoader)["steps"]
+    assert [step["label"] for step in steps] == ["Build 1/3", "Build 3/3"]
+    assert [step["artifact_paths"] for step in steps] == ["shards/1/**/*", "shards/3/**/*"]
+    assert "--shard 3/3 \\\n  --shard-plan wheelsmith.shards.json" in steps[1]["command"]
+
+
+def test_buildkite_leaves_every_dollar_to_the_shell():
+    for text in (buildkite_pipeline(WHOLE), buildkite_shards(WHOLE, SHARDS)):
+        assert set(re.findall(r"\$+", text)) == {"$$"}
+
+
+def test_the_first_step_asks_for_the_steps_of_the_shards(tmp_path, monkeypatch, capsys):
+    """By a command that says what the written pipeline was made from, and nothing of the release."""
+    plan = read(WHOLE, "buildkite")["steps"][0]
+    (line,) = (line for line in plan["command"].splitlines() if "--steps" in line)
+    assert line == (
+        "wheelsmith ci buildkite --wheelsmith 'wheelsmith[x]==1' --locked --steps wheelsmith.shards.json "
+        "> wheelsmith.steps.yml"
+    )
+    monkeypatch.setattr(sharding, "read_shards", lambda path: SimpleNamespace(shards=SHARDS))
+    words = shlex.split(line)[1:-2]
+    assert run_command(monkeypatch, capsys, *words).out == buildkite_shards(WHOLE, SHARDS)

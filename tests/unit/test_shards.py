@@ -1,13 +1,19 @@
 """Builds are split among jobs: each is in one shard, and the longest shard is about as short as can be."""
 
+import json
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plans import plan
 
+from wheelsmith.cli.sharding import build_options
 from wheelsmith.plan.fold import fold
 from wheelsmith.plan.shards import expected, fewest, split
-from wheelsmith.report.shards import SHARD_FORMATS
+from wheelsmith.report.shards import show_shards
 
 
 def builds(count):
@@ -69,9 +75,18 @@ def test_no_build_is_no_shards_cell():
     ],
 )
 def test_empty_shards_are_no_jobs(form, shown):
-    assert SHARD_FORMATS[form](split(builds(2), {}, 3)) == shown
+    assert json.loads(show_shards(split(builds(2), {}, 3), form, ())) == shown
 
 
-def test_steps_of_buildkite():
-    (step,) = SHARD_FORMATS["buildkite"](split(builds(1), {}, 1))["steps"]
-    assert step["command"] == "wheelsmith build-matrix --shard 1/1"
+def test_steps_of_buildkite_build_as_was_planned():
+    """Words stay whole in the step's shell, and a dollar is what it is once Buildkite has read the step."""
+    given = {"matrix": Path("a $b/m.yaml"), "engine": "bwrap", "shard_plan": Path("s.json"), "locked": True}
+    options = build_options(**given, offline=True)
+    (step,) = json.loads(show_shards(split(builds(1), {}, 1), "buildkite", options))["steps"]
+    assert shlex.split(step["command"].replace("$$", "$")) == [
+        *("wheelsmith", "build-matrix", "--shard", "1/1"),
+        *("--matrix", "a $b/m.yaml", "--engine", "bwrap", "--shard-plan", "s.json", "--locked", "--offline"),
+    ]
+    assert re.findall(r"\$+", step["command"]) == ["$$"]
+    nothing = {"matrix": Path("matrix.yaml"), "engine": None, "shard_plan": None, "locked": False, "offline": False}
+    assert build_options(**nothing) == ()

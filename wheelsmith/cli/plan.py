@@ -19,7 +19,7 @@ from wheelsmith.cli.options import (
     offline_option,
     selection_options,
 )
-from wheelsmith.cli.sharding import Splitting, shard_plan_option, shard_plan_path, shards_options
+from wheelsmith.cli.sharding import Splitting, build_options, shard_plan_option, shard_plan_path, shards_options
 from wheelsmith.plan.shards import Shard
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.stored import stored_wheels
@@ -77,7 +77,8 @@ def command(  # noqa: PLR0913  # one parameter an option
         plan = sharded_plan(prepared, how.divide)
         write_shards(plan, shard_plan_path(shard_plan, matrix))
         how.warn(plan.shards, listen)
-        _show_shards(plan.shards, form, cores, as_json=as_json)
+        again = build_options(matrix=matrix, engine=engine, shard_plan=shard_plan, locked=locked, offline=offline)
+        _show_shards(plan.shards, form, cores, again, as_json=as_json)
     elif as_json:
         click.echo(json.dumps(plan_json(prepared), indent=1))
     elif form == "github-matrix":
@@ -87,7 +88,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
 
 
-def _show_shards(shards: Sequence[Shard], form: str, cores: int, *, as_json: bool) -> None:
+def _show_shards(shards: Sequence[Shard], form: str, cores: int, options: Sequence[str], *, as_json: bool) -> None:
     from wheelsmith.report import make_console
     from wheelsmith.report.shards import shard_table, show_shards
 
@@ -96,7 +97,7 @@ def _show_shards(shards: Sequence[Shard], form: str, cores: int, *, as_json: boo
     elif form == "table":
         make_console(stderr=False).print(shard_table(shards, cores))
     else:
-        click.echo(show_shards(shards, form))
+        click.echo(show_shards(shards, form, options))
 
 
 def plan_json(prepared: Prepared) -> dict[str, object]:

@@ -107,3 +107,16 @@ def shard_plan_option(command: _F) -> _F:
 def shard_plan_path(given: Path | None, matrix: Path) -> Path:
     """Return where the plan of all jobs is."""
     return given or shards_path(matrix)
+
+
+def build_options(
+    *, matrix: Path, engine: str | None, shard_plan: Path | None, locked: bool, offline: bool
+) -> tuple[str, ...]:
+    """Return the options of build-matrix by which a job plans as all jobs were planned."""
+    named = (("--matrix", None if matrix == Path("matrix.yaml") else matrix), ("--engine", engine))
+    valued = (*named, ("--shard-plan", shard_plan))
+    said = (("--locked", locked), ("--offline", offline))
+    return (
+        *(str(word) for pair in valued if pair[1] is not None for word in pair),
+        *(option for option, given in said if given),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,23 +47,34 @@ def gitlab_parallel(shards: Sequence[Shard]) -> dict[str, Any]:
     return {"parallel": {"matrix": [{"SHARD": _words(shards)}]}}
 
 
-def buildkite_steps(shards: Sequence[Shard]) -> dict[str, Any]:
-    """Return what ``buildkite-agent pipeline upload`` takes."""
+def buildkite_steps(shards: Sequence[Shard], options: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what ``buildkite-agent pipeline upload`` takes.
+
+    :param options: of build-matrix, by which it plans as these shards were planned.
+    """
+    # That command puts a variable in the place of a dollar.
+    told = "".join(f" {shlex.quote(word)}" for word in options).replace("$", "$$")
     return {
         "steps": [
-            {"label": f"wheels {word}", "command": f"wheelsmith build-matrix --shard {word}", "env": {"SHARD": word}}
+            {
+                "label": f"wheels {word}",
+                "command": f"wheelsmith build-matrix --shard {word}{told}",
+                "env": {"SHARD": word},
+            }
             for word in _words(shards)
         ]
     }
 
 
-SHARD_FORMATS: dict[str, Callable[[Sequence[Shard]], dict[str, Any]]] = {
+_JOBS: dict[str, Callable[[Sequence[Shard]], dict[str, Any]]] = {
     "github-matrix": github_matrix,
     "gitlab": gitlab_parallel,
-    "buildkite": buildkite_steps,
 }
 
 
-def show_shards(shards: Sequence[Shard], form: str) -> str:
-    """Return a line of JSON for a CI system."""
-    return json.dumps(SHARD_FORMATS[form](shards))
+def show_shards(shards: Sequence[Shard], form: str, options: Sequence[str]) -> str:
+    """Return a line of JSON for a CI system.
+
+    :param options: of build-matrix, by which it plans as these shards were planned.
+    """
+    return json.dumps(_JOBS[form](shards) if form in _JOBS else buildkite_steps(shards, options))

@@ -1,6 +1,15 @@
 """Pipelines for CI systems, as files that their owners keep: each system in a module of its own."""
 
-from wheelsmith.report.pipelines.github import GITHUB_FILE, github_workflow
+from wheelsmith.report.pipelines.buildkite import buildkite_pipeline, buildkite_shards
+from wheelsmith.report.pipelines.github import github_workflow
+from wheelsmith.report.pipelines.gitlab import gitlab_pipeline
 from wheelsmith.report.pipelines.pipeline import WRITTEN, Pipeline
 
-__all__ = ["GITHUB_FILE", "WRITTEN", "Pipeline", "github_workflow"]
+__all__ = [
+    "WRITTEN",
+    "Pipeline",
+    "buildkite_pipeline",
+    "buildkite_shards",
+    "github_workflow",
+    "gitlab_pipeline",
+]

@@ -14,6 +14,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+=~<>\[\] -]+")
 _SHARDS, _PYTHON = re.compile(r"auto|[1-9]\d{0,2}", re.ASCII), re.compile(r"3\.\d{1,2}", re.ASCII)
 WRITTEN = "# Written by: wheelsmith ci "  # how each begins
 _TOKEN = re.compile(r"<<([a-z-]+)>>")
+# What each storage reads, as its own tools do.
+_SECRETS = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"),
+    "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY",),
+    "az": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"),
+    "hf": ("HF_TOKEN",),
+}
+_BUCKETS = {"s3", "gs", "az"}
+# What pip installs beside wheelsmith, where it is needed.
+_FOR_BUCKETS, _FOR_SIGNING = ("'obstore>=0.11'",), ("'securesystemslib>=1.6'", "'cryptography>=44'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +72,48 @@ class Pipeline:
         words += ["--locked"] if self.locked else []
         words += ["--sign"] if self.sign else []
         return shlex.join(words)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the variables that publishing reads, as the storage's own tools do."""
+        return _SECRETS.get(_scheme(self), ())
+
+
+def _scheme(pipeline: Pipeline) -> str:
+    return (pipeline.publish or "").partition("://")[0]
+
+
+def common_words(pipeline: Pipeline, system: str) -> dict[str, str]:
+    """Return what stands in the parts of every system's pipeline.
+
+    :raises SettingError: a word cannot stand in it.
+    """
+    pipeline.check()
+    done = [word for word, used in (("Sign", pipeline.sign), ("Publish", pipeline.publish)) if used]
+    needed = (*(_FOR_BUCKETS if _scheme(pipeline) in _BUCKETS else ()), *(_FOR_SIGNING if pipeline.sign else ()))
+    return {
+        "command": pipeline.command(system),
+        "wheelsmith": pipeline.wheelsmith,
+        "python": pipeline.python,
+        "matrix": pipeline.matrix,
+        "locked": " --locked" if pipeline.locked else "",
+        "shards": pipeline.shards,
+        "publishes": " and ".join(done).capitalize(),
+        "extras": "".join(f" {each}" for each in needed),
+        "target": pipeline.publish or "",
+    }
+
+
+def whole(pipeline: Pipeline, system: str, words: dict[str, str]) -> str:
+    """Return a pipeline: what every one has, and the job after join as far as its owner wants one.
+
+    :param words: what stands in the parts.
+    """
+    parts = ["", "-publish"] if pipeline.sign or pipeline.publish else [""]
+    parts += ["-sign"] if pipeline.sign else []
+    parts += ["-target"] if pipeline.publish else []
+    parts += ["-signed"] if pipeline.sign and not pipeline.publish else []
+    return "".join(filled(f"{system}{part}.yml", words) for part in parts)
 
 
 def filled(part: str, words: dict[str, str]) -> str:

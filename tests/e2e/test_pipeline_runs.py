@@ -1,0 +1,106 @@
+"""The written pipelines, run at a tag by act and gitlab-ci-local, and by a stand-in for what runs Buildkite's steps."""
+
+import pytest
+import wants
+from node_tools import node_tools
+from releases import released, statuses
+from run_buildkite import Buildkite
+from run_github import OWN_ACTION, Github
+from run_gitlab import Gitlab
+
+pytestmark = pytest.mark.release("act and gitlab-ci-local are other people's programs")
+
+ACTION = f"""
+on: push
+jobs:
+  wheels:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1
+      - uses: {OWN_ACTION}
+        with:
+          wheelsmith: wheelsmith
+      - uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f
+        with:
+          name: wheelsmith-dist
+          path: dist
+"""
+MOST = 5000  # characters of a log that a failure shows
+
+
+@pytest.fixture
+def broken():
+    return False
+
+
+@pytest.fixture(params=["github", "gitlab", "buildkite"])
+def released_by(request, broken, tmp_path):
+    """A release, and what runs its pipeline."""
+    for program in ("g++", "openssl", "git", *(("rsync", "node") if request.param == "gitlab" else ())):
+        wants.program(program)
+    with released(tmp_path, request.param, broken=broken) as release:
+        if request.param == "gitlab":
+            yield release, Gitlab(release, node_tools(request.config))
+        else:
+            yield release, {"github": Github, "buildkite": Buildkite}[request.param](release)
+
+
+def test_a_tag_becomes_a_signed_and_published_index(released_by):
+    release, runner = released_by
+    ended = runner.run()
+    assert ended.code == 0, ended.text[-MOST:]
+    assert "4 wheels signed, 0 were before" in ended.text
+    assert "4 wheels new, 0 were there" in ended.text
+    assert release.verify().returncode == 0
+    # What the other jobs left has no signature.
+    assert statuses(runner.dist) == {"built": 4}
+    assert not list(runner.dist.rglob("*.sigstore.json"))
+    again = runner.run()
+    assert (again.code, "0 wheels new, 4 were there" in again.text) == (0, True), again.text[-MOST:]
+
+
+def test_a_missing_artefact_is_named_and_nothing_is_published(released_by):
+    release, runner = released_by
+    ended = runner.run(lose=2)
+    assert ended.code != 0
+    assert "there is no answer for every cell: shard 2/3" in ended.text, ended.text[-MOST:]
+    assert "run again: wheelsmith build-matrix --shard 2/3" in ended.text
+    assert "wheels new" not in ended.text
+    assert "there is no index" in release.verify().stderr
+
+
+@pytest.mark.parametrize("broken", [True])
+def test_cells_that_do_not_compile_fail_join_which_has_the_others_and_nothing_is_published(released_by):
+    release, runner = released_by
+    ended = runner.run()
+    assert ended.code != 0
+    assert "no C++20 today" in ended.text, ended.text[-MOST:]
+    assert statuses(runner.dist) == {"built": 2, "failed": 2}
+    assert len(list((runner.dist / "index").rglob("*.whl"))) == 2
+    assert "wheels signed" not in ended.text
+    assert "there is no index" in release.verify().stderr
+
+
+def test_a_killed_job_is_run_again_and_builds_what_is_missing(released_by):
+    release, runner = released_by
+    ended = runner.run(kill="1/3")
+    assert ended.code != 0
+    assert (release.folder / "killed").exists()
+    assert "there is no answer for every cell: shard 1/3" in ended.text, ended.text[-MOST:]
+    assert "there is no index" in release.verify().stderr
+    again = runner.again()
+    assert again.code == 0, again.text[-MOST:]
+    # On Buildkite the other jobs are not run again, and what they built stands as it was.
+    assert statuses(runner.dist)["built"] == 1 + 2 * isinstance(runner, Buildkite)
+    assert statuses(runner.dist).total() == statuses(runner.dist)["built"] + statuses(runner.dist)["cached"] == 4
+    assert "4 wheels new" in again.text
+    assert release.verify().returncode == 0
+
+
+def test_the_action_builds_the_matrix_and_keeps_its_cache(tmp_path):
+    with released(tmp_path, "github", workflow=ACTION) as release:
+        runner = Github(release)
+        for status in ("built", "cached"):
+            ended = runner.run()
+            assert ended.code == 0, ended.text[-MOST:]
+            assert statuses(runner.dist) == {status: 4}

@@ -1,0 +1,58 @@
+"""A stand-in of buildkite-agent: of its commands those that written pipelines use, by files in $BUILDKITE_STAND_IN.
+
+What Buildkite's documentation says is kept: a pipeline that is uploaded has variables put in the place of names behind
+one dollar; an artefact keeps its path; in a query that downloads, a star stands for slashes, too.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+PLACE = Path(os.environ.get("BUILDKITE_STAND_IN", os.devnull))
+
+
+def interpolated(text: str, known: dict[str, str]) -> str:
+    """Put variables in the place of their names; two dollars are one."""
+    return re.sub(r"\$(?:(\$)|\{(\w+)\}|(\w+))", lambda m: m[1] or known.get(m[2] or m[3], ""), text)
+
+
+def upload(pattern: str, root: Path, place: Path, *, lose: str = "") -> list[Path]:
+    """Keep the files of a folder that a pattern matches, but for those that are lost; return where they are kept."""
+    found = [path.relative_to(root) for path in root.glob(pattern) if path.is_file()]
+    kept = [path for path in found if not fnmatch.fnmatch(str(path), lose)]
+    for path in kept:
+        (place / "artifacts" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / path, place / "artifacts" / path)
+    return [place / "artifacts" / path for path in kept]
+
+
+def download(query: str, to: str) -> None:
+    kept = PLACE / "artifacts"
+    found = [path for path in kept.rglob("*") if path.is_file() and fnmatch.fnmatch(str(path.relative_to(kept)), query)]
+    for path in found:
+        target = Path(to, path.relative_to(kept))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    if not found:
+        sys.exit(f"no artifacts found for {query}")
+
+
+def main(words: list[str]) -> None:
+    match words:
+        case ["pipeline", "upload", file]:
+            (PLACE / "uploaded.yml").write_text(interpolated(Path(file).read_text(), dict(os.environ)))
+        case ["artifact", "upload", pattern]:
+            upload(pattern, Path(), PLACE)
+        case ["artifact", "download", query, to]:
+            download(query, to)
+        case _:
+            sys.exit(f"the stand-in does not know: {words}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,128 @@
+"""What tests of pipelines release: a repository at a tag, a key, a bucket; and what runs its pipeline there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import loopback_s3
+from factory import Factory
+from kernels import matrix, tiny_kernel
+
+from wheelsmith.run.prepare import default_cache
+
+INDEX = f"s3://{loopback_s3.BUCKET}/kernels"
+WORDS = ("--wheelsmith", "wheelsmith", "--shards", "3", "--sign", "--publish", INDEX)
+# Two cells in the first shard, one in each other.
+TORCHES = ("2.10", "2.11", "2.12", "2.13")
+# Torch asks for C++20 from 2.12 on.
+_FOR_SOME = "#if __cplusplus > 201703L\n#error no C++20 today\n#endif\n"
+_WATCHED = Path(__file__).with_name("watched.py")
+CACHE = ".wheelsmith-cache"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a pipeline ended, and all that was written meanwhile."""
+
+    code: int
+    text: str
+
+
+class Runner(Protocol):
+    """What runs a pipeline at its tag."""
+
+    def run(self, *, lose: int | None = None, kill: str = "") -> Ended:
+        """Run all of it.
+
+        :param lose: the number of a shard whose artefact is lost.
+        :param kill: the shard whose job is killed, as ``1/3``.
+        """
+        ...
+
+    def again(self) -> Ended:
+        """Run again what failed, as a person does."""
+        ...
+
+    @property
+    def dist(self) -> Path:
+        """Return where what join left is."""
+        ...
+
+
+@dataclass(frozen=True)
+class Release:
+    """A repository at a tag, and what its pipeline is given.
+
+    :param key: in PEM.
+    :param secrets: what publishing reads.
+    :param endpoint: where that goes, which is none.
+    """
+
+    folder: Path
+    repository: Path
+    key: str
+    secrets: dict[str, str]
+    endpoint: dict[str, str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return what the machine that runs jobs has: programs, and nobody's credentials."""
+        clean = {name: text for name, text in os.environ.items() if not name.startswith((*loopback_s3.CLOUDS, "CI"))}
+        path = f"{self.folder / 'bin'}:{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+        return clean | {"HOME": str(self.folder), "PATH": path, "KILLED": str(self.folder / "killed")}
+
+    def verify(self) -> subprocess.CompletedProcess[str]:
+        """Look at what was published."""
+        argv = [sys.executable, "-m", "wheelsmith", "index", "verify", INDEX]
+        environment = {**os.environ, **self.secrets, **self.endpoint}
+        return subprocess.run(argv, env=environment, capture_output=True, text=True)
+
+
+def statuses(dist: Path) -> Counter[str]:
+    """Return how many cells ended how."""
+    return Counter(cell["status"] for cell in json.loads((dist / "results.json").read_text())["cells"].values())
+
+
+@contextmanager
+def released(folder: Path, system: str, *, broken: bool = False, workflow: str = "") -> Iterator[Release]:
+    """Lay out a repository with a pipeline for a CI system and a tag, a key, and an S3.
+
+    :param broken: two of its four cells do not compile.
+    :param workflow: for GitHub, instead of the one that wheelsmith writes.
+    """
+    factory = Factory.at(folder / "repository")
+    source = tiny_kernel(factory.folder / "k") / "tiny.cpp"
+    source.write_text(_FOR_SOME * broken + source.read_text())
+    matrix(factory.folder, "k", torch=", ".join(TORCHES), more="toolchain: host\n")
+    answer = factory.run("ci", system, *WORDS)
+    assert answer.returncode == 0, answer.stderr
+    if workflow:
+        (factory.folder / ".github" / "workflows" / "wheels.yml").write_text(workflow)
+    # Headers are not laid out anew for every job.
+    (factory.folder / CACHE).mkdir()
+    for shared in ("prefix", "locks"):
+        (factory.folder / CACHE / shared).symlink_to(default_cache() / shared)
+    (factory.folder / ".gitignore").write_text("cache\n")
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for argv in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "x"), ("tag", "v1")):
+        subprocess.run(["git", *argv], cwd=factory.folder, check=True)
+    (folder / "bin").mkdir()
+    wrapped = folder / "bin" / "wheelsmith"
+    wrapped.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{_WATCHED}" "$@"\n')
+    wrapped.chmod(0o755)
+    make = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+    key = subprocess.run(make, check=True, capture_output=True, text=True).stdout
+    with loopback_s3.loopback_s3() as port:
+        cloud = {**loopback_s3.environment(f"http://127.0.0.1:{port}"), "AWS_ALLOW_HTTP": "true"}
+        secrets = {name: cloud.pop(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
+        yield Release(folder=folder, repository=factory.folder, key=key, secrets=secrets, endpoint=cloud)

@@ -1,0 +1,89 @@
+"""This repository's own workflows and its action: pinned, with no right too many, and of commands that there are."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import run_command
+
+from wheelsmith import __version__
+from wheelsmith.base.facts import read_facts
+
+ROOT = Path(__file__).parent.parent.parent
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FILES = [*WORKFLOWS, ROOT / "action.yml"]
+# Publishes to PyPI by trusted publishing, with attestations.
+PYPI = ("pypa/gh-action-pypi-publish", "dc37677b2e1c63e2034f94d8a5b11f265b73ba33", "v1.14.2")
+every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+every_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+
+
+def read(path):
+    return yaml.load(path.read_text(), yaml.BaseLoader)
+
+
+def steps(path):
+    data = read(path)
+    jobs = data["jobs"].values() if "jobs" in data else [data["runs"]]
+    return [step for job in jobs for step in job["steps"]]
+
+
+def job_of(name, workflow="release"):
+    return read(ROOT / ".github" / "workflows" / f"{workflow}.yml")["jobs"][name]
+
+
+@every_file
+def test_every_action_is_one_that_is_told_of_at_its_commit(path):
+    known = read_facts("wheelsmith.report.pipelines", "actions.json")["actions"].values()
+    told = {(each["uses"], each["commit"], each["version"]) for each in known} | {PYPI}
+    used = re.findall(r"uses: (\S+)@([0-9a-f]{40}) # (v[\d.]+)$", path.read_text(), re.MULTILINE)
+    assert used
+    assert len(used) == path.read_text().count("uses:")
+    assert set(used) <= told
+
+
+@every_file
+def test_no_expression_stands_in_a_script(path):
+    """What a branch or an input is called would be run."""
+    assert not [step for step in steps(path) if "${{" in step.get("run", "")]
+
+
+@every_workflow
+def test_a_job_may_read_the_repository_and_only_the_publishing_one_has_a_token(path):
+    data = read(path)
+    assert data["permissions"] == {}
+    for name, job in data["jobs"].items():
+        publishes = (path.stem, name) == ("release", "publish")
+        assert job["permissions"] == ({"id-token": "write"} if publishes else {"contents": "read"})
+        assert ("environment" in job) == publishes
+        assert "secrets." not in str(job)
+
+
+def test_what_publishes_runs_nothing_else_and_waits_for_the_tests():
+    publish = job_of("publish")
+    assert set(publish["needs"]) == {"tests", "build"}
+    assert [step["uses"].partition("@")[0] for step in publish["steps"]] == ["actions/download-artifact", PYPI[0]]
+    assert publish["environment"] == "pypi"
+    assert [step["run"] for step in job_of("tests")["steps"] if "scripts/test" in step.get("run", "")] == [
+        "scripts/test --all"
+    ]
+
+
+@every_file
+def test_the_scripts_that_are_run_are_there(path):
+    for name in re.findall(r"run: (scripts/\S+)", path.read_text()):
+        assert os.access(ROOT / name, os.X_OK)
+
+
+def test_a_release_asks_the_wheel_for_its_version_as_that_says_it(monkeypatch, capsys):
+    (asked,) = (
+        match[1] for step in job_of("build")["steps"] if (match := re.search(r'= "(.*)\$\{', step.get("run", "")))
+    )
+    assert run_command(monkeypatch, capsys, "--version").out == f"{asked}{__version__}\n"
+
+
+def test_the_nightly_changes_the_line_of_the_matrix_that_names_torch():
+    (old,) = re.findall(r"s/(.*?)/", (ROOT / "scripts" / "nightly").read_text().split("sed ")[-1])
+    assert len(re.findall(old, (ROOT / "matrix.yaml").read_text(), re.MULTILINE)) == 1
