@@ -264,6 +264,17 @@ def test_a_statement_that_contradicts_the_certificate_is_refused_by_name(signed)
     assert signed.run_in_process("sign", "--keyless", "--builder", "https://x").returncode == 2
 
 
+def test_a_repository_is_the_certificates_where_the_statement_names_none(signed):
+    assert sign(signed, folder="unsigned", GITHUB_SHA="HEAD").returncode == 0
+    who = ("--identity", WORKFLOW)
+    code, (answer,) = verify(signed, "unsigned", *who, "--repository", REPOSITORY)
+    said = answer["verified"]
+    assert (code, said["repository"], said["certificate"]["repository"]) == (0, None, REPOSITORY)
+    assert f"in the repository {REPOSITORY}, not in https://h/o/r" in refusal(
+        signed, "unsigned", *who, "--repository", "https://h/o/r"
+    )
+
+
 def test_pick_chooses_what_a_workflow_signed(signed):
     picked = ("pick", "pure", "--index", "dist/index", "--torch", "2.13", "--cuda", "cpu", "--keep-torch", *TRUST)
     answer = signed.run_in_process(*picked, "--repository", REPOSITORY, "--json")
@@ -317,6 +328,21 @@ def test_a_key_takes_the_provenance_away(signed):
     assert signed.run_in_process("publish", "public", "--from", "dist", "--address", "https://w.test").returncode == 0
     assert not list((signed.folder / "public").rglob("*.provenance"))
     assert "provenance" not in (signed.folder / "public/simple/pure/index.html").read_text()
+
+
+def test_what_was_signed_stays_together_in_an_index(signed):
+    """Beside a key's bundle there is no provenance, until all of it is replaced."""
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", signed.folder / "k.key"], check=True)
+    assert signed.run_in_process("sign", "unsigned", "--key", "k.key").returncode == 0
+    there = ("--address", "https://w.test")
+    assert signed.run_in_process("publish", "public", "--from", "unsigned", *there).returncode == 0
+    for more, offered in (((), False), (("--replace-signatures",), True)):
+        assert signed.run_in_process("publish", "public", "--from", "dist", *more).returncode == 0
+        file, _ = page_of(signed)
+        assert ("provenance" in file) is offered
+        bundle = json.loads((signed.folder / "public/simple/pure" / file["_sigstore-bundle"]["url"]).read_bytes())
+        assert ("certificate" in bundle["verificationMaterial"]) is offered
+    assert signed.run_in_process("index", "verify", "public").returncode == 0
 
 
 def page_of(factory, root="simple"):

@@ -560,6 +560,7 @@ def test_a_wheel_that_comes_back_meanwhile_is_given_no_file_that_is_not_there(si
 
     monkeypatch.setattr(writer, "_advance", after_it_came_back)
     index.attach("pure", {offer.entry.sha256: {".sigstore.json": data}})
+    assert [entry.side_files for entry in index.entries("pure")] == [{}]
     assert not verify_index(Folder(signed.folder / "public"))
 
 
