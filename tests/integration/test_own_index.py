@@ -244,6 +244,7 @@ def made(tree=OLD, digests=None, hashes=None, cells=CELLS):
         version=Version("1.0"),
         sources=RunSources(trees=frozenset({tree})),
         cells=cells,
+        offered=cells,
         digests=digests or {},
         hashes=hashes or {},
     )

@@ -198,6 +198,40 @@ def test_what_is_taken_from_the_target_meanwhile_is_not_half_of_a_version(channe
     assert len(names(stable)) == 2
 
 
+def test_a_target_where_a_part_is_yanked_is_refused(channels):
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    Index(stable).change("kernel", lambda state: yank(state, WHEELS[CPU.id], "bad"))
+    with pytest.raises(PackageIndexError, match="is yanked in"):
+        promote(nightly, stable, ASKED, stable.name)
+
+
+def test_what_the_target_was_told_of_a_test_stays(channels):
+    nightly, stable = channels
+    say_tested(nightly, WheelOutcome.PASSED)
+    promote(nightly, stable, ASKED, stable.name)
+    say_tested(stable, WheelOutcome.FAILED)
+    promote(nightly, stable, ASKED, stable.name)
+    assert {entry.outcome for entry in Index(stable).entries("kernel")} == {WheelOutcome.FAILED}
+
+
+def test_a_change_that_nobody_could_read_again_is_refused(channels):
+    """A thousand tests in one channel and one in the other are more than a state may have."""
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    say_tested(stable, WheelOutcome.PASSED)
+    many = tuple(WheelTest(outcome=WheelOutcome.PASSED, where=f"m{number}") for number in range(1000))
+
+    def crowd(state):
+        return replace(state, entries=tuple(replace(entry, tests=many) for entry in state.entries))
+
+    Index(nightly).change("kernel", crowd)
+    before = Index(stable).known("kernel")
+    with pytest.raises(PackageIndexError, match="more than 1000 tests"):
+        promote(nightly, stable, ASKED, stable.name)
+    assert Index(stable).known("kernel") == before
+
+
 def test_all_of_it_appears_at_once(channels):
     """Whoever reads the state between any two writes finds the version whole, or not at all."""
     seen = []
@@ -242,6 +276,9 @@ def test_the_commands(tmp_path, run):
         (("kernel", "x", "--from", "nightly", "--to", "stable"), "is not a version"),
         (("kernel", "1", "--from", "nightly", "--to", "../stable"), "is no name for a channel"),
         (("kernel", "1", "--from", "nightly", "--to", "nightly"), "is where it is already"),
+        (("kernel", "1", "--from", "nightly", "--to", "cu130"), "is no name for a channel"),
+        (("kernel", "1", "--from", "", "--to", "stable"), "is no name for a channel"),
+        (("kernel", "9" * 5000, "--from", "nightly", "--to", "stable"), "is not a version"),
     ],
 )
 def test_mistakes_are_named(channels, tmp_path, run, words, said):

@@ -155,6 +155,7 @@ def yanked(index):
         (no_bundle, "what was signed of pure-1-py3-none-any.whl is not on the index"),
         (yanked, "is yanked on"),
         (shutil.rmtree, "is not listed on"),
+        (lambda index: shutil.rmtree(index / "cpu/pure"), "is not listed on"),
     ],
 )
 def test_what_is_live_is_looked_at_as_installers_do(locked, served, harm, said):
@@ -179,6 +180,49 @@ def test_a_channel_is_released_to(locked, served):
     assert answer.returncode == 0, answer.stderr
     assert f"live: 1 wheel as built: {served}/nightly" in answer.stderr
     assert list(Index(Folder(locked.folder / "index/nightly")).states()) == ["pure"]
+
+
+def test_only_the_version_that_was_made_is_released(locked):
+    """Another lies there of an earlier run, which made a part of it alone."""
+    answer = locked.run_in_process("build-matrix", "--engine", "local", "--only", "*-cpu-*", "--locked")
+    assert answer.returncode == 0, answer.stderr
+    toml = locked.folder / "k/build.toml"
+    toml.write_text(toml.read_text().replace("version = 1", "version = 2"))
+    answer = release(locked)
+    assert answer.returncode == 0, answer.stderr
+    assert [entry.filename for entry in Index(Folder(locked.folder / "index")).entries("pure")] == [
+        "pure-2-py3-none-any.whl"
+    ]
+
+
+def test_a_build_that_fails_altogether_releases_nothing_that_lies_there(locked):
+    assert release(locked, "--step", "build").returncode == 0
+    toml = locked.folder / "k/build.toml"
+    toml.write_text(toml.read_text().replace("version = 1", "version = 2"))
+    (locked.folder / "k/torch-ext/pure/__init__.py").unlink()
+    answer = release(locked)
+    assert answer.returncode != 0
+    assert not (locked.folder / "index").exists()
+
+
+def test_what_is_in_an_address_is_shown_to_nobody(locked, served):
+    hidden = served.replace("://", "://alice:s3cr3t@")
+    words = ("release", "index", "--engine", "local", "--progress", "quiet", "--url", hidden)
+    answer = locked.run(*words)
+    assert (answer.returncode, "s3cr3t" in answer.stderr + answer.stdout) == (0, False)
+    shutil.rmtree(locked.folder / "index/simple")
+    answer = locked.run(*words, "--step", "live")
+    assert answer.returncode != 0
+    assert "s3cr3t" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("--public-key", "x.pub"), "--public-key goes with --key"), (("--step", "live"), "looks where --url says")],
+)
+def test_words_that_need_another_are_refused(locked, words, said):
+    answer = release(locked, *words)
+    assert (answer.returncode, said in answer.stderr) == (2, True)
 
 
 def test_a_version_that_is_not_complete_is_not_released(locked):

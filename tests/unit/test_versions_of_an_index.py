@@ -15,24 +15,32 @@ from wheelsmith.index.entries import (
     WheelTest,
     catalogue_of,
     completeness,
-    drop_version,
+    drop_versions,
     load_catalogue,
     outdated,
     record_test,
+    remove,
     retain,
     yank,
 )
 from wheelsmith.index.entries.catalogue import dump_catalogue
 from wheelsmith.index.entries.state import add_entries, dump_state, load_state
 from wheelsmith.index.publish.pages import project_pages
+from wheelsmith.wheel.variant_format import variant_for
 
 CPU, CUDA, ARM = cell("2.11", None), cell("2.11", "13.0"), cell("2.11", "13.0", "aarch64")
 PLANNED = PlannedVersion(version="1.0", cells=tuple(sorted((CPU.id, CUDA.id, ARM.id))))
 H200 = WheelTest(outcome=WheelOutcome.PASSED, where="H200, driver 580")
 
 
-def planned(*wheels, answers=()):
-    return add_entries(project(), wheels, answers, [PLANNED])
+def said(*, excluded=(), tried=(), cells=(CPU, CUDA, ARM), version="1.0"):
+    """What a run says: which cells there are, which of them it left out, and which it tried to build."""
+    given = (tuple(sorted(cell.id for cell in group)) for group in (cells, excluded, tried))
+    return PlannedVersion(version=version, **dict(zip(("cells", "excluded", "tried"), given, strict=True)))
+
+
+def planned(*wheels, runs=(PLANNED,)):
+    return add_entries(project(), wheels, (), runs)
 
 
 def missing(state, version="1.0"):
@@ -57,20 +65,43 @@ def test_a_folded_wheel_serves_all_of_its_cells():
     assert "Not complete" not in page(state)
 
 
-def test_what_is_left_out_with_a_reason_is_not_missing_and_what_failed_is():
-    excluded = unserved(ARM, NoWheel.EXCLUDED, "not built there")
-    state = planned(of_torch("2.11", None), answers=[excluded])
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_every_run_leaves_out_is_not_missing_and_what_one_tried_is(turned):
+    left_out, tried = said(excluded=[ARM], tried=[CPU, CUDA]), said(tried=[ARM])
+    assert missing(planned(of_torch("2.11", None), runs=[left_out])) == (CUDA.id,)
+    runs = [tried, left_out] if turned else [left_out, tried]
+    state = planned(of_torch("2.11", None), runs=runs)
+    assert missing(state) == tuple(sorted((CUDA.id, ARM.id)))
+    # A newer version, whose answers take the place of the older one's, changes nothing of it.
+    newer = add_entries(state, [of_torch("2.11", None, version="2.0")], [], [said(version="2.0")])
+    assert missing(newer) == missing(state)
+
+
+def test_what_one_run_left_out_and_another_built_is_missing_once_its_wheel_is_gone():
+    wheel = of_torch("2.11", "13.0", "aarch64")
+    state = planned(of_torch("2.11", None), wheel, runs=[said(excluded=[ARM]), said(tried=[ARM])])
     assert missing(state) == (CUDA.id,)
-    failed = add_entries(state, [], [unserved(ARM, NoWheel.FAILED, "compile failed")])
-    assert missing(failed) == tuple(sorted((CUDA.id, ARM.id)))
+    assert ARM.id in missing(remove(state, wheel.filename))
 
 
-def test_what_was_left_out_is_remembered_when_a_newer_version_has_its_own_answers():
-    state = planned(of_torch("2.11", None), answers=[unserved(ARM, NoWheel.EXCLUDED, "not built there")])
-    newer = add_entries(
-        state, [of_torch("2.11", None, version="2.0")], [unserved(CUDA, NoWheel.FAILED, "", version="2.0")]
-    )
-    assert missing(newer) == (CUDA.id,)
+def test_a_wheel_that_is_on_no_page_or_that_pip_does_not_read_serves_nobody():
+    hidden = cell("2.11", "13.0", hidden=True)
+    state = planned(of_torch("2.11", None), entry("1.0+cu130.torch2.11", hidden))
+    assert CUDA.id in missing(state)
+    variant = replace(of_torch("2.11", "13.0"), variant=variant_for("cu130", ("9.0",)))
+    assert CUDA.id in completeness(project(variant, planned=(PLANNED,)), "1.0").missing
+
+
+def test_a_version_without_a_wheel_is_told_of_only_while_it_is_the_newest():
+    runs = [said(version="1.0"), said(version="2.0"), said(version="3.0")]
+    state = planned(of_torch("2.11", None), runs=runs)
+    assert [found.version for found in catalogue_of(state).versions] == ["3.0", "1.0"]
+
+
+def test_what_was_planned_for_a_version_goes_with_its_last_wheel():
+    state = planned(of_torch("2.11", None), of_torch("2.11", "13.0"))
+    assert remove(state, "1.0+cpu.torch2.11").planned == (PLANNED,)
+    assert remove(state, "1.0").planned == ()
 
 
 def test_a_yanked_wheel_serves_nobody():
@@ -89,8 +120,7 @@ CELLS = st.sets(st.sampled_from([CPU.id, CUDA.id, ARM.id]))
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=4), st.permutations(range(4)))
 def test_jobs_may_say_in_any_order_what_they_plan(said, order):
     parts = [
-        PlannedVersion(version="1.0", cells=tuple(sorted(cells)), excluded=tuple(sorted(out & cells)))
-        for cells, out in said
+        PlannedVersion(version="1.0", cells=tuple(sorted(cells)), excluded=tuple(sorted(out))) for cells, out in said
     ]
     one, other = project(), project()
     for part in parts:
@@ -115,7 +145,7 @@ def test_it_is_written_and_read_and_a_state_without_it_is_written_as_before():
         PlannedVersion(version="1.0+cpu", cells=()),
         PlannedVersion(version="01.0", cells=()),
         PlannedVersion(version="1.0", cells=("<b>",)),
-        PlannedVersion(version="1.0", cells=("a",), excluded=("b",)),
+        PlannedVersion(version="1.0", cells=tuple(f"c{number}" for number in range(10_001))),
     ],
 )
 def test_a_plan_that_nothing_of_ours_wrote_is_refused(wrong):
@@ -171,6 +201,8 @@ def test_words_of_a_test_that_no_page_can_show_are_refused(wrong):
         load_state(dump_state(state), "here", "k")
     with pytest.raises(PackageIndexError, match="no catalogue"):
         load_catalogue(dump_catalogue(catalogue_of(state)), "here")
+    with pytest.raises(PackageIndexError, match="cannot be shown"):
+        record_test(project(of_torch("2.11", None)), "1.0", wrong)
 
 
 def nightlies(*days):
@@ -193,7 +225,20 @@ def test_what_is_young_stays():
     assert outdated(state, keep=1, before="2026-01-02T03:04:06Z") == ("1.0.dev2", "1.0.dev1")
 
 
+def test_a_yanked_version_is_none_of_those_that_stay():
+    state = yank(nightlies(1, 2, 3), "1.0.dev3", "bad")
+    assert outdated(state, keep=1) == ("1.0.dev1",)
+    assert outdated(state, keep=3) == ()
+
+
+def test_a_version_that_failed_altogether_goes_with_those_of_its_age():
+    state = add_entries(nightlies(1, 3), [], [], [said(version="1.0.dev2"), said(version="1.0.dev4")])
+    assert outdated(state, keep=1) == ("1.0.dev2", "1.0.dev1")
+    assert [item.version for item in retain(state, keep=1).planned] == ["1.0.dev4"]
+
+
 def test_what_was_planned_and_answered_for_a_version_goes_with_it():
-    state = planned(of_torch("2.11", None), answers=[unserved(ARM, NoWheel.EXCLUDED, "no")])
-    gone = drop_version(state, "1.0")
+    answer = unserved(ARM, NoWheel.EXCLUDED, "no")
+    state = add_entries(project(), [of_torch("2.11", None)], [answer], [PLANNED])
+    gone = drop_versions(state, ["1.0"])
     assert (gone.entries, gone.answers, gone.planned) == ((), (), ())

@@ -134,7 +134,7 @@ def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run:
 
     gc removes their files later. Their names are never given to other bytes.
     """
-    before = _utc(time.time() - age) if age is not None else None
+    before = _utc(max(0.0, time.time() - age)) if age is not None else None
     storage = open_storage(target)
     state = Index(storage).known(project)
     gone = outdated(state, keep=keep, before=before)

@@ -67,7 +67,7 @@ def command(
     """
     address = index_address(f"{found_at.rstrip('/')}/{channel}" if channel else found_at) if found_at else None
     release = release_from(folders)
-    target = channel_address(target, channel) if channel else target
+    target = channel_address(target, channel) if channel is not None else target
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
         published = publish(opened.used, release, beside.builds)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import ExitCode, ReleaseError, WheelsmithError
+from wheelsmith.base.printable import bare_address
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
 from wheelsmith.cli.running import exit_code, progress_option, run_prepared
@@ -23,6 +24,7 @@ from wheelsmith.run.releasing import (
     examine_live,
     live_wheels,
     refuse_incomplete,
+    release_of,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +76,9 @@ class _Release:
 )
 @dry_run_option
 @progress_option
+@click.pass_context
 def command(  # noqa: PLR0913  # one parameter an option
+    ctx: click.Context,
     *,
     target: str,
     channel: str | None,
@@ -96,7 +100,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     from wheelsmith.index.publish import channel_address
 
     release = _Release(
-        index=channel_address(target, channel) if channel else target,
+        index=channel_address(target, channel) if channel is not None else target,
         url=f"{url.rstrip('/')}/{channel}" if url and channel else url,
         matrix=matrix,
         engine=engine,
@@ -107,6 +111,10 @@ def command(  # noqa: PLR0913  # one parameter an option
         dry_run=dry_run,
         progress=progress,
     )
+    if public_key and not key:
+        raise click.UsageError("--public-key goes with --key")
+    if ReleaseStep.LIVE in steps and url is None:
+        raise click.UsageError("--step live looks where --url says")
     asked = [ReleaseStep(step) for step in steps] or list(ReleaseStep)
     for step in [step for step in ReleaseStep if step in asked]:
         try:
@@ -115,6 +123,8 @@ def command(  # noqa: PLR0913  # one parameter an option
             click.echo(f"{step}: failed; mended, do it alone with --step {step}, and what comes after it", err=True)
             raise
         click.echo(f"{step}: {said}", err=True)
+    # A release of what there is is still one that lacks something.
+    ctx.exit(ExitCode.CELLS_FAILED if built(out).failed else ExitCode.OK)
 
 
 def _build(release: _Release) -> str:
@@ -164,15 +174,15 @@ def _changes(release: _Release) -> str:
 
     text = changes_text(changes_since(open_storage(release.index), _found(release)))
     atomic_write(release.out / _CHANGES, text.encode())
-    click.echo(text)
+    # Events of a run are JSON, and stdout has nothing else then.
+    click.echo(text, err=release.progress == "json")
     return str(release.out / _CHANGES)
 
 
 def _publish(release: _Release) -> str:
-    from wheelsmith.index.publish import hub_builds, mark_sources, publish, release_from
+    from wheelsmith.index.publish import hub_builds, mark_sources, publish
 
-    _found(release)
-    found = release_from([release.out])
+    found = release_of(release.out, _found(release))
     opened = open_index(release.index, dry_run=release.dry_run)
     with hub_builds(found.offers, release.index) as beside:
         published = publish(opened.used, found, beside.builds)
@@ -190,13 +200,13 @@ def _live(release: _Release) -> str:
         return "nobody looked, without --url"
     from wheelsmith.report import reporter
 
-    found = built(release.out)
+    found = _found(release)
     names = list(live_wheels(release.url, found, reporter("plain", release.out), _policy(release)))
     if not names:
         raise ReleaseError("no wheel of it is for everybody to see", remedy="see advertise in matrix.yaml")
     examine_live(release.url, found)
     signed = ", signed" if release.key else ""
-    return f"{counted(len(names), 'wheel')} as built{signed}: {release.url}"
+    return f"{counted(len(names), 'wheel')} as built{signed}: {bare_address(release.url)}"
 
 
 def _policy(release: _Release) -> SignaturePolicy | None:

@@ -63,6 +63,14 @@ class Answerable(Protocol):
         """Cell id → why no older minor of its CUDA answers for it."""
 
     @property
+    def distribution(self) -> str | None:
+        """The project's name; None where nobody says it."""
+
+    @property
+    def version(self) -> str | None:
+        """Without a local part; None where nobody says it."""
+
+    @property
     def matrix_sha256(self) -> str | None:
         """Of the matrix file; None where nobody wrote one."""
 
@@ -208,8 +216,9 @@ class _Kept:
             planned.not_folded,
             interrupted=finished.interrupted,
         )
+        made = {"distribution": planned.distribution, "kernel_version": planned.version}
         run = {"matrix_sha256": planned.matrix_sha256, "started_on": self._started_on, "finished_on": _now()}
-        return json.dumps({**data, **run, **self._more(finished.results)}, indent=1) + "\n"
+        return json.dumps({**data, **made, **run, **self._more(finished.results)}, indent=1) + "\n"
 
 
 def _now() -> str:

@@ -28,7 +28,7 @@ def changes_text(changes: VersionChanges) -> str:
 
 def _since(changes: VersionChanges) -> str:
     if changes.before is None:
-        return "; nothing was published before"
+        return "; no older version is listed"
     before = {cell.before.filename: cell.before.size for cell in changes.cells if cell.before}
     served = sum(cell.before is not None for cell in changes.cells)
     sizes = show_size(sum(before.values()))
@@ -58,31 +58,37 @@ def _differences(cell: CellChange) -> Iterator[str]:
     if before is None or now is None:
         return
     if abs(now.size - before.size) > _NOTICEABLE * before.size:
-        yield f"{show_size(before.size)} → {show_size(now.size)} ({now.size / before.size - 1:+.0%})"
+        share = f" ({now.size / before.size - 1:+.0%})" if before.size else ""
+        yield f"{show_size(before.size)} → {show_size(now.size)}{share}"
     yield from _more_and_less("GPU code for", before.gpu_archs, now.gpu_archs)
     for what, old, new in (
         ("torch", before.requires_torch, now.requires_torch),
         ("Python", before.requires_python, now.requires_python),
     ):
         if old != new:
-            yield f"{what} {old or 'of any version'} → {new or 'of any version'}"
+            yield f"{what} {_plain(old or 'of any version')} → {_plain(new or 'of any version')}"
     yield from _more_and_less("requires", before.requires, now.requires)
-    if _platform(before) != _platform(now):
-        yield f"{_platform(before)} → {_platform(now)}"
+    if _tags(before) != _tags(now):
+        yield f"{_tags(before)} → {_tags(now)}"
 
 
 def _more_and_less(what: str, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
     if more := [each for each in new if each not in old]:
-        yield f"{what} {', '.join(more)} more"
+        yield f"{what} {_plain(', '.join(more))} more"
     if less := [each for each in old if each not in new]:
-        yield f"{what} {', '.join(less)} no more"
+        yield f"{what} {_plain(', '.join(less))} no more"
 
 
-def _platform(wheel: CatalogueWheel) -> str:
-    return wheel.filename.removesuffix(".whl").rpartition("-")[2]
+def _tags(wheel: CatalogueWheel) -> str:
+    return "-".join(wheel.filename.removesuffix(".whl").rsplit("-", 3)[1:])
 
 
 def _reason(cell: CellChange) -> str:
-    """Return why there is no wheel, in one line that is no Markdown of its own."""
-    text = visible(" ".join((cell.reason or "the matrix has it no more").split())[:_LONGEST])
+    """Return why there is no wheel."""
+    return _plain(cell.reason or "it is offered no more")
+
+
+def _plain(said: str) -> str:
+    """Return somebody's words in one line that is no Markdown of its own."""
+    text = visible(" ".join(said.split())[:_LONGEST])
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>#|&" else sign for sign in text)

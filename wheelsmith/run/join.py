@@ -66,6 +66,16 @@ class Joining:
         return self.plan.kernel
 
     @property
+    def distribution(self) -> str:
+        """The project's name."""
+        return self.plan.distribution
+
+    @property
+    def version(self) -> str:
+        """Without a local part."""
+        return self.plan.version
+
+    @property
     def matrix_sha256(self) -> str | None:
         """Of the matrix that was split."""
         return self.plan.matrix_sha256

@@ -8,18 +8,30 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from wheelsmith.base.errors import ReleaseError
+from packaging.version import Version
+
+from wheelsmith.base.errors import PackageIndexError, ReleaseError
 from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.printable import bare_address
+from wheelsmith.base.record import read_json
 from wheelsmith.index.doctor import Severity, WalkScope, examine
-from wheelsmith.index.entries import Catalogue, ProjectState, catalogue_key, catalogue_of, completeness, load_catalogue
+from wheelsmith.index.entries import (
+    Catalogue,
+    IndexEntry,
+    ProjectState,
+    catalogue_of,
+    check_project,
+    completeness,
+    of_version,
+    roots,
+)
 from wheelsmith.index.entries.changes import VersionChanges, version_changes
-from wheelsmith.index.entries.state import version_of
-from wheelsmith.index.publish import Index
+from wheelsmith.index.entries.stored_states import load_project
+from wheelsmith.index.publish import Index, IndexRelease, ReleaseWords, release_from
 from wheelsmith.index.storage import Folder, Storage
-from wheelsmith.model import Listener
+from wheelsmith.model import Listener, Status
 from wheelsmith.run.rebuild.published import PublishedWheel, fetch_wheel
-from wheelsmith.toolchain.locate import every_offer
+from wheelsmith.toolchain.locate import Offer, every_offer
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.wheel.attestation.bundle import LONGEST
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
@@ -27,6 +39,9 @@ from wheelsmith.wheel.attestation.verification import verify_wheel
 from wheelsmith.wheel.check import check_wheel
 
 _AGAIN = "look again: --step live"
+_FAILED = {Status.FAILED, Status.CANCELLED}
+_BUILD = "build first: --step build"
+_LONGEST = 256 << 20  # bytes of results.json
 
 
 class ReleaseStep(StrEnum):
@@ -42,13 +57,15 @@ class ReleaseStep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltVersion:
-    """What a run left of one project.
+    """What a run left of its project.
 
-    :param version: the newest, without a local part.
+    :param version: that the run made, without a local part.
+    :param failed: ids of the cells that have no wheel and should.
     """
 
     state: ProjectState
     version: str
+    failed: tuple[str, ...]
 
     @property
     def catalogue(self) -> Catalogue:
@@ -57,19 +74,36 @@ class BuiltVersion:
 
 
 def built(out: Path) -> BuiltVersion:
-    """Return what the build step left.
+    """Return what the last run left: of its project the version that it made.
 
     :param out: the output folder.
-    :raises ReleaseError: there is nothing, or there are several projects.
+    :raises ReleaseError: there was none, or it has no wheel.
     """
-    states = [state for state in Index(Folder(out / "index")).states().values() if state.entries]
-    if not states:
-        raise ReleaseError(f"there is no wheel in {out}", remedy="build first: --step build")
-    if len(states) > 1:
-        names = ", ".join(state.project for state in states)
-        raise ReleaseError(f"{out} has several projects: {names}", remedy="release each from an --out of its own")
-    newest = max(version_of(entry) for entry in states[0].entries)
-    return BuiltVersion(state=states[0], version=newest.public)
+    try:
+        told = read_json(read_bounded(out / "results.json", _LONGEST))
+        project, version = check_project(str(told["distribution"])), Version(str(told["kernel_version"]))
+        failed = tuple(sorted(name for name, cell in told["cells"].items() if cell["status"] in _FAILED))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PackageIndexError):
+        raise ReleaseError(f"there is no wheel in {out} of a run that can be read", remedy=_BUILD) from None
+    state = Index(Folder(out / "index")).states().get(project)
+    if state is None or not of_version(state.entries, str(version)):
+        raise ReleaseError(f"there is no wheel in {out} of {project} {version}", remedy=_BUILD)
+    return BuiltVersion(state=state, version=str(version), failed=failed)
+
+
+def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
+    """Return what is to be published: the version that was made, and no other that lies there.
+
+    :raises PackageIndexError: what lies there is not whole.
+    """
+    release, project, asked = release_from([out]), found.state.project, Version(found.version)
+    wanted = {entry.sha256 for entry in of_version(found.state.entries, found.version)}
+    answers = tuple(each for each in found.state.answers if Version(each.version) == asked)
+    planned = tuple(each for each in found.state.planned if Version(each.version) == asked)
+    return IndexRelease(
+        offers=tuple(offer for offer in release.offers if offer.entry.sha256 in wanted),
+        said=ReleaseWords(answers={project: answers}, planned={project: planned}),
+    )
 
 
 def refuse_incomplete(found: BuiltVersion) -> None:
@@ -78,8 +112,9 @@ def refuse_incomplete(found: BuiltVersion) -> None:
     :raises ReleaseError: it is one, and names what is missing.
     """
     complete = completeness(found.state, found.version)
-    if complete is None or complete.missing:
-        missing = ", ".join(complete.missing) if complete else "nobody says which cells it is to have"
+    if complete is None or complete.missing or found.failed:
+        lacks = sorted({*complete.missing, *found.failed}) if complete else ()
+        missing = ", ".join(lacks) or "nobody says which cells it is to have"
         raise ReleaseError(
             f"version {found.version} is not complete: {missing}",
             remedy="mend what failed, exclude it with a reason in matrix.yaml, or release it so: --incomplete",
@@ -91,7 +126,7 @@ def check_again(out: Path, found: BuiltVersion) -> int:
 
     :raises ReleaseError: one does not tell the truth.
     """
-    entries = [entry for entry in found.state.entries if version_of(entry).public == found.version]
+    entries = of_version(found.state.entries, found.version)
     for entry in entries:
         report = check_wheel(out / "index" / entry.path)
         if not report.ok:
@@ -105,10 +140,8 @@ def changes_since(storage: Storage, found: BuiltVersion) -> VersionChanges:
 
     :raises PackageIndexError: the index cannot be read.
     """
-    key = catalogue_key(found.state.project)
-    stored = storage.read(key)
-    earlier = load_catalogue(stored.data, f"{storage.name}/{key}") if stored else None
-    return version_changes(earlier, found.catalogue, found.version)
+    state, _ = load_project(storage, found.state.project)
+    return version_changes(catalogue_of(state), found.catalogue, found.version)
 
 
 def live_wheels(
@@ -122,25 +155,32 @@ def live_wheels(
     :raises AttestationError: it is not signed so.
     :raises ToolchainError: the index does not answer.
     """
-    root, settings = f"{address.rstrip('/')}/simple/", pip_settings()
-    offers = {offer.filename: offer for offer in every_offer(found.state.project, root, settings)}
-    for entry in found.state.entries:
-        if version_of(entry).public != found.version or not any(c.settings.advertise for c in entry.cells):
-            continue
-        offer = offers.get(entry.filename)
-        if offer is None or offer.yanked is not None:
-            wrong = "is yanked" if offer else "is not listed"
-            raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if something caches it, wait; {_AGAIN}")
+    base, settings, project = address.rstrip("/"), pip_settings(), found.state.project
+    entries = [entry for entry in of_version(found.state.entries, found.version) if roots(entry)]
+    pages = {root: f"{base}/{root}/" for entry in entries for root in roots(entry)}
+    offers = {
+        root: {each.filename: each for each in every_offer(project, page, settings)} for root, page in pages.items()
+    }
+    for entry in entries:
+        for root in roots(entry):
+            _refuse_unlisted(entry, offers[root].get(entry.filename), bare_address(pages[root]))
+        shown = bare_address(base)
         with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
-            live = fetch_wheel(offer, Path(scratch), settings, listen)
+            live = fetch_wheel(offers[roots(entry)[0]][entry.filename], Path(scratch), settings, listen)
             if sha256_file(live.path) != entry.sha256:
                 raise ReleaseError(
-                    f"{entry.filename} on {root} is another file than the one that was built",
+                    f"{entry.filename} on {shown} is another file than the one that was built",
                     remedy="purge what is cached in front of it; if it stays, somebody else writes there",
                 )
             if policy:
                 verify_wheel(live.path, _bundle(live), policy)
         yield entry.filename
+
+
+def _refuse_unlisted(entry: IndexEntry, offer: Offer | None, root: str) -> None:
+    if offer is None or offer.yanked is not None or offer.sha256 not in {None, entry.sha256}:
+        wrong = "is not listed" if offer is None else "is yanked" if offer.yanked is not None else "has another hash"
+        raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if something caches it, wait; {_AGAIN}")
 
 
 def _bundle(live: PublishedWheel) -> bytes:

@@ -20,7 +20,7 @@ from wheelsmith.index.entries.metadata import requires_beside_torch, requires_to
 from wheelsmith.index.entries.retention import outdated, retain
 from wheelsmith.index.entries.state import (
     check_project,
-    drop_version,
+    drop_versions,
     index_address,
     project_of,
     record_test,
@@ -49,7 +49,7 @@ __all__ = [
     "catalogue_of",
     "check_project",
     "completeness",
-    "drop_version",
+    "drop_versions",
     "index_address",
     "load_catalogue",
     "of_version",

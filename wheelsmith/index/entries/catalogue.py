@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import Version
 
+from wheelsmith.base.printable import visible
 from wheelsmith.base.record import Record
 from wheelsmith.index.entries.about import About
-from wheelsmith.index.entries.completeness import Completeness, completeness
+from wheelsmith.index.entries.completeness import Completeness, all_completeness
 from wheelsmith.index.entries.entry import (
     CellWithoutWheel,
     IndexEntry,
@@ -30,6 +30,7 @@ from wheelsmith.model import TORCH, Cell, ReleaseRecord
 from wheelsmith.wheel.attestation.bundle import SUFFIX
 
 SCHEMA_VERSION = 1
+_LONGEST = 2000  # characters of a reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,14 +132,14 @@ def catalogue_of(state: ProjectState) -> Catalogue:
         status=state.status,
         status_reason=state.status_reason,
         about=newest_about(entry for _, entry in listed),
-        versions=tuple(_completeness(state)) if listed else (),
+        versions=_versions(state, {Version(version.public) for version, _ in listed}) if listed else (),
     )
 
 
-def _completeness(state: ProjectState) -> Iterator[Completeness]:
-    for planned in reversed(state.planned):
-        if found := completeness(state, planned.version):
-            yield found
+def _versions(state: ProjectState, listed: set[Version]) -> tuple[Completeness, ...]:
+    """Return what the versions have that are on a page, and the newest of all."""
+    found = all_completeness(state)
+    return tuple(each for number, each in enumerate(found) if number == 0 or Version(each.version) in listed)
 
 
 def catalogue_key(project: str) -> str:
@@ -187,8 +188,8 @@ def _unserved(answer: CellWithoutWheel) -> Unserved:
         cell=catalogue_cell(answer.cell),
         version=answer.version,
         status=answer.status,
-        reason=answer.reason,
-        tail=answer.tail,
+        reason=visible(answer.reason)[:_LONGEST],
+        tail=tuple(map(visible, answer.tail)),
     )
 
 

@@ -51,7 +51,9 @@ def version_changes(earlier: Catalogue | None, now: Catalogue, version: str) -> 
     older = max((v for v in _versions(earlier) if v < asked), default=None) if earlier else None
     before = _by_cell(earlier, older) if earlier and older else {}
     current = _by_cell(now, asked)
-    reasons = {item.cell.id: f"{item.status}: {item.reason}" for item in now.unserved if Version(item.version) == asked}
+    said = {item.cell.id: f"{item.status}: {item.reason}" for item in now.unserved if Version(item.version) == asked}
+    missing = (each.missing for each in now.versions if Version(each.version) == asked)
+    reasons = {name: "planned, and not built" for names in missing for name in names} | said
     cells = tuple(
         CellChange(cell=name, before=before.get(name), now=current.get(name), reason=reasons.get(name))
         for name in sorted({*before, *current, *reasons})

@@ -186,12 +186,14 @@ class PlannedVersion(Record):
 
     :param version: of the kernel, without a local part.
     :param cells: ids, sorted.
-    :param excluded: those of them that a build left out with a reason, sorted.
+    :param excluded: those that a run left out with a reason, sorted.
+    :param tried: those that a run tried to build, sorted.
     """
 
     version: str
     cells: tuple[str, ...]
     excluded: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

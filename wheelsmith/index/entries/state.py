@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.base.record import by_lines, in_one_line, read_json
@@ -24,7 +24,7 @@ from wheelsmith.index.entries.entry import (
 )
 from wheelsmith.index.entries.planned import merge_planned
 from wheelsmith.index.entries.side_files.known import with_more
-from wheelsmith.index.entries.validity import check_address, check_entry, check_state
+from wheelsmith.index.entries.validity import check_address, check_entry, check_state, check_test
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
 
@@ -59,9 +59,19 @@ def version_of(entry: IndexEntry) -> Version:
     return _version_in(entry.filename)
 
 
+def public_of(entry: IndexEntry) -> Version:
+    """Return the version that an entry's file name has, without its local part."""
+    return _public_in(entry.filename)
+
+
 @lru_cache(maxsize=4096)  # one change of a project asks several times for the version of each of its wheels
 def _version_in(filename: str) -> Version:
     return read_wheel_name(filename).version
+
+
+@lru_cache(maxsize=4096)  # likewise
+def _public_in(filename: str) -> Version:
+    return Version(_version_in(filename).public)
 
 
 def by_version(entries: Iterable[IndexEntry]) -> dict[Version, list[IndexEntry]]:
@@ -129,7 +139,7 @@ def add_entries(
         entries=kept,
         answers=_answers(kept, [*state.answers, *answers]),
         removed=tuple(gone.values()),
-        planned=merge_planned(state.planned, planned, answers),
+        planned=merge_planned(state.planned, planned),
     )
 
 
@@ -156,11 +166,17 @@ def remove(state: ProjectState, chosen: str) -> ProjectState:
     :param chosen: a wheel's file name, or a version, with its local part or without.
     :raises PackageIndexError: there is no such wheel.
     """
-    names = _chosen(state, chosen)
+    return _without(state, _chosen(state, chosen))
+
+
+def _without(state: ProjectState, names: set[str]) -> ProjectState:
+    """List wheels no more; what was planned for a version that has none left goes, too."""
     gone = [Removed(filename=item.filename, sha256=item.sha256) for item in state.entries if item.filename in names]
     removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
     entries = tuple(entry for entry in state.entries if entry.filename not in names)
-    return replace(state, entries=entries, removed=tuple(removed))
+    empty = {public_of(entry) for entry in state.entries} - {public_of(entry) for entry in entries}
+    planned = tuple(item for item in state.planned if Version(item.version) not in empty)
+    return replace(state, entries=entries, removed=tuple(removed), planned=planned)
 
 
 def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectState:
@@ -169,6 +185,13 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
     :param chosen: a wheel's file name, or a version, with its local part or without.
     :raises PackageIndexError: there is no such wheel, or none of them serves the test's cell.
     """
+    try:
+        check_test(test)
+    except ValueError as error:
+        raise PackageIndexError(
+            f"that test cannot be shown: {in_one_line(error)}",
+            remedy="say it in one plain line",
+        ) from None
     names = _chosen(state, chosen)
     serving = {
         entry.filename
@@ -180,16 +203,15 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
     return _change(state, serving, lambda entry: replace(entry, tests=merge_tests(entry.tests, [test])))
 
 
-def drop_version(state: ProjectState, version: str) -> ProjectState:
-    """List the wheels of a version no more, and forget what was planned for it.
+def drop_versions(state: ProjectState, versions: Iterable[str]) -> ProjectState:
+    """List the wheels of some versions no more, and forget what was planned for those.
 
-    :param version: without a local part.
-    :raises PackageIndexError: there is no such wheel.
+    :param versions: without local parts; those that have no wheel are forgotten all the same.
     """
-    without = remove(state, version)
-    gone = Version(version)
-    planned = tuple(item for item in state.planned if Version(item.version) != gone)
-    answers = tuple(item for item in state.answers if Version(item.version) != gone)
+    gone = {Version(version) for version in versions}
+    without = _without(state, {entry.filename for entry in state.entries if public_of(entry) in gone})
+    planned = tuple(item for item in without.planned if Version(item.version) not in gone)
+    answers = tuple(item for item in without.answers if Version(item.version) not in gone)
     return replace(without, planned=planned, answers=answers)
 
 
@@ -300,7 +322,7 @@ def _is(entry: IndexEntry, chosen: str) -> bool:
         return True
     try:
         version = Version(chosen)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
         return False
     # What is said of a wheel is said of the variant wheel with the same content.
     named = {version_of(entry), read_wheel_name(entry.variant_of or entry.filename).version}

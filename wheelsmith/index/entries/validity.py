@@ -39,6 +39,8 @@ _CELL = re.compile(r"[a-z0-9][a-z0-9_.-]{0,120}")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,260}(/[A-Za-z0-9._~%+-]+)*/?", re.ASCII)
 _LARGEST = 1 << 50  # bytes
 _MOST_TESTS = 1000  # of a wheel
+_MOST_CELLS = 10_000  # of a version
+_LONGEST = 1 << 20  # characters of why a cell has no wheel, and of its log
 
 
 def check_state(state: ProjectState, project: str) -> None:
@@ -120,10 +122,11 @@ def check_test(test: WheelTest) -> None:
 def _check_planned(planned: PlannedVersion) -> None:
     if str(Version(planned.version)) != planned.version or Version(planned.version).local:
         raise ValueError(f"{_quoted(planned.version)} is no version of a kernel")
-    for name in planned.cells:
-        _check_cell_id(name)
-    if not set(planned.excluded) <= set(planned.cells):
-        raise ValueError(f"version {planned.version} leaves out cells that it does not have")
+    for names in (planned.cells, planned.excluded, planned.tried):
+        if len(names) > _MOST_CELLS:
+            raise ValueError(f"version {planned.version} has more than {_MOST_CELLS} cells")
+        for name in names:
+            _check_cell_id(name)
 
 
 def _check_cell_id(name: str) -> None:
@@ -183,6 +186,8 @@ def _check_words(entry: IndexEntry, label: str | None) -> None:
 
 
 def _check_answer(answer: CellWithoutWheel) -> None:
+    if len(answer.reason) + sum(map(len, answer.tail)) > _LONGEST:
+        raise ValueError(f"what is said of {_quoted(answer.cell.id)} has more than {_LONGEST} characters")
     _check_cells([answer.cell])
     Version(answer.version)
 

@@ -28,7 +28,7 @@ from wheelsmith.index.publish.verify import TEMPORARY, unasked_pages
 from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.index.storage.protocol import pieces_of
-from wheelsmith.model import BuildPlan, BuildResult, Excluded, SourceId
+from wheelsmith.model import BuildPlan, BuildResult, Excluded, SourceId, Status
 from wheelsmith.store import Store
 
 _DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
@@ -84,6 +84,7 @@ class ReleaseState:
     :param version: of the kernel, without a local part.
     :param sources: what its wheels may be made from.
     :param cells: id of each cell that the matrix has, answered by this run or not.
+    :param offered: those of them that are to have a wheel which everybody may see.
     :param digests: id of each cell that the run answered → what builds it; None for one that is left out.
     :param hashes: file name → sha256 of each wheel.
     """
@@ -92,6 +93,7 @@ class ReleaseState:
     version: Version
     sources: RunSources
     cells: frozenset[str]
+    offered: frozenset[str]
     digests: Mapping[str, str | None]
     hashes: Mapping[str, str]
 
@@ -139,8 +141,13 @@ def follow_source(state: ProjectState, changing: frozenset[str], made: ReleaseSt
 def _still_planned(planned: PlannedVersion, made: ReleaseState) -> PlannedVersion:
     if Version(planned.version) != made.version:
         return planned
-    cells, excluded = (tuple(c for c in given if c in made.cells) for given in (planned.cells, planned.excluded))
-    return replace(planned, cells=cells, excluded=excluded)
+    cells = tuple(cell for cell in planned.cells if cell in made.offered)
+    # What this run says of a cell takes the place of what an earlier one said.
+    excluded, tried = (
+        tuple(cell for cell in given if cell in made.offered and cell not in made.digests)
+        for given in (planned.excluded, planned.tried)
+    )
+    return replace(planned, cells=cells, excluded=excluded, tried=tried)
 
 
 def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
@@ -158,7 +165,13 @@ def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
 
 def _planned(run: RunResults) -> PlannedVersion:
     left_out = {item.cell.id for item in run.excluded} & run.offered
-    return PlannedVersion(version=str(run.version), cells=tuple(sorted(run.offered)), excluded=tuple(sorted(left_out)))
+    tried = {result.cell.id for result in run.results if result.status is not Status.CANCELLED} & run.offered
+    return PlannedVersion(
+        version=str(run.version),
+        cells=tuple(sorted(run.offered)),
+        excluded=tuple(sorted(left_out)),
+        tried=tuple(sorted(tried)),
+    )
 
 
 def _made(run: RunResults, offers: Sequence[WheelUpload]) -> ReleaseState:
@@ -167,6 +180,7 @@ def _made(run: RunResults, offers: Sequence[WheelUpload]) -> ReleaseState:
         version=run.version,
         sources=run.sources,
         cells=run.cells,
+        offered=run.offered,
         digests={i.cell.id: None for i in run.excluded} | {r.cell.id: r.plan_digest for r in run.results},
         hashes={offer.entry.filename: offer.entry.sha256 for offer in offers},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,9 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from wheelsmith.base.errors import PackageIndexError, PromotionError
+from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionError
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
 from wheelsmith.index.entries.state import merge_tests, set_address, version_of
@@ -25,6 +26,10 @@ from wheelsmith.index.publish.writer import ReleaseWords, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 
 _SEVERAL = 3  # of a kind, that are named
+_CHANNEL = re.compile(r"[a-z][a-z0-9-]{0,60}", re.ASCII)
+# What an index has in its own folder, or may have one day.
+_OWN = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm\d*", re.ASCII)
+_LONGEST = 100  # characters that are shown
 _AT_ONCE = 2  # wheels, each of which is held in memory
 
 
@@ -86,6 +91,7 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
             # Somebody may have taken off the pages what was there when we looked.
             if not {entry.sha256 for entry in same} <= {entry.sha256 for entry in before.entries}:
                 raise _changed(promotion, target)
+            _refuse_yanked(before, promotion, target)
             told = set_address(before, promotion.address) if promotion.address else before
             return _with_tests(told, state)
 
@@ -108,9 +114,10 @@ def channel_address(index: str, channel: str) -> str:
 
     :raises PackageIndexError: it is no name for one.
     """
-    if not channel.isascii() or not channel.replace("-", "").isalnum() or channel != channel.lower():
-        raise PackageIndexError(
-            f"{channel!r} is no name for a channel", remedy="name it with small letters, digits and hyphens: nightly"
+    if not _CHANNEL.fullmatch(channel) or _OWN.fullmatch(channel):
+        raise AddressError(
+            f"{channel!r} is no name for a channel",
+            remedy="name it with small letters, digits and hyphens, and not as a folder of an index: nightly",
         )
     return f"{index.rstrip('/')}/{channel}"
 
@@ -150,10 +157,20 @@ def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Pro
     if promotion.incomplete:
         return
     complete = completeness(state, promotion.version)
-    if complete is None:
+    if complete is None or not complete.planned:
         yield "nobody says which cells it is to have (--incomplete promotes it all the same)"
     elif complete.missing:
         yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it all the same)"
+
+
+def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -> None:
+    """Refuse a target where installers would find a part of the version alone."""
+    there = of_version(state.entries, promotion.version)
+    if yanked := [entry.filename for entry in there if entry.yanked is not None]:
+        raise PromotionError(
+            f"{promotion.project} {promotion.version} is yanked in {target.name}: {_several(yanked)}",
+            remedy=f"wheelsmith index unyank {target.name} {promotion.project} {promotion.version}",
+        )
 
 
 def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
@@ -165,7 +182,10 @@ def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
 def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
     """Return a wheel of an index as another is offered it. Who may write there need not be who may write here."""
     remedy = f"see what is wrong, and what fixes it: wheelsmith index verify {source.name}"
-    found = source.read(entry.path)
+    looked = source.look(entry.path)
+    if looked and looked.size != entry.size:
+        raise PackageIndexError(f"{entry.filename} in {source.name} is not the file that was published", remedy=remedy)
+    found = source.read(entry.path) if looked else None
     if found is None:
         raise PackageIndexError(f"{entry.filename} is listed in {source.name} and not there", remedy=remedy)
     path = folder / entry.sha256 / entry.filename
@@ -175,9 +195,9 @@ def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
 
 
 def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
-    """Return what a target knows of a project, with what was said of tests since."""
+    """Return what a target knows of a project, with what was said of tests since: its own word stays."""
     tests = {entry.sha256: entry.tests for entry in state.entries}
-    entries = (replace(each, tests=merge_tests(each.tests, tests.get(each.sha256, ()))) for each in before.entries)
+    entries = (replace(each, tests=merge_tests(tests.get(each.sha256, ()), each.tests)) for each in before.entries)
     return replace(before, entries=tuple(entries))
 
 
@@ -193,8 +213,8 @@ def public_version(text: str) -> str:
     """
     try:
         version = Version(text)
-    except InvalidVersion:
-        raise PackageIndexError(f"{text!r} is not a version") from None
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
+        raise PackageIndexError(f"{text[:_LONGEST]!r} is not a version") from None
     if version.local:
         raise PackageIndexError(
             f"{text} names a part of a version, and all of it is promoted", remedy=f"name it {version.public}"

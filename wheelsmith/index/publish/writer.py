@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.record import in_one_line
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.side_files.known import Announced, announced, paths, with_files
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
 from wheelsmith.index.entries.stored_states import existing_project, load_project, load_states, state_key
+from wheelsmith.index.entries.validity import check_state
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish.page_writer import put_file, put_new_file, write_all_pages, write_pages
 from wheelsmith.index.publish.verify import TEMPORARY
@@ -225,10 +227,22 @@ def _advance(storage: Storage, project: str, transition: Callable[[ProjectState]
     def attempt() -> ProjectState:
         state, stored = load_project(storage, project)
         following = transition(state)
+        _refuse_unreadable(following, project)
         replace_file(storage, state_key(project), stored, dump_state(following))
         return following
 
     return persist(attempt)
+
+
+def _refuse_unreadable(state: ProjectState, project: str) -> None:
+    """Refuse to write what nobody could read again.
+
+    :raises PackageIndexError: it says what.
+    """
+    try:
+        check_state(state, project)
+    except ValueError as error:
+        raise PackageIndexError(f"{project} cannot be so: {in_one_line(error)}", remedy="nothing was changed") from None
 
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
