@@ -188,7 +188,7 @@ def _unserved(answer: CellWithoutWheel) -> Unserved:
         cell=catalogue_cell(answer.cell),
         version=answer.version,
         status=answer.status,
-        reason=visible(answer.reason)[:_LONGEST],
+        reason=visible(" ".join(answer.reason.split()))[:_LONGEST],
         tail=tuple(map(visible, answer.tail)),
     )
 
