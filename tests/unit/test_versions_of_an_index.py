@@ -197,3 +197,20 @@ def test_what_was_planned_and_answered_for_a_version_goes_with_it():
     state = planned(of_torch("2.11", None), answers=[unserved(ARM, NoWheel.EXCLUDED, "no")])
     gone = drop_version(state, "1.0")
     assert (gone.entries, gone.answers, gone.planned) == ((), (), ())
+
+
+@pytest.mark.parametrize("where", ["", "two\nlines", "x" * 301])
+def test_what_no_page_could_show_is_not_recorded_and_the_state_stays_readable(where):
+    state = project(of_torch("2.11", None))
+    with pytest.raises(PackageIndexError, match="this cannot be said of a test"):
+        record_test(state, "1.0", replace(H200, where=where))
+
+
+def test_a_wheel_takes_no_more_tests_than_a_state_may_have():
+    state = project(of_torch("2.11", None))
+    many = tuple(replace(H200, where=f"machine {number:04}") for number in range(1000))
+    full = replace(state, entries=(replace(state.entries[0], tests=many),))
+    again = record_test(full, "1.0", many[0])
+    assert load_state(dump_state(again), "here", "k") == again
+    with pytest.raises(PackageIndexError, match="more than 1000 tests"):
+        record_test(full, "1.0", H200)
