@@ -64,7 +64,9 @@ def built(out: Path) -> BuiltVersion:
     """
     states = [state for state in Index(Folder(out / "index")).states().values() if state.entries]
     if not states:
-        raise ReleaseError(f"there is no wheel in {out}", remedy="build first: --step build")
+        raise ReleaseError(
+            f"there is no wheel in {out}", remedy="build first: build-matrix, join, or release --step build"
+        )
     if len(states) > 1:
         names = ", ".join(state.project for state in states)
         raise ReleaseError(f"{out} has several projects: {names}", remedy="release each from an --out of its own")
