@@ -3,12 +3,14 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
 from once import made_once, run_folder
@@ -226,6 +228,28 @@ def test_where_nothing_can_be_tested_nothing_is_said(factory, mistake):
     ended = try_it(factory, *words(factory))
     assert (ended.returncode, text in ended.stderr) == (code, True), ended.stderr
     assert not (factory.folder / "said.json").exists()
+
+
+@slow
+@pytest.mark.usefixtures("world")
+def test_only_what_is_signed_by_who_is_believed_is_tested(factory):
+    wants.program("openssl")
+    for name in ("release", "other"):
+        key, public = factory.folder / f"{name}.key", factory.folder / f"{name}.pub"
+        subprocess.run(("openssl", "genpkey", "-algorithm", "ed25519", "-out", key), check=True, capture_output=True)
+        subprocess.run(("openssl", "pkey", "-in", key, "-pubout", "-out", public), check=True, capture_output=True)
+    assert factory.run_in_process("sign", "dist", "--key", "release.key").returncode == 0
+    assert factory.run_in_process("publish", "index", "--channel", "signed", "--from", "dist").returncode == 0
+    for key, where, message in (
+        ("other.pub", "index/signed", f"{WHEEL}: "),
+        ("release.pub", "index/test", f"nothing signed lies beside {WHEEL}"),
+    ):
+        refused = try_it(factory, "--key", key, *python("pass"), index=where)
+        assert (refused.returncode, message in refused.stderr) == (1, True), refused.stderr
+        assert not (factory.folder / "said.json").exists()
+    answer = try_it(factory, "--key", "release.pub", *python(USE), index="index/signed")
+    assert (answer.returncode, answer.stdout) == (0, "passed\n"), answer.stderr
+    assert f"#sha256={said(factory)['sha256']}" in answer.stderr
 
 
 @slow
