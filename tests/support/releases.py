@@ -12,16 +12,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import loopback_s3
 from factory import Factory
 from kernels import matrix, tiny_kernel
+from outside import outside
+from served_bucket import fetched, served_bucket
+from shop import make_torches
 
 from wheelsmith.run.prepare import default_cache
 
 INDEX = f"s3://{loopback_s3.BUCKET}/kernels"
 WORDS = ("--wheelsmith", "wheelsmith", "--shards", "3", "--sign", "--publish", INDEX)
+TESTING = ("--channel", "test", "--promote", "stable", "--project", "tiny")
 # Two cells in the first shard, one in each other.
 TORCHES = ("2.10", "2.11", "2.12", "2.13")
 # Torch asks for C++20 from 2.12 on.
@@ -66,6 +70,7 @@ class Release:
     :param key: in PEM.
     :param secrets: what publishing reads.
     :param endpoint: where that goes, which is none.
+    :param url: where the index is served.
     """
 
     folder: Path
@@ -73,6 +78,7 @@ class Release:
     key: str
     secrets: dict[str, str]
     endpoint: dict[str, str]
+    url: str
 
     @property
     def environment(self) -> dict[str, str]:
@@ -81,9 +87,13 @@ class Release:
         path = f"{self.folder / 'bin'}:{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
         return clean | {"HOME": str(self.folder), "PATH": path, "KILLED": str(self.folder / "killed")}
 
-    def verify(self) -> subprocess.CompletedProcess[str]:
+    def catalogue(self, channel: str) -> dict[str, Any]:
+        """Return what a channel tells of the kernel; nothing where it has none."""
+        return json.loads(fetched(f"{self.url}/{channel}/projects/tiny/catalogue.json") or "{}")
+
+    def verify(self, channel: str = "") -> subprocess.CompletedProcess[str]:
         """Look at what was published."""
-        argv = [sys.executable, "-m", "wheelsmith", "index", "verify", INDEX]
+        argv = [sys.executable, "-m", "wheelsmith", "index", "verify", f"{INDEX}{channel}"]
         environment = {**os.environ, **self.secrets, **self.endpoint}
         return subprocess.run(argv, env=environment, capture_output=True, text=True)
 
@@ -94,17 +104,50 @@ def statuses(dist: Path) -> Counter[str]:
 
 
 @contextmanager
-def released(folder: Path, system: str, *, broken: bool = False, workflow: str = "") -> Iterator[Release]:
+def released(
+    folder: Path, system: str, *, broken: bool = False, workflow: str = "", test: str = ""
+) -> Iterator[Release]:
     """Lay out a repository with a pipeline for a CI system and a tag, a key, and an S3.
 
     :param broken: two of its four cells do not compile.
     :param workflow: for GitHub, instead of the one that wheelsmith writes.
+    :param test: the command line that tests what is published, before it is promoted.
     """
+    with (
+        loopback_s3.loopback_s3() as port,
+        served_bucket(f"http://127.0.0.1:{port}/{loopback_s3.BUCKET}") as site,
+        _torches(folder) as torches,
+    ):
+        url = f"{site}/kernels"
+        words = (*WORDS, *TESTING, "--url", url, "--test", test) if test else WORDS
+        repository = _repository(folder, ("ci", system, *words), broken=broken, workflow=workflow)
+        make = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+        key = subprocess.run(make, check=True, capture_output=True, text=True).stdout
+        cloud = {**loopback_s3.environment(f"http://127.0.0.1:{port}"), "AWS_ALLOW_HTTP": "true"}
+        secrets = {name: cloud.pop(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
+        endpoint = cloud | torches
+        yield Release(folder=folder, repository=repository, key=key, secrets=secrets, endpoint=endpoint, url=url)
+
+
+@contextmanager
+def _torches(folder: Path) -> Iterator[dict[str, str]]:
+    """Yield what tells a test where torch comes from, which is a stand-in."""
+    make_torches(folder / "pytorch")
+    (folder / "pypi").mkdir()
+    roots = {"download.pytorch.org": folder / "pytorch", "pypi.org": folder / "pypi"}
+    with outside(roots, folder) as environment:
+        changed = {name: text for name, text in environment.items() if os.environ.get(name) != text}
+        (folder / "outside.json").write_text(json.dumps(changed))
+        yield {"OUTSIDE": str(folder / "outside.json")}
+
+
+def _repository(folder: Path, command: tuple[str, ...], *, broken: bool, workflow: str) -> Path:
+    """Lay out a repository at a tag, and the wheelsmith that its jobs find."""
     factory = Factory.at(folder / "repository")
     source = tiny_kernel(factory.folder / "k") / "tiny.cpp"
     source.write_text(_FOR_SOME * broken + source.read_text())
     matrix(factory.folder, "k", torch=", ".join(TORCHES), more="toolchain: host\n")
-    answer = factory.run("ci", system, *WORDS)
+    answer = factory.run(*command)
     assert answer.returncode == 0, answer.stderr
     if workflow:
         (factory.folder / ".github" / "workflows" / "wheels.yml").write_text(workflow)
@@ -120,9 +163,4 @@ def released(folder: Path, system: str, *, broken: bool = False, workflow: str =
     wrapped = folder / "bin" / "wheelsmith"
     wrapped.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{_WATCHED}" "$@"\n')
     wrapped.chmod(0o755)
-    make = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
-    key = subprocess.run(make, check=True, capture_output=True, text=True).stdout
-    with loopback_s3.loopback_s3() as port:
-        cloud = {**loopback_s3.environment(f"http://127.0.0.1:{port}"), "AWS_ALLOW_HTTP": "true"}
-        secrets = {name: cloud.pop(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
-        yield Release(folder=folder, repository=factory.folder, key=key, secrets=secrets, endpoint=cloud)
+    return factory.folder

@@ -1,8 +1,8 @@
 """A pipeline of Buildkite's, run by a stand-in: Buildkite's agents run nowhere without Buildkite.
 
 Every step is really run, in a checkout of its own. Of how Buildkite orders steps, what written pipelines use is here:
-steps that are uploaded come after the one that uploads them, ``wait`` with ``continue_on_failure``, ``depends_on`` one
-step, ``if`` of a tag.
+steps that are uploaded come after the one that uploads them, ``wait`` with ``continue_on_failure``, ``depends_on``
+one step or several, ``allow_failure`` of them, ``if`` of a tag.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Buildkite:
             if not re.search(match[1], "v1"):
                 return False
         if needed := step.get("depends_on"):
-            return any(each.get("key") == needed and each.get("passed") for each in before)
+            return all(_done(each, before) for each in ([needed] if isinstance(needed, str) else needed))
         return not waiting
 
     def _run(self, step: dict[str, Any], given: dict[str, str]) -> bool:
@@ -114,6 +114,13 @@ class Buildkite:
         if paths := step.get("artifact_paths"):
             step["kept"] = buildkite_agent.upload(paths, checkout, self._place, lose=given.get("LOSE", ""))
         return answer.returncode == 0
+
+
+def _done(needed: str | dict[str, Any], before: list[dict[str, Any]]) -> bool:
+    """Say whether a step that another waits for has passed, or has failed and may have."""
+    name, may_fail = (needed, False) if isinstance(needed, str) else (needed["step"], needed.get("allow_failure"))
+    ended = [each["passed"] for each in before if each.get("key") == name and "passed" in each]
+    return bool(ended) and (ended[0] or bool(may_fail))
 
 
 def _failed(steps: list[dict[str, Any]]) -> bool:

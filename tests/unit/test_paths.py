@@ -108,6 +108,7 @@ NEAR = {
     },
     "run/rebuild/request.py": {"_at": USER},
     "run/rebuild/published.py": {"fetch_wheel": "in the scratch folder of a run, which no sandbox sees"},
+    "run/wheel_test.py": dict.fromkeys(("fresh_environment", "_reported_hash"), "a new folder, of its own"),
     "run/releasing.py": {"live_wheels": "a new folder, of its own"},
     "wheel/compare.py": {"wheel_differences": WHEEL},
     "run/vendoring.py": dict.fromkeys(
@@ -123,6 +124,8 @@ NEAR = {
     "run/source_word.py": {"kernel_of": USER},
     "cli/join.py": {"command": USER},
     "cli/ci.py": {"_write": USER},
+    "cli/test.py": {"command": USER},
+    "cli/index.py": {"_bounded": USER},
     "report/pipelines/pipeline.py": {"filled": PACKAGE},
     "cli/verify.py": {"command": USER},
     "wheel/attestation/keys.py": {"_read": USER},

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,16 @@ from wheelsmith.report.pipelines import (
 from wheelsmith.run import sharding
 
 WHOLE = Pipeline(wheelsmith="wheelsmith[x]==1", sign=True, publish="s3://wheels/kernels", locked=True, shards="3")
+TESTED = replace(
+    WHOLE,
+    channel="test",
+    url="https://wheels.example.org/kernels",
+    project="tiny",
+    test='python -c "import tiny" && true # {1: 2}',
+    test_on=("gpu-a", "on"),
+    promote="stable",
+    require="passed",
+)
 LEAST = Pipeline(wheelsmith="wheelsmith==1", shards="3")
 WRITERS = {"github": github_workflow, "gitlab": gitlab_pipeline, "buildkite": buildkite_pipeline}
 SHARDS = (Shard(cells=("a",), seconds=1), Shard(cells=(), seconds=0), Shard(cells=("b",), seconds=1))
@@ -36,7 +47,7 @@ def steps(workflow):
     return [(name, step) for name, job in workflow["jobs"].items() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("pipeline", [WHOLE, Pipeline(wheelsmith="wheelsmith==1")], ids=["whole", "least"])
+@pytest.mark.parametrize("pipeline", [WHOLE, TESTED, LEAST], ids=["whole", "tested", "least"])
 def test_every_action_is_pinned_to_a_commit_that_is_told_of(pipeline):
     text = github_workflow(pipeline)
     used = re.findall(r"uses: (\S+)@(\S+) # (v[\d.]+)$", text, re.MULTILINE)
@@ -63,7 +74,7 @@ def test_only_the_job_after_join_has_secrets():
 
 def test_no_expression_stands_in_a_script():
     """What a tag or a branch is called would be run."""
-    for _, step in steps(read(WHOLE)):
+    for _, step in steps(read(TESTED)):
         assert "${{" not in step.get("run", "")
 
 
@@ -91,7 +102,7 @@ def test_it_says_by_which_command_it_is_written(system):
 
 
 @every_system
-@pytest.mark.parametrize("pipeline", [WHOLE, LEAST], ids=["whole", "least"])
+@pytest.mark.parametrize("pipeline", [WHOLE, TESTED, LEAST], ids=["whole", "tested", "least"])
 def test_every_word_is_put_in(system, pipeline):
     assert "<<" not in WRITERS[system](pipeline)
 
@@ -134,12 +145,30 @@ def test_it_signs_and_publishes_what_is_asked_for(system, pipeline, said):
         {"shards": "3; id"},
         {"shards": "0"},
         {"python": "3.12 x"},
+        {"channel": "Test"},
+        {"channel": "a/b"},
+        {"url": "file:///x"},
+        {"url": "https://user:word@example.org"},
+        {"url": "https://example.org/'x"},
+        {"project": "-x"},
+        {"project": "a b"},
+        {"test": "echo 'x'"},
+        {"test": "echo $HOME"},
+        {"test": "echo ${{ secrets.X }}"},
+        {"test": "echo `id`"},
+        {"test": "echo \\x"},
+        {"test": "one\ntwo"},
+        {"test": "one\x85two"},
+        {"test_on": ("gpu", "x] y")},
+        {"test_on": ("$X",)},
+        {"promote": "stable --require nothing"},
+        {"require": "x y"},
     ],
 )
 @every_system
 def test_a_word_that_could_say_something_else_is_refused(system, words):
     with pytest.raises(SettingError, match="cannot stand in a pipeline"):
-        WRITERS[system](Pipeline(**{"wheelsmith": "wheelsmith==1", **words}))
+        WRITERS[system](replace(TESTED, **words))
 
 
 @pytest.mark.parametrize(
@@ -169,6 +198,145 @@ def test_writing_it_again_shows_what_changed(system, file, line, tmp_path, monke
     assert run("--sign", "--output", "-").out == (tmp_path / file).read_text()
 
 
+# Test and promote
+
+JOBS = {
+    "github": lambda read: dict(read["jobs"].items()),
+    "gitlab": lambda read: {name.removeprefix("wheels:"): job for name, job in read.items()},
+    "buildkite": lambda read: {
+        each.get("key", each.get("label", "")).removeprefix("wheels-").lower(): each for each in read["steps"]
+    },
+}
+
+
+def jobs(system, pipeline=TESTED):
+    """Return the jobs of a pipeline by names that all systems share."""
+    return JOBS[system](read(pipeline, system))
+
+
+def script(job):
+    """Return all that a job runs, a line each."""
+    if "command" in job:
+        return job["command"].replace("$$", "$").splitlines()
+    lines = [*job.get("before_script", ()), *job["script"]] if "script" in job else []
+    lines += [step["run"] for step in job.get("steps", ()) if "run" in step]
+    return [line for text in lines for line in text.splitlines()]
+
+
+def commands_of(job, *verbs):
+    """Return the commands of wheelsmith's that a job runs, as a shell reads them."""
+    text = "\n".join(script(job)).replace("\\\n", " ")
+    found = [shlex.split(line) for line in text.splitlines() if line.startswith("wheelsmith ")]
+    return [words[1:] for words in found if not verbs or words[1] in verbs]
+
+
+@every_system
+def test_each_runner_tests_in_a_job_without_secrets_what_was_published(system):
+    found = jobs(system)
+    for number, runner in enumerate(TESTED.test_on, 1):
+        job = found[f"test-{number}"]
+        assert runner in str({name: job[name] for name in ("runs-on", "tags", "agents") if name in job})
+        assert not any(word in str(job) for word in ("secrets.", "environment", *SECRETS))
+        file = f"wheel-tests/wheelsmith-test-{number}/test.json"
+        tested = ["test", "tiny", "--of", "dist", "--index", "https://wheels.example.org/kernels/test"]
+        assert commands_of(job) == [[*tested, "--output", file, "--", "sh", "-c", TESTED.test]]
+    assert "test-3" not in found
+
+
+@every_system
+def test_the_last_job_records_and_promotes_what_every_test_job_left(system):
+    job = jobs(system)["promote"]
+    files = [f"wheel-tests/wheelsmith-test-{number}/test.json" for number in (1, 2)]
+    said = ["index", "record-tests", "s3://wheels/kernels/test", "--of", "dist", *files]
+    promoted = ["promote", "s3://wheels/kernels", "--of", "dist", "--from", "test", "--to", "stable"]
+    assert commands_of(job) == [said, [*promoted, "--require", "passed"]]
+    assert "'obstore>=0.11'" in "".join(script(job))
+    assert "securesystemslib" not in "".join(script(job))
+    assert "WHEELSMITH_KEY" not in str(job)
+    published = commands_of(jobs(system)["publish"], "publish")
+    assert published == [["publish", "s3://wheels/kernels", "--channel", "test", "--from", "dist"]]
+
+
+def test_a_test_that_failed_reaches_the_job_that_promotes():
+    github = jobs("github")
+    assert github["promote"]["needs"] == ["publish", "test-1", "test-2"]
+    assert github["promote"]["if"] == "${{ !cancelled() && needs.publish.result == 'success' }}"
+    assert (github["promote"]["environment"], github["promote"]["permissions"]) == ("release", {})
+    assert {github[f"test-{number}"]["needs"] for number in (1, 2)} == {"publish"}
+    uploads = [github[f"test-{number}"]["steps"][-1] for number in (1, 2)]
+    assert {step["if"] for step in uploads} == {"${{ !cancelled() }}"}
+    assert {step["with"]["name"] for step in uploads} == {"wheelsmith-test-1", "wheelsmith-test-2"}
+    gitlab = jobs("gitlab")
+    assert gitlab["promote"]["rules"] == [{"if": "$CI_COMMIT_TAG =~ /^v/", "when": "always"}]
+    assert gitlab["promote"]["needs"] == ["wheels:join", "wheels:publish", "wheels:test-1", "wheels:test-2"]
+    assert gitlab["promote"]["environment"] == {"name": "release"}
+    assert gitlab["test-1"]["artifacts"] == {"paths": ["wheel-tests/wheelsmith-test-1/"], "when": "always"}
+    assert gitlab["test-1"]["rules"] == [{"if": "$CI_COMMIT_TAG =~ /^v/"}]
+    buildkite = jobs("buildkite")
+    waits = [{"step": f"wheels-test-{number}", "allow_failure": "true"} for number in (1, 2)]
+    assert buildkite["promote"]["depends_on"] == [{"step": "wheels-publish"}, *waits]
+    assert buildkite["promote"]["agents"] == {"queue": "release"}
+    assert buildkite["test-1"]["depends_on"] == "wheels-publish"
+
+
+@every_system
+def test_without_a_runner_one_job_tests_where_others_run(system):
+    found = jobs(system, replace(TESTED, test_on=()))
+    assert [name for name in found if name.startswith("test")] == ["test-1"]
+    assert not {"tags", "agents"} & set(found["test-1"])
+    assert found["test-1"].get("runs-on", "ubuntu-latest") == "ubuntu-latest"
+
+
+@every_system
+def test_a_pipeline_that_tests_nothing_has_no_such_job(system):
+    found = jobs(system, replace(WHOLE, channel="nightly"))
+    assert not [name for name in found if name.startswith(("test", "promote"))]
+    assert "--channel nightly" in "".join(script(found["publish"]))
+
+
+@every_system
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ({"publish": None}, "--channel needs --publish"),
+        ({"channel": None}, "--test needs --channel"),
+        ({"url": None}, "--test needs --url"),
+        ({"project": None}, "--test needs --project"),
+        ({"promote": None, "require": "not-failed"}, "--test needs --promote"),
+        ({"promote": None}, "needs --promote"),
+        ({"test": None}, "needs --test"),
+        (
+            {"test": None, "url": None, "project": None, "promote": None, "require": "not-failed"},
+            "--test-on needs --test",
+        ),
+        ({"test": None, "url": None, "project": None, "test_on": ()}, "--promote needs --test"),
+        ({"promote": "test"}, "test is where it is published already"),
+        ({"test": "  "}, "the test is empty"),
+    ],
+)
+def test_options_of_which_one_says_nothing_without_another_are_refused(system, without, said):
+    with pytest.raises(SettingError, match=said):
+        WRITERS[system](replace(TESTED, **without))
+
+
+@every_system
+def test_what_is_tested_is_in_the_command_that_writes_it_again(system, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(WRITERS[system](TESTED).splitlines()[0].removeprefix("# Written by: wheelsmith "))
+    assert run_command(monkeypatch, capsys, *words).code == 0
+    again = run_command(monkeypatch, capsys, *words, "--check")
+    assert (again.code, again.out) == (0, "")
+    assert run_command(monkeypatch, capsys, *words, "--output", "-").out == WRITERS[system](TESTED)
+    assert run_command(monkeypatch, capsys, *words, "--check", "--require", "tested").code == 1
+    refused = run_command(monkeypatch, capsys, "ci", system, "--shards", "3", "--promote", "stable")
+    assert (refused.code, "--promote needs --test" in refused.err) == (2, True)
+
+
+def test_buildkite_tests_nothing_where_the_secrets_are():
+    with pytest.raises(SettingError, match="have the secrets"):
+        buildkite_pipeline(replace(TESTED, test_on=("gpu", "release")))
+
+
 # GitLab
 
 
@@ -182,7 +350,7 @@ def test_gitlab_has_to_know_how_many_jobs_there_are():
 
 
 def test_gitlab_sets_nothing_for_jobs_that_are_not_its_own():
-    assert all(re.fullmatch(r"\.?wheels(:\w+)?", name) for name in read(WHOLE, "gitlab"))
+    assert all(re.fullmatch(r"\.?wheels(:[\w-]+)?", name) for name in read(TESTED, "gitlab"))
 
 
 def test_of_gitlabs_jobs_only_the_one_after_join_has_the_variables_of_the_release():
@@ -241,7 +409,7 @@ def test_buildkite_builds_the_shards_that_have_something_to_build():
 
 
 def test_buildkite_leaves_every_dollar_to_the_shell():
-    for text in (buildkite_pipeline(WHOLE), buildkite_shards(WHOLE, SHARDS)):
+    for text in (buildkite_pipeline(TESTED), buildkite_shards(TESTED, SHARDS)):
         assert set(re.findall(r"\$+", text)) == {"$$"}
 
 

@@ -201,7 +201,7 @@ def test_words_of_a_test_that_no_page_can_show_are_refused(wrong):
         load_state(dump_state(state), "here", "k")
     with pytest.raises(PackageIndexError, match="no catalogue"):
         load_catalogue(dump_catalogue(catalogue_of(state)), "here")
-    with pytest.raises(PackageIndexError, match="cannot be shown"):
+    with pytest.raises(PackageIndexError, match=r"cannot be said of a test|no wheel for the cell"):
         record_test(project(of_torch("2.11", None)), "1.0", wrong)
 
 
@@ -242,3 +242,20 @@ def test_what_was_planned_and_answered_for_a_version_goes_with_it():
     state = add_entries(project(), [of_torch("2.11", None)], [answer], [PLANNED])
     gone = drop_versions(state, ["1.0"])
     assert (gone.entries, gone.answers, gone.planned) == ((), (), ())
+
+
+@pytest.mark.parametrize("where", ["", "two\nlines", "x" * 301])
+def test_what_no_page_could_show_is_not_recorded_and_the_state_stays_readable(where):
+    state = project(of_torch("2.11", None))
+    with pytest.raises(PackageIndexError, match="this cannot be said of a test"):
+        record_test(state, "1.0", replace(H200, where=where))
+
+
+def test_a_wheel_takes_no_more_tests_than_a_state_may_have():
+    state = project(of_torch("2.11", None))
+    many = tuple(replace(H200, where=f"machine {number:04}") for number in range(1000))
+    full = replace(state, entries=(replace(state.entries[0], tests=many),))
+    again = record_test(full, "1.0", many[0])
+    assert load_state(dump_state(again), "here", "k") == again
+    with pytest.raises(PackageIndexError, match="more than 1000 tests"):
+        record_test(full, "1.0", H200)

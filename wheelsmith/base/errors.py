@@ -163,6 +163,12 @@ class AttestationError(WheelsmithError):
     exit_code = ExitCode.CELLS_FAILED
 
 
+class WheelTestError(WheelsmithError):
+    """What a job says of its tests cannot be taken."""
+
+    exit_code = ExitCode.CELLS_FAILED
+
+
 class ReleaseError(WheelsmithError):
     """A step of a release cannot be done, or shows that something is wrong."""
 

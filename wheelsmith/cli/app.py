@@ -28,6 +28,7 @@ _COMMANDS = {
     "verify-rebuild": "Build wheels again from the plans that they record, and compare every byte.",
     "publish": "Publish built wheels to a folder, a bucket or a Hub repo.",
     "release": "Build, check, sign and publish a matrix, and look at what is live.",
+    "test": "Test the wheel that this machine needs, installed afresh from an index.",
     "promote": "Promote a version from one channel of an index to another.",
     "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",

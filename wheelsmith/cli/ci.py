@@ -20,6 +20,28 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _GITHUB, _GITLAB, _BUILDKITE = ".github/workflows/wheels.yml", ".gitlab-ci.yml", ".buildkite/wheels.yml"
 
 
+_TESTING = (
+    click.option("--channel", metavar="NAME", help="Publish to this channel of INDEX."),
+    click.option("--url", help="Where INDEX is served, for who installs."),
+    click.option("--project", metavar="NAME", help="What the wheels are of."),
+    click.option("--test", metavar="COMMAND", help="Test what is published by this command line, beside the wheel."),
+    click.option(
+        "--test-on",
+        multiple=True,
+        metavar="RUNNER",
+        help="A runner that tests: a label of GitHub's, a tag of GitLab's, a queue of Buildkite's. Repeatable.",
+    ),
+    click.option("--promote", metavar="CHANNEL", help="Promote what was tested to this channel."),
+    click.option(
+        "--require",
+        type=click.Choice(("not-failed", "tested", "passed")),
+        default="not-failed",
+        show_default=True,
+        help="What the tests of each wheel must have come to.",
+    ),
+)
+
+
 def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
     """Add what every system's pipeline is made from, and where it goes.
 
@@ -46,6 +68,7 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
         click.option("--python", default="3.12", show_default=True, help="The Python that runs it."),
         click.option("--sign", is_flag=True, help="Sign, by the private key in the secret WHEELSMITH_KEY."),
         click.option("--publish", metavar="INDEX", help="Publish at tags: s3://…, gs://…, az://… or hf://…."),
+        *_TESTING,
         click.option(
             "--output",
             type=click.Path(path_type=Path),
@@ -66,7 +89,7 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
 
 @click.group("ci", cls=Verbs)
 def command() -> None:
-    """Write a pipeline: plan, build in several jobs, join, sign, publish."""
+    """Write a pipeline: plan, build in several jobs, join, sign, publish, test, promote."""
 
 
 @command.command("github")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.errors import ExitCode, WheelTestError
 from wheelsmith.base.units import counted
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
@@ -30,7 +30,9 @@ from wheelsmith.index.entries import (
     unyank,
     yank,
 )
+from wheelsmith.index.entries.recorded_tests import LONGEST, load_tests
 from wheelsmith.index.publish import GRACE, Index, IndexRelease, Trouble, advise, foreign_wheel, publish, repair, verify
+from wheelsmith.index.publish.record_tests import record_tests
 from wheelsmith.index.storage import open_storage
 
 _OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNTESTED]
@@ -121,6 +123,38 @@ def test(  # one parameter an option
     """
     said = WheelTest(outcome=WheelOutcome(outcome), where=where, cell=cell, details=details)
     _change(target, project, partial(record_test, chosen=chosen, test=said), dry_run=dry_run)
+
+
+@command.command("record-tests")
+@target_argument
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--of", "out", type=click.Path(path_type=Path), help="Take words on wheels alone that a run left there.")
+@dry_run_option
+def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry_run: bool) -> None:
+    """Record what wheelsmith test wrote, of one machine or of several; all of it, or nothing.
+
+    Each wheel must be listed with the same bytes. Of two words on one machine and cell, the worse counts.
+    """
+    from wheelsmith.run.releasing import built
+
+    said = {str(file): load_tests(_bounded(file), str(file)) for file in files}
+    opened = open_index(target, dry_run=dry_run)
+    recorded = record_tests(opened.used, said, built(out).state.entries if out else None)
+    show_writes(opened.writes)
+    for each in recorded:
+        click.echo(f"{each.wheel}: {each.outcome} on {each.where}", err=True)
+    tests = counted(len(recorded), "test")
+    click.echo(f"{tests} {'would be ' if dry_run else ''}recorded: {opened.name}", err=True)
+
+
+def _bounded(file: Path) -> bytes:
+    """Return what a file of tests has; of one that is too long, enough to tell."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(LONGEST + 1)
+    except OSError as error:
+        remedy = "run its job again: wheelsmith test writes it also where the test failed"
+        raise WheelTestError(f"{file} cannot be read: {error.strerror}", remedy=remedy) from None
 
 
 @command.command("retain")

@@ -37,8 +37,8 @@ class _Shaped(click.ParamType[str]):
         return str(value)
 
 
-_TORCH = _Shaped("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch such as 2.11")
-_CUDA = _Shaped("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu, or a CUDA such as 13.0")
+TORCH = _Shaped("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch such as 2.11")
+CUDA = _Shaped("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu, or a CUDA such as 13.0")
 _ARCH = _Shaped("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
 _PYTHON = _Shaped("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t without the GIL")
 _RELEASE = _Shaped("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
@@ -52,8 +52,8 @@ _GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
     "--installer", type=click.Choice(_INSTALLERS), help="Default: pip, or uv where the environment has no pip."
 )
 @click.option("--python", metavar="PATH", help="Look at this interpreter or virtual environment; default: python.")
-@click.option("--torch", type=_TORCH, help="Choose for this torch, such as 2.11, not for the one that is there.")
-@click.option("--cuda", type=_CUDA, help="What torch is built for: cpu, or a CUDA such as 13.0.")
+@click.option("--torch", type=TORCH, help="Choose for this torch, such as 2.11, not for the one that is there.")
+@click.option("--cuda", type=CUDA, help="What torch is built for: cpu, or a CUDA such as 13.0.")
 @click.option("--arch", type=_ARCH, help="The CPU architecture, as uname -m gives it.")
 @click.option("--python-version", type=_PYTHON, help="The Python, such as 3.12; 3.14t is free-threaded.")
 @click.option("--glibc", type=_RELEASE, help="The C library, such as 2.28.")
@@ -91,26 +91,27 @@ def command(
         decision, held = verified(decision, found, index, policy)
     chosen = Installer(installer or machine.installer)
     if not as_json:
-        _say(_sentences(machine, wanted, decision, found, chooser.warning))
-        _say(iter([f"  signed by {held.signer}; made from {held.source}, by {held.builder}"] if held else ()))
+        say(sentences(machine, wanted, decision, found, chooser.warning))
+        say(iter([f"  signed by {held.signer}; made from {held.source}, by {held.builder}"] if held else ()))
     if isinstance(decision.answer, Refusal):
         if as_json:
             click.echo(json.dumps(_data(machine, decision, None, None), indent=1))
-        raise NoMatchingWheelError(decision.answer.reason, remedy=_remedy(decision.answer))
+        raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))
     commands = for_python(decision.commands(chosen, clean_base(found.base)), chosen, machine)
     click.echo(json.dumps(_data(machine, decision, commands, held), indent=1) if as_json else commands.text())
     if run:
         perform(commands)
 
 
-def _say(lines: Iterator[str]) -> None:
+def say(lines: Iterator[str]) -> None:
+    """Show sentences to whoever watches."""
     from wheelsmith.engine import visible
 
     for line in lines:
         click.echo(visible(line), err=True)
 
 
-def _sentences(
+def sentences(
     machine: Machine, asked: Overrides, decision: Decision, found: Found, warning: str | None
 ) -> Iterator[str]:
     """Say what was found, what was chosen, and why."""
@@ -141,7 +142,7 @@ def _sentences(
             yield "  the address's user and password are left out of the command; netrc is where pip and uv look"
 
 
-def _remedy(refusal: Refusal) -> str | None:
+def remedy_of(refusal: Refusal) -> str | None:
     """Name what is nearest as the options that choose it."""
     if not refusal.nearest:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
@@ -16,8 +17,15 @@ from wheelsmith.index.storage import open_storage
 
 @click.command("promote")
 @target_argument
-@click.argument("project")
-@click.argument("version")
+@click.argument("project", required=False)
+@click.argument("version", required=False)
+@click.option(
+    "--of",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="What a run or join left there, in the place of PROJECT VERSION.",
+)
 @click.option("--from", "source", required=True, metavar="CHANNEL", help="Where it is: nightly for INDEX/nightly.")
 @click.option("--to", "into", required=True, metavar="CHANNEL", help="Where it is to be: stable for INDEX/stable.")
 @click.option(
@@ -34,8 +42,9 @@ from wheelsmith.index.storage import open_storage
 def command(  # noqa: PLR0913  # one parameter an option
     *,
     target: str,
-    project: str,
-    version: str,
+    project: str | None,
+    version: str | None,
+    out: Path | None,
     source: str,
     into: str,
     require: str,
@@ -48,6 +57,7 @@ def command(  # noqa: PLR0913  # one parameter an option
 
     Nothing is built again or renamed. A channel is an index of its own under the index's address.
     """
+    project, version = _named(project, version, out)
     address = channel_address(target, into)
     if address == channel_address(target, source):
         raise click.UsageError(f"{into} is where it is already")
@@ -75,3 +85,17 @@ def command(  # noqa: PLR0913  # one parameter an option
         click.echo(f"+ {entry.filename}", err=True)
     new, known = counted(len(promoted.new), "wheel"), counted(len(promoted.known), "was", "were")
     click.echo(f"{new} {'would be ' if dry_run else ''}promoted, {known} there: {opened.name}", err=True)
+
+
+def _named(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:
+    """Return which version of which project is meant."""
+    if out:
+        from wheelsmith.run.releasing import built
+
+        if project:
+            raise click.UsageError("--of FOLDER stands in the place of PROJECT VERSION")
+        found = built(out)
+        return found.state.project, found.version
+    if project is None or version is None:
+        raise click.UsageError("say what is to be promoted: PROJECT VERSION, or --of FOLDER")
+    return project, version

@@ -24,7 +24,7 @@ from wheelsmith.index.entries.entry import (
 )
 from wheelsmith.index.entries.planned import merge_planned
 from wheelsmith.index.entries.side_files.known import with_more
-from wheelsmith.index.entries.validity import check_address, check_entry, check_state, check_test
+from wheelsmith.index.entries.validity import check_address, check_entry, check_state, check_tests
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
 
@@ -183,15 +183,9 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
     """Say what a test of wheels came to, in the place of what was said before of the same machine and cell.
 
     :param chosen: a wheel's file name, or a version, with its local part or without.
-    :raises PackageIndexError: there is no such wheel, or none of them serves the test's cell.
+    :raises PackageIndexError: there is no such wheel, none of them serves the test's cell, or its words can stand on no
+        page.
     """
-    try:
-        check_test(test)
-    except ValueError as error:
-        raise PackageIndexError(
-            f"that test cannot be shown: {in_one_line(error)}",
-            remedy="say it in one plain line",
-        ) from None
     names = _chosen(state, chosen)
     serving = {
         entry.filename
@@ -200,7 +194,19 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
     }
     if not serving:
         raise PackageIndexError(f"{chosen} has no wheel for the cell {test.cell}", remedy="name a cell that it serves")
-    return _change(state, serving, lambda entry: replace(entry, tests=merge_tests(entry.tests, [test])))
+    return _change(state, serving, lambda entry: _with_test(entry, test))
+
+
+def _with_test(entry: IndexEntry, test: WheelTest) -> IndexEntry:
+    tests = merge_tests(entry.tests, [test])
+    try:
+        # A state that says what it may not is one that nobody can read any more.
+        check_tests(entry.filename, tests)
+    except ValueError as error:
+        raise PackageIndexError(
+            f"this cannot be said of a test: {in_one_line(error)}", remedy="name the machine in one line, short"
+        ) from None
+    return replace(entry, tests=tests)
 
 
 def drop_versions(state: ProjectState, versions: Iterable[str]) -> ProjectState:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
@@ -99,11 +99,19 @@ def check_entry(entry: IndexEntry, project: str) -> None:
     if entry.upload_time and not _TIME.fullmatch(entry.upload_time):
         raise ValueError(f"{_quoted(entry.upload_time)} is not a time in UTC ({entry.filename})")
     _check_cells(entry.cells)
-    if len(entry.tests) > _MOST_TESTS:
-        raise ValueError(f"{entry.filename} has more than {_MOST_TESTS} tests")
-    for test in entry.tests:
-        check_test(test)
+    check_tests(entry.filename, entry.tests)
     _check_words(entry, read_wheel_name(entry.filename).label)
+
+
+def check_tests(filename: str, tests: Sequence[WheelTest]) -> None:
+    """Refuse tests of a wheel that are too many, or whose words could not stand on a page.
+
+    :raises ValueError: it says which.
+    """
+    if len(tests) > _MOST_TESTS:
+        raise ValueError(f"{filename} has more than {_MOST_TESTS} tests")
+    for test in tests:
+        check_test(test)
 
 
 def check_test(test: WheelTest) -> None:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from wheelsmith.base.errors import SettingError
 from wheelsmith.plan.shards import Shard, shard_word
 from wheelsmith.report.pipelines.pipeline import Pipeline, common_words, filled, whole
+
+_RELEASE = "release"  # the queue of the parts that publish and promote
 
 
 def buildkite_pipeline(pipeline: Pipeline) -> str:
     """Return the text of the pipeline; its first step asks ``buildkite_shards`` for those that build.
 
-    :raises SettingError: a word cannot stand in it.
+    :raises SettingError: a word cannot stand in it, or a test would run where the secrets are.
     """
-    return whole(pipeline, "buildkite", _words(pipeline))
+    if _RELEASE in pipeline.test_on:
+        raise SettingError(
+            f"agents of the queue {_RELEASE} have the secrets, and a test runs what a kernel brings",
+            remedy="name a queue whose agents have none: --test-on QUEUE",
+        )
+    waits = (f'      - step: "wheels-test-{number}"\n        allow_failure: true\n' for number, _ in pipeline.runners)
+    runners = [
+        {
+            "number": str(number),
+            "name": f"Test on {runner}" if runner else "Test",
+            "agents": f'\n    agents:\n      queue: "{runner}"' if runner else "",
+        }
+        for number, runner in pipeline.runners
+    ]
+    return whole(pipeline, "buildkite", {**_words(pipeline), "tests": "".join(waits).rstrip("\n")}, runners)
 
 
 def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
@@ -34,7 +50,9 @@ def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
 def _words(pipeline: Pipeline) -> dict[str, str]:
     words = common_words(pipeline, "buildkite")
     # What the steps of shards say is the same, whatever is signed and published.
-    building = replace(pipeline, shards="auto", sign=False, publish=None)
+    building = Pipeline(
+        matrix=pipeline.matrix, locked=pipeline.locked, wheelsmith=pipeline.wheelsmith, python=pipeline.python
+    )
     return {
         **words,
         "install": filled("buildkite-install.yml", words).rstrip("\n"),

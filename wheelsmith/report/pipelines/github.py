@@ -18,9 +18,11 @@ def github_workflow(pipeline: Pipeline) -> str:
         **common_words(pipeline, "github"),
         **_actions(),
         "runner": _RUNNER,
+        "tests": "".join(f", test-{number}" for number, _ in pipeline.runners),
         "secrets": "\n".join(["        env:", *secrets]) if secrets else "        # A folder that the runner keeps.",
     }
-    return whole(pipeline, "github", words)
+    runners = [{"number": str(number), "test-runner": runner or _RUNNER} for number, runner in pipeline.runners]
+    return whole(pipeline, "github", words, runners)
 
 
 def _actions() -> dict[str, str]:

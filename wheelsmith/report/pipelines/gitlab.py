@@ -24,4 +24,9 @@ def gitlab_pipeline(pipeline: Pipeline) -> str:
         )
     if int(pipeline.shards) > _MOST:
         raise SettingError(f"GitLab runs no more than {_MOST} jobs of a kind", remedy=f"--shards {_MOST}")
-    return whole(pipeline, "gitlab", words)
+    words["tests"] = "".join(f', "wheels:test-{number}"' for number, _ in pipeline.runners)
+    runners = [
+        {"number": str(number), "tags": f'\n  tags: ["{runner}"]' if runner else ""}
+        for number, runner in pipeline.runners
+    ]
+    return whole(pipeline, "gitlab", words, runners)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -11,7 +12,14 @@ from wheelsmith.base.errors import SettingError
 
 # What may stand in a command between double quotes, in YAML and in a shell.
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+=~<>\[\] -]+")
+# What a shell leaves alone between single quotes, with nothing that a CI system puts words in the place of.
+_COMMAND = re.compile(r"""[A-Za-z0-9_.,:;/@+=~<>\[\](){}"&|*?!%^# -]+""")
+_CHANNEL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~%+-]+)*/?")
+_RUNNER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SHARDS, _PYTHON = re.compile(r"auto|[1-9]\d{0,2}", re.ASCII), re.compile(r"3\.\d{1,2}", re.ASCII)
+DEFAULT_REQUIRED = "not-failed"
 WRITTEN = "# Written by: wheelsmith ci "  # how each begins
 _TOKEN = re.compile(r"<<([a-z-]+)>>")
 # What each storage reads, as its own tools do.
@@ -37,6 +45,13 @@ class Pipeline:
     :param python: the Python that runs it.
     :param sign: by the secret WHEELSMITH_KEY.
     :param publish: where to; None keeps the wheels as the pipeline's artifact.
+    :param channel: of that index, which is published to; None publishes to the index itself.
+    :param url: where the index is served.
+    :param project: what its wheels are of.
+    :param test: a command line that tests a wheel which is installed; None tests nothing.
+    :param test_on: where that runs, each in a job of its own; empty takes one of the runners that jobs have anyway.
+    :param promote: the channel that a version goes to of which no test failed.
+    :param require: what its tests must have come to.
     """
 
     matrix: str = "matrix.yaml"
@@ -46,17 +61,41 @@ class Pipeline:
     python: str = "3.12"
     sign: bool = False
     publish: str | None = None
+    channel: str | None = None
+    url: str | None = None
+    project: str | None = None
+    test: str | None = None
+    test_on: tuple[str, ...] = ()
+    promote: str | None = None
+    require: str = DEFAULT_REQUIRED
 
     def check(self) -> None:
         """Refuse words that could say something else where they come to stand.
 
         :raises SettingError: with the word.
         """
-        shapes = {"matrix": _PLAIN, "wheelsmith": _PLAIN, "publish": _PLAIN, "shards": _SHARDS, "python": _PYTHON}
-        for name, shape in shapes.items():
-            word = getattr(self, name)
-            if word is not None and not shape.fullmatch(word):
-                raise SettingError(f"{word!r} cannot stand in a pipeline", remedy=f"give --{name} a plainer one")
+        for name, shape in _SHAPES.items():
+            given = getattr(self, name)
+            for word in given if isinstance(given, tuple) else (given,):
+                if word is not None and not shape.fullmatch(word):
+                    option = f"--{name.replace('_', '-')}"
+                    raise SettingError(f"{word!r} cannot stand in a pipeline", remedy=f"give {option} a plainer one")
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse options of which one says nothing without another."""
+        for name, others in _NEEDS.items():
+            default = DEFAULT_REQUIRED if name == "require" else None
+            if getattr(self, name) in {default, ()}:
+                continue
+            missing = [other for other in others if not getattr(self, other)]
+            if missing:
+                option, needed = f"--{name.replace('_', '-')}", " and ".join(f"--{each}" for each in missing)
+                raise SettingError(f"{option} needs {needed}", remedy=f"{_WHY[missing[0]]}: --{missing[0]}")
+        if self.promote and self.promote == self.channel:
+            raise SettingError(f"{self.promote} is where it is published already", remedy="--promote another channel")
+        if self.test and not self.test.strip(" "):
+            raise SettingError("the test is empty", remedy="--test 'python -m pytest tests'")
 
     def command(self, system: str) -> str:
         """Return the command that writes this pipeline."""
@@ -67,6 +106,13 @@ class Pipeline:
             ("--wheelsmith", self.wheelsmith, None),
             ("--python", self.python, "3.12"),
             ("--publish", self.publish, None),
+            ("--channel", self.channel, None),
+            ("--url", self.url, None),
+            ("--project", self.project, None),
+            ("--test", self.test, None),
+            *(("--test-on", runner, None) for runner in self.test_on),
+            ("--promote", self.promote, None),
+            ("--require", self.require, DEFAULT_REQUIRED),
         ):
             words += [option, value] if value and value != default else []
         words += ["--locked"] if self.locked else []
@@ -74,9 +120,48 @@ class Pipeline:
         return shlex.join(words)
 
     @property
+    def runners(self) -> tuple[tuple[int, str | None], ...]:
+        """Return the number of each job that tests, and where it runs; None for where all others do."""
+        return tuple(enumerate(self.test_on or (None,), 1))
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """Return the variables that publishing reads, as the storage's own tools do."""
         return _SECRETS.get(_scheme(self), ())
+
+
+# What each option that may be given is: the rest are flags.
+_SHAPES = {
+    "matrix": _PLAIN,
+    "wheelsmith": _PLAIN,
+    "publish": _PLAIN,
+    "shards": _SHARDS,
+    "python": _PYTHON,
+    "channel": _CHANNEL,
+    "url": _URL,
+    "project": _PROJECT,
+    "test": _COMMAND,
+    "test_on": _RUNNER,
+    "promote": _CHANNEL,
+    "require": _CHANNEL,
+}
+_NEEDS = {
+    "channel": ("publish",),
+    "url": ("test",),
+    "project": ("test",),
+    "test_on": ("test",),
+    "test": ("publish", "channel", "url", "project", "promote"),
+    "promote": ("test",),
+    "require": ("promote",),
+}
+_WHY = {
+    "publish": "say where the index is",
+    "channel": "say which channel is published to, and promoted from",
+    "url": "say where the index is served, for who installs",
+    "project": "say what the wheels are of",
+    "test": "say what is run beside a wheel that is installed",
+    "promote": "say where a version goes that no test is against; the job that records tests is the one that promotes",
+}
 
 
 def _scheme(pipeline: Pipeline) -> str:
@@ -101,19 +186,42 @@ def common_words(pipeline: Pipeline, system: str) -> dict[str, str]:
         "publishes": " and ".join(done).capitalize(),
         "extras": "".join(f" {each}" for each in needed),
         "target": pipeline.publish or "",
+        "to-channel": f" --channel {pipeline.channel}" if pipeline.channel else "",
+        **_testing(pipeline),
     }
 
 
-def whole(pipeline: Pipeline, system: str, words: dict[str, str]) -> str:
-    """Return a pipeline: what every one has, and the job after join as far as its owner wants one.
+def _testing(pipeline: Pipeline) -> dict[str, str]:
+    """Return what stands in the parts that test and promote."""
+    return {
+        "project": pipeline.project or "",
+        "channel": pipeline.channel or "",
+        "tested": f"{(pipeline.publish or '').rstrip('/')}/{pipeline.channel}",
+        "served": f"{(pipeline.url or '').rstrip('/')}/{pipeline.channel}",
+        "test": f"'{pipeline.test}'",
+        "promote": pipeline.promote or "",
+        "require": pipeline.require,
+        # One of each job that tests: where it left none, none of them is recorded.
+        "files": " ".join(f"wheel-tests/wheelsmith-test-{number}/test.json" for number, _ in pipeline.runners),
+        "bucket-extras": "".join(f" {each}" for each in _FOR_BUCKETS * (_scheme(pipeline) in _BUCKETS)),
+    }
+
+
+def whole(pipeline: Pipeline, system: str, words: dict[str, str], runners: Sequence[Mapping[str, str]] = ()) -> str:
+    """Return a pipeline: what every one has, and the jobs after join as far as its owner wants them.
 
     :param words: what stands in the parts.
+    :param runners: what stands beside it in the part of each job that tests.
     """
     parts = ["", "-publish"] if pipeline.sign or pipeline.publish else [""]
     parts += ["-sign"] if pipeline.sign else []
     parts += ["-target"] if pipeline.publish else []
     parts += ["-signed"] if pipeline.sign and not pipeline.publish else []
-    return "".join(filled(f"{system}{part}.yml", words) for part in parts)
+    text = "".join(filled(f"{system}{part}.yml", words) for part in parts)
+    if not pipeline.test:
+        return text
+    tests = (filled(f"{system}-test.yml", {**words, **each}) for each in runners)
+    return text + "".join(tests) + filled(f"{system}-promote.yml", words)
 
 
 def filled(part: str, words: dict[str, str]) -> str:

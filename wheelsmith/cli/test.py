@@ -1,0 +1,123 @@
+"""``wheelsmith test``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
+from wheelsmith.cli.options import DURATION
+from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
+from wheelsmith.cli.signatures import POLICY, optional_policy, policy_options
+
+if TYPE_CHECKING:
+    from wheelsmith.index.pick import Decision, Found, Machine, Overrides
+    from wheelsmith.wheel.attestation.policy import SignaturePolicy
+
+_OUTPUT = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("test")
+@click.argument("project")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option("--index", required=True, metavar="URL", help="The index: its address, or a folder.")
+@click.option("--of", "out", type=click.Path(path_type=Path), help="Test only wheels that a run or join left there.")
+@click.option("--python", metavar="PATH", help="The Python that the environment is made from; default: python.")
+@click.option("--torch", type=TORCH, help="With this torch, such as 2.11; default: the newest that has a wheel.")
+@click.option("--cuda", type=CUDA, help="What torch is built for: cpu, or a CUDA such as 13.0.")
+@click.option("--on", "where", metavar="TEXT", help="The machine, in words; default: what is seen of it.")
+@click.option("--details", metavar="URL", help="What tells more; default: the run of a CI system.")
+@click.option("--output", type=_OUTPUT, help="Write what it came to, for index record-tests.")
+@click.option("--attempts", type=click.IntRange(1, 100), default=1, show_default=True, help="Until it passes.")
+@click.option("--timeout", type=DURATION, default=3600.0, show_default="1h", help="Of each attempt.")
+@policy_options
+@click.pass_context
+def command(  # noqa: PLR0913  # one parameter an option
+    ctx: click.Context,
+    /,
+    *,
+    project: str,
+    words: tuple[str, ...],
+    index: str,
+    out: Path | None,
+    python: str | None,
+    torch: str | None,
+    cuda: str | None,
+    where: str | None,
+    details: str | None,
+    output: Path | None,
+    attempts: int,
+    timeout: float,
+    **believed: Any,
+) -> None:
+    """Test the wheel that this machine needs: install it in a fresh environment, as pick says, and run COMMAND there.
+
+    The wheel comes with torch, as for somebody who has none. COMMAND finds the environment's Python first, and does
+    not import what lies in this folder. What it prints goes to stderr; stdout has the outcome: passed, failed, or
+    flaky, which passed after it had failed. A wheel that pip cannot install has failed.
+    """
+    from wheelsmith.base.files import atomic_write
+    from wheelsmith.index.entries import WheelOutcome
+    from wheelsmith.index.entries.recorded_tests import dump_tests
+    from wheelsmith.index.pick import Overrides, for_python, look
+    from wheelsmith.index.resolve import Installer, clean_base
+    from wheelsmith.run.wheel_test import WheelTrial, check_words, fresh_environment, recorded, try_wheel, where_of
+
+    policy = optional_policy(**{option: believed[option] for option in POLICY})
+    details = details or _ci_address()
+    check_words(where or "here", details)
+    found = _found(project, index, out)
+    with fresh_environment(look(python).python) as environment:
+        machine = look(str(environment))
+        decision = _decided(found, machine, Overrides(torch=torch, compute=cuda), index, policy)
+        install = for_python(decision.commands(Installer.PIP, clean_base(found.base)), Installer.PIP, machine)
+        click.echo(install.text(), err=True)
+        trial = WheelTrial(command=words, attempts=attempts, seconds=timeout)
+        outcome = try_wheel(decision, install, environment, trial, lambda line: click.echo(line, err=True))
+        said = recorded(decision, outcome, where or where_of(machine), details)
+    if output:
+        atomic_write(output, dump_tests([said]))
+    click.echo(outcome)
+    click.echo(f"{said.wheel}: {outcome} on {said.where}", err=True)
+    ctx.exit(ExitCode.CELLS_FAILED if outcome is WheelOutcome.FAILED else ExitCode.OK)
+
+
+def _found(project: str, index: str, out: Path | None) -> Found:
+    from dataclasses import replace
+
+    from wheelsmith.index.pick import find_catalogue
+    from wheelsmith.run.wheel_test import only_built
+
+    found = find_catalogue(project, index)
+    return replace(found, catalogue=only_built(found.catalogue, out)) if out else found
+
+
+def _decided(found: Found, machine: Machine, wanted: Overrides, index: str, policy: SignaturePolicy | None) -> Decision:
+    """Choose as pick does, and say why."""
+    from wheelsmith.index.pick import decide, verified
+    from wheelsmith.index.resolve import Chooser, Refusal
+
+    chooser = Chooser(found.catalogue)
+    decision = decide(chooser, machine, wanted)
+    if policy:
+        decision, _ = verified(decision, found, index, policy)
+    say(sentences(machine, wanted, decision, found, chooser.warning))
+    if isinstance(decision.answer, Refusal):
+        raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))
+    return decision
+
+
+def _ci_address() -> str | None:
+    """Return where the CI system shows this run, where that is a plain address."""
+    from wheelsmith.base.ci import ci_run
+    from wheelsmith.base.errors import WheelTestError
+    from wheelsmith.run.wheel_test import check_words
+
+    address = ci_run().invocation
+    try:
+        check_words("here", address)
+    except WheelTestError:
+        return None
+    return address
