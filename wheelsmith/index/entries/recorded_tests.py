@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelTestError
 from wheelsmith.base.record import Record, in_one_line
+from wheelsmith.base.units import counted
 from wheelsmith.index.entries.entry import WheelOutcome, WheelTest
 from wheelsmith.index.entries.validity import check_test
 from wheelsmith.wheel.attestation.bundle import strict_json
@@ -76,7 +77,7 @@ def _read(data: bytes) -> tuple[RecordedTest, ...]:
     if file.schema_version != SCHEMA_VERSION:
         raise ValueError(f"it is of another version than {SCHEMA_VERSION}")
     if not 0 < len(file.tests) <= _MOST:
-        raise ValueError(f"it tells of {len(file.tests)} tests")
+        raise ValueError(f"it tells of {counted(len(file.tests), 'test')}")
     for each in file.tests:
         if each.outcome is WheelOutcome.UNTESTED:
             raise ValueError("who did not test says nothing")
