@@ -38,18 +38,24 @@ def test_command():
     return ""
 
 
+@pytest.fixture
+def on_the_hub():
+    return False
+
+
 @pytest.fixture(params=["github", "gitlab", "buildkite"])
-def released_by(request, broken, test_command, tmp_path):
+def released_by(request, broken, test_command, on_the_hub, tmp_path):
     """A release, and what runs its pipeline."""
     for program in ("g++", "openssl", "git", *(("rsync", "node") if request.param == "gitlab" else ())):
         wants.program(program)
-    with released(tmp_path, request.param, broken=broken, test=test_command) as release:
+    with released(tmp_path, request.param, broken=broken, test=test_command, hub=on_the_hub) as release:
         if request.param == "gitlab":
             yield release, Gitlab(release, node_tools(request.config))
         else:
             yield release, {"github": Github, "buildkite": Buildkite}[request.param](release)
 
 
+@pytest.mark.parametrize("on_the_hub", [False, True])
 def test_a_tag_becomes_a_signed_and_published_index(released_by):
     release, runner = released_by
     ended = runner.run()

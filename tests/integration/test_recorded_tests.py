@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run_command
-from wheels import make_wheel, offer
+from wheels import make_wheel, offer, tell_results
 
 from wheelsmith.index.entries import PlannedVersion
 from wheelsmith.index.publish import Index, ReleaseWords, verify
@@ -33,6 +33,7 @@ def index(tmp_path, monkeypatch):
     # What a run left has the kernel alone.
     built = Folder(tmp_path / "dist" / "index")
     Index(built).add(offers, upload_time=NOW, said=ReleaseWords(planned={"kernel": (plan,)}))
+    tell_results(tmp_path / "dist", "kernel", "1")
     return folder
 
 

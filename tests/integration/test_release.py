@@ -48,6 +48,8 @@ def served(locked):
 def serving(folder):
     folder.mkdir(exist_ok=True)
     server = make_server(folder, "127.0.0.1", 0)
+    # A client that hangs up is no matter of these tests, in whose stderr it would stand.
+    server.handle_error = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

@@ -16,7 +16,7 @@ from kernels import matrix, pure_kernel
 from once import made_once, run_folder
 from outside import outside
 from shop import NOW, make_torches
-from wheels import make_wheel, offer
+from wheels import make_wheel, offer, tell_results
 
 from wheelsmith.index.pick import Machine
 from wheelsmith.index.publish import Index
@@ -205,6 +205,7 @@ def too_new(factory):
 def other_project(factory):
     path = make_wheel(factory.folder / "made", "other", "1")
     Index(Folder(factory.folder / "apart/index")).add([offer(path)], upload_time=NOW)
+    tell_results(factory.folder / "apart", "other", "1")
     return "--of", "apart", *python("pass")
 
 

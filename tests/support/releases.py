@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import loopback_s3
 from factory import Factory
 from kernels import matrix, tiny_kernel
+from loopback_hub import Hub, serve
 from outside import outside
 from served_bucket import fetched, served_bucket
 from shop import make_torches
@@ -24,7 +25,8 @@ from shop import make_torches
 from wheelsmith.run.prepare import default_cache
 
 INDEX = f"s3://{loopback_s3.BUCKET}/kernels"
-WORDS = ("--wheelsmith", "wheelsmith", "--shards", "3", "--sign", "--publish", INDEX)
+HUB_INDEX = "hf://org/wheels"
+WORDS = ("--wheelsmith", "wheelsmith", "--shards", "3", "--sign", "--publish")
 TESTING = ("--channel", "test", "--promote", "stable", "--project", "tiny")
 # Two cells in the first shard, one in each other.
 TORCHES = ("2.10", "2.11", "2.12", "2.13")
@@ -70,6 +72,7 @@ class Release:
     :param key: in PEM.
     :param secrets: what publishing reads.
     :param endpoint: where that goes, which is none.
+    :param index: where it is published.
     :param url: where the index is served.
     """
 
@@ -78,6 +81,7 @@ class Release:
     key: str
     secrets: dict[str, str]
     endpoint: dict[str, str]
+    index: str
     url: str
 
     @property
@@ -93,7 +97,7 @@ class Release:
 
     def verify(self, channel: str = "") -> subprocess.CompletedProcess[str]:
         """Look at what was published."""
-        argv = [sys.executable, "-m", "wheelsmith", "index", "verify", f"{INDEX}{channel}"]
+        argv = [sys.executable, "-m", "wheelsmith", "index", "verify", f"{self.index}{channel}"]
         environment = {**os.environ, **self.secrets, **self.endpoint}
         return subprocess.run(argv, env=environment, capture_output=True, text=True)
 
@@ -105,28 +109,49 @@ def statuses(dist: Path) -> Counter[str]:
 
 @contextmanager
 def released(
-    folder: Path, system: str, *, broken: bool = False, workflow: str = "", test: str = ""
+    folder: Path, system: str, *, broken: bool = False, workflow: str = "", test: str = "", hub: bool = False
 ) -> Iterator[Release]:
-    """Lay out a repository with a pipeline for a CI system and a tag, a key, and an S3.
+    """Lay out a repository with a pipeline for a CI system and a tag, a key, and an S3 or a Hub.
 
     :param broken: two of its four cells do not compile.
     :param workflow: for GitHub, instead of the one that wheelsmith writes.
     :param test: the command line that tests what is published, before it is promoted.
+    :param hub: publish to a repo of a Hub, not to a bucket.
     """
-    with (
-        loopback_s3.loopback_s3() as port,
-        served_bucket(f"http://127.0.0.1:{port}/{loopback_s3.BUCKET}") as site,
-        _torches(folder) as torches,
-    ):
-        url = f"{site}/kernels"
-        words = (*WORDS, *TESTING, "--url", url, "--test", test) if test else WORDS
+    with _hub(folder / "hf") if hub else _bucket() as (index, url, cloud, names), _torches(folder) as torches:
+        words = (*WORDS, index, *((*TESTING, "--url", url, "--test", test) if test else ()))
         repository = _repository(folder, ("ci", system, *words), broken=broken, workflow=workflow)
         make = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
         key = subprocess.run(make, check=True, capture_output=True, text=True).stdout
+        secrets = {name: cloud.pop(name) for name in names}
+        yield Release(
+            folder=folder,
+            repository=repository,
+            key=key,
+            secrets=secrets,
+            endpoint=cloud | torches,
+            index=index,
+            url=url,
+        )
+
+
+@contextmanager
+def _bucket() -> Iterator[tuple[str, str, dict[str, str], tuple[str, ...]]]:
+    """Yield an index in a bucket, where that is served, how it is reached, and which of that is secret."""
+    with (
+        loopback_s3.loopback_s3() as port,
+        served_bucket(f"http://127.0.0.1:{port}/{loopback_s3.BUCKET}") as site,
+    ):
         cloud = {**loopback_s3.environment(f"http://127.0.0.1:{port}"), "AWS_ALLOW_HTTP": "true"}
-        secrets = {name: cloud.pop(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
-        endpoint = cloud | torches
-        yield Release(folder=folder, repository=repository, key=key, secrets=secrets, endpoint=endpoint, url=url)
+        yield INDEX, f"{site}/kernels", cloud, ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+
+
+@contextmanager
+def _hub(home: Path) -> Iterator[tuple[str, str, dict[str, str], tuple[str, ...]]]:
+    """Yield the same of an index in a repo of a Hub, which nobody serves."""
+    with serve(Hub()) as hub:
+        hub.add("org/wheels", kind="models")
+        yield HUB_INDEX, "", hub.environment(home, HF_TOKEN="hf_releasing"), ("HF_TOKEN",)
 
 
 @contextmanager

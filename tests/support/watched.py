@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 RELEASING = {"sign", "publish", "index", "promote"}
-SECRETS = {"WHEELSMITH_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+SECRETS = {"WHEELSMITH_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"}
 
 
 def main() -> None:

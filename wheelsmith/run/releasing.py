@@ -40,7 +40,7 @@ from wheelsmith.wheel.check import check_wheel
 
 _AGAIN = "look again: --step live"
 _FAILED = {Status.FAILED, Status.CANCELLED}
-_BUILD = "build first: --step build"
+_BUILD = "build first: build-matrix, join, or release --step build"
 _LONGEST = 256 << 20  # bytes of results.json
 
 
