@@ -298,7 +298,7 @@ def _answers(entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel])
     given = [(Version(answer.version), answer) for answer in answers]
     if not given:
         return ()
-    versions = [Version(version_of(entry).public) for entry in entries]
+    versions = [public_of(entry) for entry in entries]
     newest = max([*versions, *(version for version, _ in given)])
     # An older version may be published later: what it says of a cell takes nothing from the newest one's answer.
     latest = {answer.cell.id: answer for version, answer in given if version == newest}
@@ -332,4 +332,4 @@ def _is(entry: IndexEntry, chosen: str) -> bool:
         return False
     # What is said of a wheel is said of the variant wheel with the same content.
     named = {version_of(entry), read_wheel_name(entry.variant_of or entry.filename).version}
-    return version in named or (version.local is None and Version(version_of(entry).public) == version)
+    return version in named or (version.local is None and public_of(entry) == version)

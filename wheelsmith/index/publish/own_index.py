@@ -20,7 +20,7 @@ from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.units import counted
 from wheelsmith.index.entries import IndexEntry, PlannedVersion, ProjectState, check_project, project_of
 from wheelsmith.index.entries.side_files.known import announced, made_files, paths
-from wheelsmith.index.entries.state import version_of
+from wheelsmith.index.entries.state import public_of
 from wheelsmith.index.publish.release import IndexRelease, built_wheels, unserved_cells, variant_wheels
 from wheelsmith.index.publish.sources import RUNS
 from wheelsmith.index.publish.unpublished import set_unpublished, unpublished
@@ -152,7 +152,7 @@ def _still_planned(planned: PlannedVersion, made: ReleaseState) -> PlannedVersio
 
 def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
     """Return what is left of a wheel; None for nothing."""
-    if Version(version_of(entry).public) != made.version or entry.provenance is None:
+    if public_of(entry) != made.version or entry.provenance is None:
         return entry
     is_its_own = made.sources.include(entry.provenance.source)
     if made.hashes.get(entry.filename, entry.sha256) != entry.sha256 or not is_its_own:

@@ -17,7 +17,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionError
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
-from wheelsmith.index.entries.state import merge_tests, set_address, version_of
+from wheelsmith.index.entries.state import merge_tests, public_of, set_address
 from wheelsmith.index.entries.stored_states import existing_project, load_project
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.publishing import Published, hub_builds
@@ -128,7 +128,7 @@ def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
     version = promotion.version
     entries = of_version(state.entries, version)
     if not entries:
-        there = sorted({Version(version_of(entry).public) for entry in state.entries}, reverse=True)
+        there = sorted({public_of(entry) for entry in state.entries}, reverse=True)
         raise PackageIndexError(
             f"{source.name} has no wheel of {promotion.project} {version}",
             remedy=f"name one that it has: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
