@@ -66,7 +66,7 @@ def command(  # noqa: PLR0913  # one parameter an option
         project=check_project(project),
         version=public_version(version),
         tests=RequiredOutcome(require),
-        address=index_address(f"{found_at.rstrip('/')}/{into}") if found_at else None,
+        address=index_address(channel_address(found_at, into)) if found_at else None,
         incomplete=incomplete,
     )
     promoted = promote(open_storage(channel_address(target, source)), opened.used, promotion, address)

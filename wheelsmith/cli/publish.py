@@ -65,9 +65,10 @@ def command(
 
     Wheels that are there already change nothing; one whose bytes differ from what was published is refused.
     """
-    address = index_address(f"{found_at.rstrip('/')}/{channel}" if channel else found_at) if found_at else None
+    if channel is not None:
+        target, found_at = channel_address(target, channel), found_at and channel_address(found_at, channel)
+    address = index_address(found_at) if found_at else None
     release = release_from(folders)
-    target = channel_address(target, channel) if channel is not None else target
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
         published = publish(opened.used, release, beside.builds)

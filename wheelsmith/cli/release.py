@@ -99,9 +99,11 @@ def command(  # noqa: PLR0913  # one parameter an option
     """
     from wheelsmith.index.publish import channel_address
 
+    if channel is not None:
+        target, url = channel_address(target, channel), url and channel_address(url, channel)
     release = _Release(
-        index=channel_address(target, channel) if channel is not None else target,
-        url=f"{url.rstrip('/')}/{channel}" if url and channel else url,
+        index=target,
+        url=url,
         matrix=matrix,
         engine=engine,
         out=out,
