@@ -1,9 +1,10 @@
-"""Sizes, durations, counts, lists and releases as people write them."""
+"""Sizes, durations, moments, counts, lists and releases as people write them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
 _UNITS = {
@@ -31,6 +32,14 @@ def show_size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
     return f"{count} B"
+
+
+def show_moment(seconds: float) -> str:
+    """Return ``2026-01-02T03:04:05Z``, which is UTC.
+
+    :param seconds: of the epoch.
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

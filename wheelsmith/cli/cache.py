@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from datetime import UTC, datetime
 
 import click
 
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.base.units import counted
+from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.options import DURATION, SIZE, json_option
 from wheelsmith.cli.verbs import Verbs
 from wheelsmith.engine import visible
@@ -121,5 +120,5 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
 
 def _kind_json(stock: CacheInventory) -> dict[str, object]:
     oldest = min((item.used for item in stock.items), default=None)
-    when = None if oldest is None else datetime.fromtimestamp(oldest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    when = None if oldest is None else show_moment(oldest)
     return {"things": len(stock.items), "size": stock.size, "oldest_use": when}

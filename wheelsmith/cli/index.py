@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import click
 
 from wheelsmith.base.errors import ExitCode, WheelTestError
-from wheelsmith.base.units import counted
+from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
@@ -106,7 +105,7 @@ def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
 @click.option("--cell", help="Id of the cell whose torch was beside it.")
 @click.option("--details", metavar="URL", help="What tells more.")
 @dry_run_option
-def test(  # one parameter an option
+def test(
     *,
     target: str,
     project: str,
@@ -168,7 +167,7 @@ def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run:
 
     gc removes their files later. Their names are never given to other bytes.
     """
-    before = _utc(max(0.0, time.time() - age)) if age is not None else None
+    before = show_moment(max(0.0, time.time() - age)) if age is not None else None
     storage = open_storage(target)
     state = Index(storage).known(project)
     gone = outdated(state, keep=keep, before=before)
@@ -271,10 +270,6 @@ def _change(target: str, project: str, transition: Callable[[ProjectState], Proj
     opened = open_index(target, dry_run=dry_run)
     Index(opened.used).change(project, transition)
     show_writes(opened.writes)
-
-
-def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 command.add_command(doctor)

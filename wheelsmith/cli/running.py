@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from wheelsmith.base.errors import ExitCode, system_error
+from wheelsmith.base.units import show_moment
 from wheelsmith.model import BuildPlan, BuildResult, Event, Excluded, Folded, Listener, Notice, RunFinished
 from wheelsmith.report.keep import ResultsFile, results_file
 from wheelsmith.run.build import Outcome, build, make_output_folder
@@ -223,7 +224,7 @@ class _Kept:
 
 def _now() -> str:
     """Return the time as provenance has it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return show_moment(time.time())
 
 
 def _without_tail(result: BuildResult) -> BuildResult:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from wheelsmith import __version__
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import atomic_link, atomic_pour, atomic_write, sha256_file
 from wheelsmith.base.record import canonical_digest
-from wheelsmith.base.units import counted
+from wheelsmith.base.units import counted, show_moment
 from wheelsmith.index.entries import IndexEntry, PlannedVersion, ProjectState, check_project, project_of
 from wheelsmith.index.entries.side_files.known import announced, made_files, paths
 from wheelsmith.index.entries.state import public_of
@@ -197,7 +197,7 @@ def _tell(storage: Storage, release: IndexRelease, made: ReleaseState, names: Pa
     # Before the wheels are there: a run that is killed must not leave wheels behind that pass for published.
     changing |= {offer.entry.sha256 for offer in release.offers} - published
     set_unpublished(storage, changing)
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = show_moment(time.time())
     follow = partial(follow_source, changing=changing, made=made)
     index.add(release.offers, upload_time=now, said=release.said, revise={made.project: follow})
     entries = [entry for state in index.states().values() for entry in state.entries]

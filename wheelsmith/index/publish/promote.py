@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionError
+from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
 from wheelsmith.index.entries.state import merge_tests, public_of, set_address
@@ -96,7 +97,7 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
             return _with_tests(told, state)
 
         said = ReleaseWords(answers={promotion.project: state.answers}, planned={promotion.project: state.planned})
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = show_moment(time.time())
         with hub_builds(offers, named) as beside:
             new = add_release(
                 target,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries import IndexEntry, project_of
 from wheelsmith.index.entries.side_files.known import signatures
 from wheelsmith.index.entries.state import set_address
@@ -56,7 +57,7 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
     refuse_what_is_of_others(release.offers)
     index = Index(storage)
     before = {entry.filename for project in _projects(release) for entry in index.entries(project)}
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = show_moment(time.time())
     added = add_release(storage, release.offers, builds, said=release.said, upload_time=now)
     entries = tuple({entry.filename: entry for entry in added}.values())
     mark_published(storage, (entry.sha256 for entry in entries))
