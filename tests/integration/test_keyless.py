@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import cosign as cosigns
@@ -16,9 +15,10 @@ import pytest
 from factory import Factory
 from kernels import matrix, pure_kernel
 from loopback_sigstore import GITHUB, JOB, REPOSITORY, WORKFLOW, loopback_sigstore, token
+from wrong_server import serving
 
 from wheelsmith.index.publish import Index
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage import Folder
 from wheelsmith.wheel.attestation import keyless
 
 pytestmark = [
@@ -76,15 +76,6 @@ def refusal(factory, *argv, trust=TRUST):
     (answer,) = answers
     assert answer["verified"] is None
     return answer["refused"]
-
-
-@contextmanager
-def served(folder):
-    server = make_server(folder, "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
 
 
 def wheel_of(factory, folder="dist"):
@@ -376,7 +367,8 @@ def test_installers_and_readers_of_pages_take_it_as_before(signed, tmp_path):
     from pypi_simple import PyPISimple
 
     assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
-    with served(signed.folder / "public") as address:
+    with serving(signed.folder / "public") as url:
+        address = f"{url}/"
         told = ("publish", "public", "--from", "dist", "--address", address)
         assert signed.run_in_process(*told).returncode == 0
         index = ("--index-url", f"{address}simple/")

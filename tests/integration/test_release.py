@@ -2,17 +2,16 @@
 
 import shutil
 import subprocess
-import threading
-from contextlib import contextmanager
 
 import pytest
 import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
 from once import made_once, run_folder
+from wrong_server import serving
 
 from wheelsmith.index.publish import Index, verify
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage import Folder
 
 WHEEL = "pure-1-py3-none-any.whl"
 STEPS = ["build", "check", "sign", "changes", "publish", "live"]
@@ -40,20 +39,9 @@ def locked(tmp_path, tmp_path_factory):
 
 @pytest.fixture
 def served(locked):
+    (locked.folder / "index").mkdir(exist_ok=True)
     with serving(locked.folder / "index") as url:
         yield url
-
-
-@contextmanager
-def serving(folder):
-    folder.mkdir(exist_ok=True)
-    server = make_server(folder, "127.0.0.1", 0)
-    # A client that hangs up is no matter of these tests, in whose stderr it would stand.
-    server.handle_error = lambda *_: None
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
 
 
 def release(factory, *argv):

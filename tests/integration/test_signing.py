@@ -21,12 +21,13 @@ import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
 from wheels import make_wheel
+from wrong_server import serving
 
 from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.index.entries import remove
 from wheelsmith.index.publish import Index, foreign_wheel, writer
 from wheelsmith.index.publish import verify as verify_index
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage import Folder
 from wheelsmith.wheel.attestation.keys import SigningKey
 
 WHEEL = "pure-1-py3-none-any.whl"
@@ -103,15 +104,6 @@ def served(folder):
         server.shutdown()
 
 
-@contextmanager
-def served_by_us(folder):
-    server = make_server(folder, "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
 def test_it_says_how_the_wheel_was_made(signed):
     results = json.loads((signed.folder / "dist/results.json").read_bytes())
     (digest,) = {cell["plan_digest"] for cell in results["cells"].values()}
@@ -140,7 +132,7 @@ def test_it_is_verified_wherever_it_lies(signed, place):
     assert (answer["verified"]["wheel"], answer["verified"]["key"]) == (WHEEL, "release.pub")
 
 
-@pytest.mark.parametrize("serve", [served, served_by_us], ids=["HTML", "JSON"])
+@pytest.mark.parametrize("serve", [served, serving], ids=["HTML", "JSON"])
 @pytest.mark.parametrize("root", ["simple/", "cu130"])
 def test_it_is_verified_on_an_index(signed, serve, root):
     assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0

@@ -5,8 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,10 +15,11 @@ from once import made_once, run_folder
 from outside import outside
 from shop import NOW, make_torches
 from wheels import make_wheel, offer, tell_results
+from wrong_server import serving
 
 from wheelsmith.index.pick import Machine
 from wheelsmith.index.publish import Index
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu
 from wheelsmith.run.wheel_test import where_of
@@ -68,15 +67,6 @@ def world(factory, tmp_path, monkeypatch):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         yield environment
-
-
-@contextmanager
-def serving(folder):
-    server = make_server(folder, "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
 
 
 def try_it(factory, *argv, index="index/test", project="pure"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -46,6 +47,14 @@ Change = Callable[[Answer], Answer]
 def serving(root: Path) -> Iterator[str]:
     """Serve a folder as ``wheelsmith serve`` does."""
     server = make_server(root, "127.0.0.1", 0)
+    told = server.handle_error
+
+    def handle_error(*asked: object) -> None:
+        # A client that hangs up is no mistake of the server's.
+        if not isinstance(sys.exception(), ConnectionError):
+            told(*asked)
+
+    server.handle_error = handle_error
     with running(server):
         yield f"http://127.0.0.1:{server.server_address[1]}"
 
