@@ -1,6 +1,7 @@
 """What jobs say of wheels that they tested, taken by an index: all of it, or nothing."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -115,6 +116,13 @@ def test_what_is_no_file_of_tests_is_refused(index, run, name):
     assert (answer.code, outcomes(index)) == (1, {})
     assert "bad.json does not tell of tests" in answer.err
     assert len(answer.err) < 1000
+
+
+def test_what_is_no_plain_file_is_not_waited_for(index, run):
+    os.mkfifo("pipe.json")
+    answer = run("index", "record-tests", "index/test", "pipe.json")
+    assert (answer.code, outcomes(index)) == (1, {})
+    assert "pipe.json is not a regular file" in answer.err
 
 
 @pytest.mark.parametrize(

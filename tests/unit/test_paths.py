@@ -125,7 +125,6 @@ NEAR = {
     "cli/join.py": {"command": USER},
     "cli/ci.py": {"_write": USER},
     "cli/test.py": {"command": USER},
-    "cli/index.py": {"_bounded": USER},
     "report/pipelines/pipeline.py": {"filled": PACKAGE},
     "cli/verify.py": {"command": USER},
     "wheel/attestation/keys.py": {"_read": USER},

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from wheelsmith.base.errors import ExitCode, WheelTestError
+from wheelsmith.base.files import read_bounded
 from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
@@ -147,13 +148,14 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
 
 
 def _bounded(file: Path) -> bytes:
-    """Return what a file of tests has; of one that is too long, enough to tell."""
+    """Return what a file of tests has; a job left it, so that it may be anything."""
     try:
-        with file.open("rb") as opened:
-            return opened.read(LONGEST + 1)
+        return read_bounded(file, LONGEST)
+    except ValueError as error:
+        raise WheelTestError(f"{file} does not tell of tests: {error}") from None
     except OSError as error:
         remedy = "run its job again: wheelsmith test writes it also where the test failed"
-        raise WheelTestError(f"{file} cannot be read: {error.strerror}", remedy=remedy) from None
+        raise WheelTestError(f"{file} cannot be read: {error.strerror or error}", remedy=remedy) from None
 
 
 @command.command("retain")
