@@ -31,7 +31,7 @@ class VersionChanges(Record):
     """What became of every cell between two versions.
 
     :param before: the older version, without a local part; None where there is none.
-    :param cells: those of either version that changed in more than their wheel's bytes, and all others; sorted.
+    :param cells: those of either version, and those that should have a wheel; sorted.
     """
 
     project: str
@@ -40,7 +40,7 @@ class VersionChanges(Record):
     cells: tuple[CellChange, ...]
 
 
-def version_changes(earlier: Catalogue | None, now: Catalogue, version: str) -> VersionChanges:
+def version_changes(earlier: Catalogue, now: Catalogue, version: str) -> VersionChanges:
     """Return what a version brings.
 
     :param earlier: what was published before; the newest version in it that is older is what it is compared with.
@@ -48,8 +48,8 @@ def version_changes(earlier: Catalogue | None, now: Catalogue, version: str) -> 
     :param version: without a local part.
     """
     asked = Version(version)
-    older = max((v for v in _versions(earlier) if v < asked), default=None) if earlier else None
-    before = _by_cell(earlier, older) if earlier and older else {}
+    older = max((version for version in _versions(earlier) if version < asked), default=None)
+    before = _by_cell(earlier, older) if older else {}
     current = _by_cell(now, asked)
     said = {item.cell.id: f"{item.status}: {item.reason}" for item in now.unserved if Version(item.version) == asked}
     missing = (each.missing for each in now.versions if Version(each.version) == asked)
