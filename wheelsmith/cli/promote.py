@@ -9,7 +9,14 @@ import click
 
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.storage import address_option, dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.cli.storage import (
+    address_option,
+    dry_run_option,
+    open_index,
+    published_json,
+    show_writes,
+    target_argument,
+)
 from wheelsmith.index.entries import check_project, index_address
 from wheelsmith.index.publish import Promotion, RequiredOutcome, channel_address, promote, public_version
 from wheelsmith.index.storage import open_storage
@@ -71,14 +78,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     )
     promoted = promote(open_storage(channel_address(target, source)), opened.used, promotion, address)
     if as_json:
-        data = {
-            "schema_version": 1,
-            "target": opened.name,
-            "new": [entry.filename for entry in promoted.new],
-            "known": [entry.filename for entry in promoted.known],
-            "writes": [{"key": write.key, "size": write.size} for write in opened.writes],
-        }
-        click.echo(json.dumps(data, indent=1))
+        click.echo(json.dumps(published_json(opened, promoted), indent=1))
         return
     show_writes(opened.writes)
     for entry in promoted.new:

@@ -14,6 +14,7 @@ from wheelsmith.cli.storage import (
     channel_option,
     dry_run_option,
     open_index,
+    published_json,
     show_writes,
     target_argument,
 )
@@ -28,7 +29,6 @@ from wheelsmith.index.publish import (
     tell_address,
 )
 from wheelsmith.index.publish import replace_signatures as replacing
-from wheelsmith.index.storage import Write
 
 
 @click.command("publish")
@@ -79,8 +79,12 @@ def command(
             mark_sources(folders, release)
         # What is laid out for the Hub is there as long as the block runs.
         if as_json:
-            data = _json(opened.name, published, replaced, opened.writes)
-            click.echo(json.dumps({**data, "without_hub_build": beside.left_out}, indent=1))
+            signed = {
+                "signed_otherwise": [entry.filename for entry in published.signed_otherwise if not replaced],
+                "replaced_signatures": [entry.filename for entry in replaced],
+            }
+            data = {**published_json(opened, published), **signed, "without_hub_build": beside.left_out}
+            click.echo(json.dumps(data, indent=1))
             return
         show_writes(opened.writes)
     for entry in published.new:
@@ -101,17 +105,3 @@ def _say_signed(published: Published, replaced: tuple[IndexEntry, ...], *, dry_r
     elif published.signed_otherwise:
         kept = counted(len(published.signed_otherwise), "wheel")
         click.echo(f"{kept} there with another signature, which stays: to replace it, --replace-signatures", err=True)
-
-
-def _json(
-    target: str, published: Published, replaced: tuple[IndexEntry, ...], writes: tuple[Write, ...]
-) -> dict[str, object]:
-    return {
-        "schema_version": 1,
-        "target": target,
-        "new": [entry.filename for entry in published.new],
-        "known": [entry.filename for entry in published.known],
-        "signed_otherwise": [entry.filename for entry in published.signed_otherwise if not replaced],
-        "replaced_signatures": [entry.filename for entry in replaced],
-        "writes": [{"key": write.key, "size": write.size} for write in writes],
-    }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from wheelsmith.index.publish import Published
 from wheelsmith.index.storage import Staged, Storage, Write, open_storage
 
 target_argument = click.argument("target", metavar="INDEX")
@@ -40,6 +41,17 @@ def open_index(target: str, *, dry_run: bool) -> Opened:
     real = open_storage(target)
     staged = Staged(real) if dry_run else None
     return Opened(name=real.name, used=staged or real, staged=staged)
+
+
+def published_json(opened: Opened, published: Published) -> dict[str, object]:
+    """Return what was published, or would be, as commands print it."""
+    return {
+        "schema_version": 1,
+        "target": opened.name,
+        "new": [entry.filename for entry in published.new],
+        "known": [entry.filename for entry in published.known],
+        "writes": [{"key": write.key, "size": write.size} for write in opened.writes],
+    }
 
 
 def show_writes(writes: tuple[Write, ...]) -> None:
