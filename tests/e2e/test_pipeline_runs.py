@@ -1,12 +1,18 @@
 """The written pipelines, run at a tag by act and gitlab-ci-local, and by a stand-in for what runs Buildkite's steps."""
 
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 import wants
+from loopback_sigstore import GITHUB, GITLAB, GITLAB_PIPELINE, WORKFLOW, gitlab_token, job_tokens, loopback_sigstore
 from node_tools import node_tools
 from releases import released, statuses
 from run_buildkite import Buildkite
 from run_github import OWN_ACTION, Github
 from run_gitlab import Gitlab
+from served_bucket import fetched
 
 pytestmark = pytest.mark.release("act and gitlab-ci-local are other people's programs")
 
@@ -102,6 +108,41 @@ def test_a_test_that_fails_is_recorded_and_nothing_is_promoted(released_by):
     assert "tiny 1 stays where it is: failed: tiny-1+cpu.torch2.13" in ended.text
     assert tests_of(release.catalogue("test")) == ([("failed", TESTED_CELL)], 4)
     assert release.catalogue("stable") == {}
+
+
+@pytest.fixture(params=["github", "gitlab"])
+def released_without_a_key(request, tmp_path):
+    """A release without a key, what runs its pipeline, and who signs, with how many wheels have attestations."""
+    pytest.importorskip("sigstore")
+    for program in ("g++", "git", "node"):
+        wants.program(program)
+    test = 'python -c "import tiny"'
+    with (
+        loopback_sigstore(request.config.cache.mkdir("sigstore")) as sigstore,
+        job_tokens() as (given, _),
+        released(tmp_path, request.param, test=test, trust=sigstore.write(tmp_path)) as release,
+    ):
+        if request.param == "gitlab":
+            with_token = replace(release, endpoint={**release.endpoint, "SIGSTORE_ID_TOKEN": gitlab_token()})
+            yield with_token, Gitlab(with_token, node_tools(request.config)), (GITLAB_PIPELINE, GITLAB, 0)
+        else:
+            with_token = replace(release, endpoint={**release.endpoint, **given})
+            yield with_token, Github(with_token), (WORKFLOW, GITHUB, 4)
+
+
+def test_without_a_key_the_index_has_attestations_of_its_job(released_without_a_key):
+    release, runner, (workflow, issuer, attested) = released_without_a_key
+    ended = runner.run()
+    assert ended.code == 0, ended.text[-MOST:]
+    assert "4 wheels signed, 0 were before" in ended.text
+    for channel in ("test", "stable"):
+        index = f"{release.url}/{channel}/simple/"
+        page = fetched(f"{index}tiny/").decode()
+        assert page.count(f'data-provenance="{release.url}/{channel}/') == attested
+        who = ("--identity", workflow, "--issuer", issuer, "--trust-config", release.folder / "root.json")
+        argv = [sys.executable, "-m", "wheelsmith", "verify", index, *who]
+        answer = subprocess.run(argv, capture_output=True, text=True)
+        assert (answer.returncode, answer.stdout.count("✓")) == (0, 4), answer.stdout + answer.stderr
 
 
 def test_a_missing_artefact_is_named_and_nothing_is_published(released_by):

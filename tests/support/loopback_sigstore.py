@@ -13,16 +13,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import jwt
 import wants
 from npm import fetched
+from wrong_server import running
 
 _PACKAGE = Path(__file__).parent / "sigstore"
 _ROOT = "application/vnd.dev.sigstore.trustedroot+json;version=0.1"
 GITHUB = "https://token.actions.githubusercontent.com"
+GITLAB = "https://gitlab.com"
+GITLAB_PIPELINE = f"{GITLAB}/org/wheels//.gitlab-ci.yml@refs/tags/v1"
 REPOSITORY = "https://github.com/org/wheels"
 WORKFLOW = f"{REPOSITORY}/.github/workflows/wheels.yml@refs/tags/v1"
 COMMIT = "e" * 40
@@ -72,6 +76,12 @@ def token(**claims: Any) -> str:
     return jwt.encode({name: value for name, value in said.items() if value is not None}, "k" * 32, "HS256")
 
 
+def gitlab_token() -> str:
+    """Return one whose issuer is GitLab; what the certificate authority makes of other claims, it knows of GitHub."""
+    unknown = dict.fromkeys(("repository", "ref", "sha", "workflow_ref", "job_workflow_ref"))
+    return token(iss=GITLAB, sub=GITLAB_PIPELINE, **unknown)
+
+
 @contextmanager
 def loopback_sigstore(folder: Path) -> Iterator[Sigstore]:
     """Yield a Sigstore.
@@ -89,6 +99,26 @@ def loopback_sigstore(folder: Path) -> Iterator[Sigstore]:
         server.kill()
         server.wait()
         server.stdout.close()
+
+
+@contextmanager
+def job_tokens() -> Iterator[tuple[dict[str, str], list[tuple[str, str | None]]]]:
+    """Yield where a job of GitHub's asks for its token, as its environment says; what was asked for, and by whom."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Runner(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path.partition("audience=")[2], self.headers["Authorization"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"value": token()}).encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Runner) as server, running(server):
+        url = f"http://127.0.0.1:{server.server_port}/token?x=1"
+        yield {"ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "hidden"}, asked
 
 
 def _trust(said: dict[str, str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from wheelsmith.run.prepare import default_cache
 
 INDEX = f"s3://{loopback_s3.BUCKET}/kernels"
 HUB_INDEX = "hf://org/wheels"
-WORDS = ("--wheelsmith", "wheelsmith", "--shards", "3", "--sign", "--publish")
+WORDS = ("--wheelsmith", "wheelsmith", "--shards", "3")
 TESTING = ("--channel", "test", "--promote", "stable", "--project", "tiny")
 # Two cells in the first shard, one in each other.
 TORCHES = ("2.10", "2.11", "2.12", "2.13")
@@ -34,6 +34,8 @@ TORCHES = ("2.10", "2.11", "2.12", "2.13")
 _FOR_SOME = "#if __cplusplus > 201703L\n#error no C++20 today\n#endif\n"
 _WATCHED = Path(__file__).with_name("watched.py")
 CACHE = ".wheelsmith-cache"
+# Where each system looks for its pipeline.
+FILES = {"github": ".github/workflows/wheels.yml", "gitlab": ".gitlab-ci.yml", "buildkite": ".buildkite/wheels.yml"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,14 @@ def statuses(dist: Path) -> Counter[str]:
 
 @contextmanager
 def released(
-    folder: Path, system: str, *, broken: bool = False, workflow: str = "", test: str = "", hub: bool = False
+    folder: Path,
+    system: str,
+    *,
+    broken: bool = False,
+    workflow: str = "",
+    test: str = "",
+    hub: bool = False,
+    trust: Path | None = None,
 ) -> Iterator[Release]:
     """Lay out a repository with a pipeline for a CI system and a tag, a key, and an S3 or a Hub.
 
@@ -117,10 +126,12 @@ def released(
     :param workflow: for GitHub, instead of the one that wheelsmith writes.
     :param test: the command line that tests what is published, before it is promoted.
     :param hub: publish to a repo of a Hub, not to a bucket.
+    :param trust: the trust configuration of a Sigstore, to sign without a key.
     """
     with _hub(folder / "hf") if hub else _bucket() as (index, url, cloud, names), _torches(folder) as torches:
-        words = (*WORDS, index, *((*TESTING, "--url", url, "--test", test) if test else ()))
-        repository = _repository(folder, ("ci", system, *words), broken=broken, workflow=workflow)
+        words = (*WORDS, "--keyless" if trust else "--sign", "--publish", index)
+        words += (*TESTING, "--url", url, "--test", test) if test else ()
+        repository = _repository(folder, ("ci", system, *words), broken=broken, workflow=workflow, trust=trust)
         make = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
         key = subprocess.run(make, check=True, capture_output=True, text=True).stdout
         secrets = {name: cloud.pop(name) for name in names}
@@ -133,6 +144,12 @@ def released(
             index=index,
             url=url,
         )
+
+
+def _at_another_sigstore(pipeline: Path, trust: Path) -> None:
+    text, sign = pipeline.read_text(), "wheelsmith sign dist --keyless"
+    assert text.count(sign) == 1
+    pipeline.write_text(text.replace(sign, f"{sign} --trust-config {trust}"))
 
 
 @contextmanager
@@ -166,7 +183,7 @@ def _torches(folder: Path) -> Iterator[dict[str, str]]:
         yield {"OUTSIDE": str(folder / "outside.json")}
 
 
-def _repository(folder: Path, command: tuple[str, ...], *, broken: bool, workflow: str) -> Path:
+def _repository(folder: Path, command: tuple[str, ...], *, broken: bool, workflow: str, trust: Path | None) -> Path:
     """Lay out a repository at a tag, and the wheelsmith that its jobs find."""
     factory = Factory.at(folder / "repository")
     source = tiny_kernel(factory.folder / "k") / "tiny.cpp"
@@ -176,6 +193,8 @@ def _repository(folder: Path, command: tuple[str, ...], *, broken: bool, workflo
     assert answer.returncode == 0, answer.stderr
     if workflow:
         (factory.folder / ".github" / "workflows" / "wheels.yml").write_text(workflow)
+    if trust:
+        _at_another_sigstore(factory.folder / FILES[command[1]], trust)
     # Headers are not laid out anew for every job.
     (factory.folder / CACHE).mkdir()
     for shared in ("prefix", "locks"):

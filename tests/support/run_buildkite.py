@@ -17,9 +17,7 @@ from typing import Any
 
 import buildkite_agent
 import yaml
-from releases import CACHE, Ended, Release
-
-FILE = ".buildkite/wheels.yml"
+from releases import CACHE, FILES, Ended, Release
 
 
 class Buildkite:
@@ -47,7 +45,7 @@ class Buildkite:
         return self._place / "artifacts" / "dist"
 
     def run(self, *, lose: int | None = None, kill: str = "") -> Ended:
-        text = (self._release.repository / FILE).read_text()
+        text = (self._release.repository / FILES["buildkite"]).read_text()
         self._steps = self._read(buildkite_agent.interpolated(text, {}))
         return self._go({"KILL": kill, "LOSE": f"shards/{lose}/*"})
 

@@ -2,12 +2,14 @@
 
 import re
 import shlex
+import tomllib
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import yaml
 from command_line import run_command
+from factory import ROOT
 
 from wheelsmith.base.errors import SettingError
 from wheelsmith.base.facts import read_facts
@@ -32,6 +34,7 @@ TESTED = replace(
     promote="stable",
     require="passed",
 )
+KEYLESS = replace(TESTED, sign=False, keyless=True)
 LEAST = Pipeline(wheelsmith="wheelsmith==1", shards="3")
 WRITERS = {"github": github_workflow, "gitlab": gitlab_pipeline, "buildkite": buildkite_pipeline}
 SHARDS = (Shard(cells=("a",), seconds=1), Shard(cells=(), seconds=0), Shard(cells=("b",), seconds=1))
@@ -47,7 +50,7 @@ def steps(workflow):
     return [(name, step) for name, job in workflow["jobs"].items() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("pipeline", [WHOLE, TESTED, LEAST], ids=["whole", "tested", "least"])
+@pytest.mark.parametrize("pipeline", [WHOLE, TESTED, KEYLESS, LEAST], ids=["whole", "tested", "keyless", "least"])
 def test_every_action_is_pinned_to_a_commit_that_is_told_of(pipeline):
     text = github_workflow(pipeline)
     used = re.findall(r"uses: (\S+)@(\S+) # (v[\d.]+)$", text, re.MULTILINE)
@@ -196,6 +199,63 @@ def test_writing_it_again_shows_what_changed(system, file, line, tmp_path, monke
     assert run("--output", "own.yml").code != 0
     assert (tmp_path / "own.yml").read_text() == "name: mine\n"
     assert run("--sign", "--output", "-").out == (tmp_path / file).read_text()
+
+
+# Without a key
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_without_a_key_only_the_job_after_join_has_a_token(system):
+    tokens = {
+        name: job.get("id_tokens", {}) or {"right": job.get("permissions", {}).get("id-token")}
+        for name, job in jobs(system, KEYLESS).items()
+        if "id_tokens" in job or "id-token" in str(job)
+    }
+    assert tokens == {
+        "publish": {"right": "write"} if system == "github" else {"SIGSTORE_ID_TOKEN": {"aud": "sigstore"}}
+    }
+    assert "WHEELSMITH_KEY" not in WRITERS[system](KEYLESS)
+    assert "id-token" not in str(jobs(system)).replace("_", "-")
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_without_a_key_it_is_signed_and_indexes_are_told_their_addresses(system):
+    found = jobs(system, KEYLESS)
+    url = ' --address "https://wheels.example.org/kernels"'
+    assert "wheelsmith sign dist --keyless" in script(found["publish"])
+    assert f'wheelsmith publish "s3://wheels/kernels" --channel test --from dist{url}' in script(found["publish"])
+    assert script(found["promote"])[-1].endswith(f"--from test --to stable --require passed{url}")
+    assert WRITERS[system](KEYLESS).splitlines()[0].endswith(" --keyless")
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_without_a_key_an_address_needs_no_test(system):
+    pipeline = Pipeline(wheelsmith="w", shards="3", keyless=True, publish="hf://a/b", url="https://example.org/")
+    assert '--from dist --address "https://example.org/"' in WRITERS[system](pipeline)
+    signed = WRITERS[system](replace(pipeline, publish=None, url=None))
+    assert re.findall(r"wheelsmith (sign|publish) [^=]", signed) == ["sign"]
+
+
+def test_on_buildkite_nothing_is_signed_without_a_key():
+    with pytest.raises(SettingError, match="every step of a pipeline"):
+        buildkite_pipeline(KEYLESS)
+
+
+@pytest.mark.parametrize("system", ["github", "gitlab"])
+def test_it_is_signed_in_one_way(system):
+    with pytest.raises(SettingError, match="by a key or without one"):
+        WRITERS[system](replace(WHOLE, keyless=True))
+
+
+def test_what_pip_installs_for_it_are_the_extras_of_this_project():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = {
+        name: [each for each in extras[name] if "wheelsmith" not in each] for name in ("buckets", "sign", "keyless")
+    }
+    install = next(line for line in script(jobs("github", KEYLESS)["publish"]) if "pip install" in line)
+    assert sorted(shlex.split(install)[6:]) == sorted([*asked["buckets"], *asked["sign"], *asked["keyless"]])
+    install = next(line for line in script(jobs("github", TESTED)["publish"]) if "pip install" in line)
+    assert sorted(shlex.split(install)[6:]) == sorted([*asked["buckets"], *asked["sign"]])
 
 
 # Test and promote

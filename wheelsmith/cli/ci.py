@@ -67,6 +67,7 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
         ),
         click.option("--python", default="3.12", show_default=True, help="The Python that runs it."),
         click.option("--sign", is_flag=True, help="Sign, by the private key in the secret WHEELSMITH_KEY."),
+        click.option("--keyless", is_flag=True, help="Sign without a key, by the job's token; not on Buildkite."),
         click.option("--publish", metavar="INDEX", help="Publish at tags: s3://…, gs://…, az://… or hf://…."),
         *_TESTING,
         click.option(

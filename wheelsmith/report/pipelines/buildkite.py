@@ -14,8 +14,13 @@ _RELEASE = "release"  # the queue of the parts that publish and promote
 def buildkite_pipeline(pipeline: Pipeline) -> str:
     """Return the text of the pipeline; its first step asks ``buildkite_shards`` for those that build.
 
-    :raises SettingError: a word cannot stand in it, or a test would run where the secrets are.
+    :raises SettingError: a word cannot stand in it, or what a kernel brings would run where it can sign or publish.
     """
+    if pipeline.keyless:
+        raise SettingError(
+            "every step of a pipeline of Buildkite's may have its token, those that run what a kernel brings, too",
+            remedy="sign by a key, which only the agents of one queue have: --sign",
+        )
     if _RELEASE in pipeline.test_on:
         raise SettingError(
             f"agents of the queue {_RELEASE} have the secrets, and a test runs what a kernel brings",

@@ -6,6 +6,7 @@ from wheelsmith.base.facts import read_facts
 from wheelsmith.report.pipelines.pipeline import Pipeline, common_words, whole
 
 _RUNNER = "ubuntu-latest"
+_ASKING = "      id-token: write # says to Sigstore which workflow this is"
 
 
 def github_workflow(pipeline: Pipeline) -> str:
@@ -18,6 +19,7 @@ def github_workflow(pipeline: Pipeline) -> str:
         **common_words(pipeline, "github"),
         **_actions(),
         "runner": _RUNNER,
+        "rights": f"\n{_ASKING}" if pipeline.keyless else " {}",
         "tests": "".join(f", test-{number}" for number, _ in pipeline.runners),
         "secrets": "\n".join(["        env:", *secrets]) if secrets else "        # A folder that the runner keeps.",
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from wheelsmith.base.errors import SettingError
 from wheelsmith.report.pipelines.pipeline import Pipeline, common_words, whole
 
+# Under the name by which sigstore finds it.
+_ASKING = "\n  id_tokens:\n    SIGSTORE_ID_TOKEN:\n      aud: sigstore"
 _MOST = 200  # jobs, which is what GitLab allows ``parallel``
 
 
@@ -24,6 +26,7 @@ def gitlab_pipeline(pipeline: Pipeline) -> str:
         )
     if int(pipeline.shards) > _MOST:
         raise SettingError(f"GitLab runs no more than {_MOST} jobs of a kind", remedy=f"--shards {_MOST}")
+    words["id-tokens"] = _ASKING if pipeline.keyless else ""
     words["tests"] = "".join(f', "wheels:test-{number}"' for number, _ in pipeline.runners)
     runners = [
         {"number": str(number), "tags": f'\n  tags: ["{runner}"]' if runner else ""}

@@ -32,6 +32,7 @@ _SECRETS = {
 _BUCKETS = {"s3", "gs", "az"}
 # What pip installs beside wheelsmith, where it is needed.
 _FOR_BUCKETS, _FOR_SIGNING = ("'obstore>=0.11'",), ("'securesystemslib>=1.6'", "'cryptography>=44'")
+_FOR_KEYLESS = ("'sigstore>=4.5'", "'pypi-attestations>=0.0.30'", *_FOR_SIGNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Pipeline:
     :param wheelsmith: what pip is told to install.
     :param python: the Python that runs it.
     :param sign: by the secret WHEELSMITH_KEY.
+    :param keyless: sign by the token of the job.
     :param publish: where to; None keeps the wheels as the pipeline's artifact.
     :param channel: of that index, which is published to; None publishes to the index itself.
     :param url: where the index is served.
@@ -60,6 +62,7 @@ class Pipeline:
     wheelsmith: str
     python: str = "3.12"
     sign: bool = False
+    keyless: bool = False
     publish: str | None = None
     channel: str | None = None
     url: str | None = None
@@ -84,7 +87,9 @@ class Pipeline:
 
     def _check_together(self) -> None:
         """Refuse options of which one says nothing without another."""
-        for name, others in _NEEDS.items():
+        if self.sign and self.keyless:
+            raise SettingError("wheels are signed by a key or without one", remedy="choose: --sign or --keyless")
+        for name, others in (_NEEDS | ({"url": ("publish",)} if self.keyless else {})).items():
             default = DEFAULT_REQUIRED if name == "require" else None
             if getattr(self, name) in {default, ()}:
                 continue
@@ -117,12 +122,18 @@ class Pipeline:
             words += [option, value] if value and value != default else []
         words += ["--locked"] if self.locked else []
         words += ["--sign"] if self.sign else []
+        words += ["--keyless"] if self.keyless else []
         return shlex.join(words)
 
     @property
     def runners(self) -> tuple[tuple[int, str | None], ...]:
         """Return the number of each job that tests, and where it runs; None for where all others do."""
         return tuple(enumerate(self.test_on or (None,), 1))
+
+    @property
+    def signs(self) -> bool:
+        """Say whether wheels are signed, by a key or without one."""
+        return self.sign or self.keyless
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -174,8 +185,12 @@ def common_words(pipeline: Pipeline, system: str) -> dict[str, str]:
     :raises SettingError: a word cannot stand in it.
     """
     pipeline.check()
-    done = [word for word, used in (("Sign", pipeline.sign), ("Publish", pipeline.publish)) if used]
-    needed = (*(_FOR_BUCKETS if _scheme(pipeline) in _BUCKETS else ()), *(_FOR_SIGNING if pipeline.sign else ()))
+    done = [word for word, used in (("Sign", pipeline.signs), ("Publish", pipeline.publish)) if used]
+    needed = (
+        *_FOR_BUCKETS * (_scheme(pipeline) in _BUCKETS),
+        *_FOR_SIGNING * pipeline.sign,
+        *_FOR_KEYLESS * pipeline.keyless,
+    )
     return {
         "command": pipeline.command(system),
         "wheelsmith": pipeline.wheelsmith,
@@ -187,6 +202,8 @@ def common_words(pipeline: Pipeline, system: str) -> dict[str, str]:
         "extras": "".join(f" {each}" for each in needed),
         "target": pipeline.publish or "",
         "to-channel": f" --channel {pipeline.channel}" if pipeline.channel else "",
+        # Who offers attestations as indexes do has to know where the index is served.
+        "address": f' --address "{pipeline.url}"' if pipeline.keyless and pipeline.url else "",
         **_testing(pipeline),
     }
 
@@ -213,10 +230,11 @@ def whole(pipeline: Pipeline, system: str, words: dict[str, str], runners: Seque
     :param words: what stands in the parts.
     :param runners: what stands beside it in the part of each job that tests.
     """
-    parts = ["", "-publish"] if pipeline.sign or pipeline.publish else [""]
+    parts = ["", "-publish"] if pipeline.signs or pipeline.publish else [""]
     parts += ["-sign"] if pipeline.sign else []
+    parts += ["-keyless"] if pipeline.keyless else []
     parts += ["-target"] if pipeline.publish else []
-    parts += ["-signed"] if pipeline.sign and not pipeline.publish else []
+    parts += ["-signed"] if pipeline.signs and not pipeline.publish else []
     text = "".join(filled(f"{system}{part}.yml", words) for part in parts)
     if not pipeline.test:
         return text
