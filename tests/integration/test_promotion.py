@@ -83,6 +83,22 @@ def test_promoted_again_it_takes_what_was_tested_since(channels):
     assert {entry.outcome for entry in Index(stable).entries("kernel")} == {WheelOutcome.PASSED}
 
 
+@pytest.mark.parametrize("left", [None, b"half of it"])
+def test_promoted_again_it_brings_a_file_that_the_target_has_lost(channels, left):
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    lost = Index(stable).known("kernel").entries[0]
+    if left is None:
+        stable.delete(lost.path)
+    else:
+        stable.put(lost.path, left)
+    assert verify(stable) != ()
+    again = promote(nightly, stable, ASKED, stable.name)
+    assert ([entry.filename for entry in again.new], len(again.known)) == ([lost.filename], 1)
+    assert Index(stable).known("kernel").entries[0] == lost
+    assert verify(stable) == ()
+
+
 def test_other_versions_stay(channels, tmp_path):
     nightly, stable = channels
     fill(nightly, tmp_path / "made", version="2", cells=[CPU])

@@ -79,8 +79,8 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
     """
     state = _chosen(source, promotion)
     there = {(entry.filename, entry.sha256) for entry in load_project(target, promotion.project)[0].entries}
-    wheels = [entry for entry in state.entries if (entry.filename, entry.sha256) not in there]
-    same = [entry for entry in state.entries if (entry.filename, entry.sha256) in there]
+    same = [entry for entry in state.entries if (entry.filename, entry.sha256) in there and _lies(target, entry)]
+    wheels = [entry for entry in state.entries if entry not in same]
     with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
         fetched = pool.map(partial(_fetched, source, Path(scratch)), wheels)
         offers = tuple(fetched)
@@ -193,6 +193,12 @@ def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
     path.parent.mkdir()
     path.write_bytes(found.data)
     return listed_wheel(source, path, entry, remedy)
+
+
+def _lies(storage: Storage, entry: IndexEntry) -> bool:
+    """Say whether the file of a wheel that is listed lies there, as far as that is seen without reading it."""
+    found = storage.look(entry.path)
+    return found is not None and found.size == entry.size
 
 
 def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
