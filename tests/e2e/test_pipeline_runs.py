@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from xml.etree import ElementTree as ET
 
 import pytest
 import wants
@@ -69,6 +70,10 @@ def test_a_tag_becomes_a_signed_and_published_index(released_by):
     assert "4 wheels signed, 0 were before" in ended.text
     assert "4 wheels new, 0 were there" in ended.text
     assert release.verify().returncode == 0
+    summary = (runner.dist / "summary.md").read_text()
+    assert summary.startswith("### 4 of 4 cells have a wheel\n")
+    if isinstance(runner, Buildkite):
+        assert runner.annotations == {"wheels-success": summary}
     # What the other jobs left has no signature.
     assert statuses(runner.dist) == {"built": 4}
     assert not list(runner.dist.rglob("*.sigstore.json"))
@@ -79,7 +84,7 @@ def test_a_tag_becomes_a_signed_and_published_index(released_by):
 TESTED_CELL = "torch213-cxx11-cpu-x86_64-linux"
 
 
-def tests_of(catalogue):
+def outcomes_of(catalogue):
     """Return what is told of the tests of the wheel that serves the newest torch, and how many wheels there are."""
     wheels = catalogue.get("wheels", ())
     told = [test for wheel in wheels for test in wheel.get("tests", ()) if "torch2.13" in wheel["filename"]]
@@ -93,8 +98,8 @@ def test_what_was_published_is_tested_and_promoted(released_by):
     assert ended.code == 0, ended.text[-MOST:]
     assert "1 test recorded" in ended.text
     assert "4 wheels promoted, 0 were there" in ended.text
-    told = tests_of(release.catalogue("test"))
-    assert told == tests_of(release.catalogue("stable")) == ([("passed", TESTED_CELL)], 4)
+    told = outcomes_of(release.catalogue("test"))
+    assert told == outcomes_of(release.catalogue("stable")) == ([("passed", TESTED_CELL)], 4)
     assert (release.verify("/test").returncode, release.verify("/stable").returncode) == (0, 0)
 
 
@@ -106,7 +111,7 @@ def test_a_test_that_fails_is_recorded_and_nothing_is_promoted(released_by):
     assert "has no attribute" in ended.text, ended.text[-MOST:]
     assert "1 test recorded" in ended.text, ended.text[-MOST:]
     assert "tiny 1 stays where it is: failed: tiny-1+cpu.torch2.13" in ended.text
-    assert tests_of(release.catalogue("test")) == ([("failed", TESTED_CELL)], 4)
+    assert outcomes_of(release.catalogue("test")) == ([("failed", TESTED_CELL)], 4)
     assert release.catalogue("stable") == {}
 
 
@@ -162,6 +167,10 @@ def test_cells_that_do_not_compile_fail_join_which_has_the_others_and_nothing_is
     assert ended.code != 0
     assert "no C++20 today" in ended.text, ended.text[-MOST:]
     assert statuses(runner.dist) == {"built": 2, "failed": 2}
+    told = ET.parse(runner.dist / "junit.xml").getroot()
+    assert (told.get("tests"), told.get("failures")) == ("4", "2")
+    if isinstance(runner, Buildkite):
+        assert "2 failed" in runner.annotations["wheels-error"]
     assert len(list((runner.dist / "index").rglob("*.whl"))) == 2
     assert "wheels signed" not in ended.text
     assert "there is no index" in release.verify().stderr

@@ -194,6 +194,7 @@ def test_what_a_run_writes_into_the_kernel_is_not_source(monkeypatch, capsys, ke
     (first, *others) = [[cell["wheel"] for cell in cells.values()] for cells in found]
     assert all(other == first for other in others)
     assert [cell["status"] for cells in found[1:] for cell in cells.values()] == ["cached"] * 5
+    (kernel / "out" / "CHANGES.md").write_text("What a release says.\n")
     assert paths_of(kernel, out="k/sub/out", cache="k/my-cache") == HONEST
 
 

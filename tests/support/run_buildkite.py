@@ -44,6 +44,11 @@ class Buildkite:
     def dist(self) -> Path:
         return self._place / "artifacts" / "dist"
 
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Return what is shown above the steps, by context and style."""
+        return {path.stem: path.read_text() for path in (self._place / "annotations").glob("*.md")}
+
     def run(self, *, lose: int | None = None, kill: str = "") -> Ended:
         text = (self._release.repository / FILES["buildkite"]).read_text()
         self._steps = self._read(buildkite_agent.interpolated(text, {}))

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from wheelsmith.base.errors import ExitCode, system_error
+from wheelsmith.base.files import atomic_write
 from wheelsmith.base.units import show_moment
 from wheelsmith.model import BuildPlan, BuildResult, Event, Excluded, Folded, Listener, Notice, RunFinished
 from wheelsmith.report.keep import ResultsFile, results_file
@@ -174,7 +175,7 @@ class _Kept:
         """Take in what happened."""
         if isinstance(event, RunFinished):
             self._try(lambda: self._keep_results(event))
-            self._try(lambda: _tell_github(self._planned, event))
+            self._try(lambda: _leave_summaries(self._planned, event))
         self._try(lambda: self._page(event))
         self._report(event)
 
@@ -231,12 +232,17 @@ def _without_tail(result: BuildResult) -> BuildResult:
     return replace(result, failure=replace(result.failure, tail=())) if result.failure else result
 
 
-def _tell_github(planned: Answerable, finished: RunFinished) -> None:
-    from wheelsmith.report.github import github_summary
+def _leave_summaries(planned: Answerable, finished: RunFinished) -> None:
+    """Leave what CI systems show of a job: in files, and where GitHub says."""
+    from wheelsmith.report.junit import junit_report
+    from wheelsmith.report.markdown import markdown_summary
 
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(github_summary(planned.kernel, planned.plans, finished))
+    summary = markdown_summary(planned.kernel, planned.plans, finished)
+    atomic_write(planned.out / "summary.md", summary.encode(errors="replace"))
+    atomic_write(planned.out / "junit.xml", junit_report(planned.kernel, planned.plans, finished))
+    if shown := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(shown).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(summary)
 
 
 def exit_code(planned: Answerable, outcome: Outcome) -> ExitCode:

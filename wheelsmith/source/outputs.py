@@ -8,8 +8,8 @@ from pathlib import Path
 
 from wheelsmith.base.offline import MARK
 
-# What a run writes into its output folder.
-_OF_A_RUN = ("index", "logs", "report.html", "results.json", "wheels")
+# What a run or a release writes into its output folder.
+_OF_A_RUN = ("CHANGES.md", "index", "junit.xml", "logs", "report.html", "results.json", "summary.md", "wheels")
 # What is not yet renamed has such a name.
 _UNFINISHED = tuple(f".{name}." for name in _OF_A_RUN)
 # An index that was published to a folder has one of these.

@@ -1,4 +1,4 @@
-"""The summary that GitHub shows of a job: how many cells have a wheel, why others have none, then all of them."""
+"""A run as Markdown, as GitHub and Buildkite show it: how many cells have a wheel, why others have none, then all."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LONGEST_REASON = 600
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#!&$@])")
 
 
-def github_summary(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished) -> str:
-    """Return Markdown for GITHUB_STEP_SUMMARY, whose first line is the count.
+def markdown_summary(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished) -> str:
+    """Return a run as Markdown, whose first line is the count.
 
     :param plans: of all cells that were asked for.
     """

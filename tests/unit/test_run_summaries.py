@@ -1,8 +1,11 @@
-"""The summary that GitHub shows of a job."""
+"""The summaries of a run that CI systems show: as Markdown, and as JUnit's XML."""
 
 from dataclasses import replace
+from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from wheelsmith.model import (
@@ -19,7 +22,8 @@ from wheelsmith.model import (
     WheelSpec,
 )
 from wheelsmith.model.events import RunFinished
-from wheelsmith.report.github import github_summary
+from wheelsmith.report.junit import junit_report
+from wheelsmith.report.markdown import markdown_summary
 
 NASTY = "**b** ![i](https://example.org/i) <b>x</b> `c` | & @all $x$ </pre> ~s~ \\"
 CELLS = [Cell(release=f"2.{minor}", toolkit="13.0", arch="x86_64") for minor in range(10, 14)]
@@ -72,7 +76,7 @@ def failed(of, message="it ended with exit code 1", **fields):
 
 def summary(plans, results, excluded=(), *, interrupted=False):
     finished = RunFinished(results=tuple(results), excluded=tuple(excluded), interrupted=interrupted, seconds=61)
-    return github_summary(f"k {NASTY}", plans, finished)
+    return markdown_summary(f"k {NASTY}", plans, finished)
 
 
 LEFT_OUT = Excluded(cell=CELLS[3], reason=NASTY)
@@ -142,3 +146,34 @@ def test_it_stays_below_what_github_takes():
     text = summary([plan(cell) for cell in cells], results)
     assert len(text.encode()) < 2**20
     assert text.count("<pre>") == 10
+
+
+# As JUnit's XML
+
+
+def junit(results, excluded=(), kernel="k"):
+    finished = RunFinished(results=tuple(results), excluded=tuple(excluded), interrupted=False, seconds=61)
+    return ET.fromstring(junit_report(kernel, PLANS[:3], finished))
+
+
+def test_every_cell_is_a_case():
+    timings = (Timing(stage="compile", seconds=1.5), Timing(stage="check", seconds=0.25))
+    suite = junit([made(PLANS[0], timings=timings), failed(PLANS[1], tail=("k.cu(4)", "1 error"))], [LEFT_OUT])
+    assert suite.attrib == {"name": "k", "time": "61.000", "tests": "4", "failures": "1", "skipped": "2"}
+    good, bad, missing, left_out = suite
+    assert [case.get("name") for case in suite] == [cell.id for cell in CELLS]
+    assert ([*good], good.get("time")) == ([], "1.750")
+    (failure,) = bad
+    assert failure.attrib == {"type": "compile", "message": "compile: it ended with exit code 1"}
+    assert failure.text == "k.cu(4)\n1 error"
+    assert [(each.tag, each.get("message")) for each in missing] == [("skipped", "the run ended before it was built")]
+    assert [(each.tag, each.get("message")) for each in left_out] == [("skipped", NASTY)]
+
+
+@given(st.text(st.characters(blacklist_categories=())))
+def test_whatever_a_build_says_is_xml(text):
+    suite = junit([failed(PLANS[0], text, tail=(text,), remedy=text)], kernel=text)
+    assert len(suite) == 3
+    shown = "".join(letter if letter.isprintable() else "" for letter in text)
+    read = "".join(letter for letter in suite[0][0].get("message") if letter.isprintable() and letter != "\ufffd")
+    assert read == f"compile: {shown}".replace("\ufffd", "")
