@@ -22,6 +22,7 @@ from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu
+from wheelsmith.run import wheel_test
 from wheelsmith.run.wheel_test import where_of
 
 CELL = "torch213-cxx11-cpu-x86_64-linux"
@@ -147,6 +148,15 @@ def test_a_command_that_takes_too_long_or_prints_without_end_has_failed(factory)
     loud = try_it(factory, *python("while True: print('x' * 4000)"))
     assert (loud.returncode, "attempt 1 of 1: too-much-output" in loud.stderr) == (1, True), loud.stderr[-500:]
     assert len(loud.stderr) < 40 << 20
+
+
+@slow
+@pytest.mark.usefixtures("world")
+def test_of_a_wheel_nothing_is_said_where_pip_comes_to_no_end(factory, monkeypatch):
+    monkeypatch.setattr(wheel_test, "_PIP_PATIENCE", 0.5)
+    ended = try_it(factory, *python("pass"))
+    assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False)
+    assert "has not ended in an hour" in ended.stderr
 
 
 @slow

@@ -20,7 +20,7 @@ from wheelsmith.base.programs import answer_of
 from wheelsmith.engine import last_words
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
-from wheelsmith.engine.protocol import Exit, Limits
+from wheelsmith.engine.protocol import Ending, Exit, Limits
 from wheelsmith.index.entries import Catalogue, WheelOutcome, WheelTest
 from wheelsmith.index.entries.recorded_tests import RecordedTest
 from wheelsmith.index.entries.validity import check_test
@@ -29,6 +29,7 @@ from wheelsmith.index.resolve import Choice, Target, Template
 from wheelsmith.run.releasing import built
 
 _ENVIRONMENT_PATIENCE = 300.0  # seconds in which a virtual environment is there, on a slow disk
+_PIP_PATIENCE = 3600.0  # seconds in which torch is fetched and installed, on a slow line
 _MOST_OUTPUT = 16 << 20  # bytes that a command may print
 _MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
 _LONGEST_WHERE = 300  # characters
@@ -43,7 +44,7 @@ class WheelTrial:
 
     :param command: its words; the first is looked for beside the fresh environment's Python first.
     :param attempts: how often it may be run until it passes.
-    :param seconds: that one attempt may take, and that pip may take.
+    :param seconds: that one attempt may take.
     """
 
     command: tuple[str, ...]
@@ -124,14 +125,16 @@ def try_wheel(
     :param install: what pick's command is for that environment.
     :param say: takes each line that is printed meanwhile, made harmless.
     :raises PackageIndexError: another wheel was installed than the one that was chosen.
-    :raises MachineError: the command cannot be run at all.
+    :raises MachineError: the command cannot be run at all, or pip comes to no end.
     """
     report = environment.with_name("pip.json")
     variables = _variables(environment)
     # pip reads its options from there, too, and leaves one alone that it does not know.
     told = {**variables, "PYTHONSAFEPATH": "1", "PIP_REPORT": str(report)}
     for line in install.lines:
-        ended = _run(line, told, environment, trial.seconds, say)
+        ended = _run(line, told, environment, _PIP_PATIENCE, say)
+        if ended.ending is Ending.TIMEOUT:
+            raise MachineError(f"{' '.join(line[:4])} has not ended in an hour", remedy="nothing is said of the wheel")
         if not ended.ok:
             say(f"it cannot be installed: {_ending(ended)}")
             return WheelOutcome.FAILED
