@@ -175,7 +175,8 @@ class _Kept:
         """Take in what happened."""
         if isinstance(event, RunFinished):
             self._try(lambda: self._keep_results(event))
-            self._try(lambda: _leave_summaries(self._planned, event))
+            self._try(lambda: _leave_summary(self._planned, event))
+            self._try(lambda: _leave_junit(self._planned, event))
         self._try(lambda: self._page(event))
         self._report(event)
 
@@ -232,17 +233,21 @@ def _without_tail(result: BuildResult) -> BuildResult:
     return replace(result, failure=replace(result.failure, tail=())) if result.failure else result
 
 
-def _leave_summaries(planned: Answerable, finished: RunFinished) -> None:
-    """Leave what CI systems show of a job: in files, and where GitHub says."""
-    from wheelsmith.report.junit import junit_report
+def _leave_summary(planned: Answerable, finished: RunFinished) -> None:
+    """Leave a summary in a file, and where GitHub says."""
     from wheelsmith.report.markdown import markdown_summary
 
-    summary = markdown_summary(planned.kernel, planned.plans, finished)
-    atomic_write(planned.out / "summary.md", summary.encode(errors="replace"))
-    atomic_write(planned.out / "junit.xml", junit_report(planned.kernel, planned.plans, finished))
+    summary = markdown_summary(planned.kernel, planned.plans, finished).encode(errors="replace")
     if shown := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(shown).open("a", encoding="utf-8", errors="replace") as file:
+        with Path(shown).open("ab") as file:
             file.write(summary)
+    atomic_write(planned.out / "summary.md", summary)
+
+
+def _leave_junit(planned: Answerable, finished: RunFinished) -> None:
+    from wheelsmith.report.junit import junit_report
+
+    atomic_write(planned.out / "junit.xml", junit_report(planned.kernel, planned.plans, finished))
 
 
 def exit_code(planned: Answerable, outcome: Outcome) -> ExitCode:

@@ -78,9 +78,12 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
         it was.
     """
     state = _chosen(source, promotion)
-    there = {(entry.filename, entry.sha256) for entry in load_project(target, promotion.project)[0].entries}
-    same = [entry for entry in state.entries if (entry.filename, entry.sha256) in there and _lies(target, entry)]
-    wheels = [entry for entry in state.entries if entry not in same]
+    listed = {(entry.filename, entry.sha256) for entry in load_project(target, promotion.project)[0].entries}
+    there = {
+        entry.sha256 for entry in state.entries if (entry.filename, entry.sha256) in listed and _lies(target, entry)
+    }
+    wheels = [entry for entry in state.entries if entry.sha256 not in there]
+    same = [entry for entry in state.entries if entry.sha256 in there]
     with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
         fetched = pool.map(partial(_fetched, source, Path(scratch)), wheels)
         offers = tuple(fetched)
@@ -90,7 +93,7 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
             if _chosen(source, promotion) != state:
                 raise _changed(promotion, source)
             # Somebody may have taken off the pages what was there when we looked.
-            if not {entry.sha256 for entry in same} <= {entry.sha256 for entry in before.entries}:
+            if not there <= {entry.sha256 for entry in before.entries}:
                 raise _changed(promotion, target)
             _refuse_yanked(before, promotion, target)
             told = set_address(before, promotion.address) if promotion.address else before
