@@ -30,8 +30,8 @@ class Buildkite:
         self._agent("buildkite-agent", f'exec "{sys.executable}" "{buildkite_agent.__file__}" "$@"')
         # A virtual environment in which wheelsmith is installed already.
         path = f"{release.folder / 'bin'}:{sysconfig.get_path('scripts')}"
-        made = f'mkdir -p "$3/bin" && echo "PATH={path}:\\$PATH" >"$3/bin/activate"'
-        self._agent("python3.12", f'[ "$1 $2" = "-m venv" ] && {made}')
+        made = f'mkdir -p "$4/bin" && echo "PATH={path}:\\$PATH" >"$4/bin/activate"'
+        self._agent("python3.12", f'[ "$1 $2 $3" = "-I -m venv" ] && {made}')
         self._steps: list[dict[str, Any]] = []
         self._said: list[str] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -106,7 +107,7 @@ def policy_of(
             raise click.UsageError("--policy says who is believed: --key, --identity and --issuer stand in it")
         written = read_policy(policy).but(**words)
         return replace(written, trust=trust_config) if trust_config else written
-    signers = _identities(identities, () if keys else words["repositories"], issuer)
+    signers = _identities(identities, words["repositories"], issuer) if identities or not keys else ()
     if not (keys or signers):
         raise click.UsageError("say who is believed: --key release.pub, --identity ADDRESS, or --policy policy.yaml")
     believed = SignaturePolicy(keys=tuple(map(verifying_key, keys)), identities=signers, trust=trust_config)
@@ -114,13 +115,16 @@ def policy_of(
 
 
 def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer: str | None) -> tuple[Identity, ...]:
-    """Return who may sign without a key: the subjects, or, where none is named, any workflow of the repositories."""
+    """Return who may sign without a key: the subjects, in these repositories where some are named; or any in these."""
     from wheelsmith.wheel.attestation.identity import Identity, known_issuer
 
     found = []
-    for address in subjects or repositories:
+    for subject, repository in product(subjects or (None,), repositories or (None,)):
+        address = subject or repository
+        if address is None:
+            return ()
         by = issuer or known_issuer(address)
         if by is None:
             raise click.UsageError(f"who issues the tokens of {address} is not known: say it with --issuer URL")
-        found.append(Identity(issuer=by, **{"subject" if subjects else "repository": address}))
+        found.append(Identity(issuer=by, subject=subject, repository=repository))
     return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,9 @@ from wheelsmith.index.publish.unpublished import mark_published
 from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.wheel import wheel_file
+from wheelsmith.wheel.attestation.bundle import SUFFIX, read_bundle
+from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
+from wheelsmith.wheel.attestation.pep740 import is_of
 
 # Each run leaves one file here in its own index, named by what it told. It is not hidden: what carries folders between
 # the jobs of a CI system may leave hidden files behind.
@@ -27,6 +30,7 @@ _APART = (
     "keep each run's output apart, and publish them together: --from A --from B; or, after a run that was killed, "
     "build again"
 )
+_SIGN = "sign the wheels again where they were built, wheelsmith sign; or remove the file"
 _SEVERAL = 5
 
 
@@ -160,9 +164,23 @@ def refuse_what_is_of_others(offers: Iterable[WheelUpload]) -> None:
             content = offer.side_files[side.kind.suffix]
             if why := side.kind.of_another(offer.entry.filename, offer.entry.sha256, content):
                 raise PackageIndexError(
-                    f"{side.filename} beside {offer.wheel} is not of this wheel: {why}",
-                    remedy="sign the wheels again where they were built, wheelsmith sign; or remove the file",
+                    f"{side.filename} beside {offer.wheel} is not of this wheel: {why}", remedy=_SIGN
                 )
+        if not _attests_what_is_signed(offer.side_files):
+            raise PackageIndexError(
+                f"{offer.entry.filename}{PROVENANCE} beside {offer.wheel} is not of what was signed beside it",
+                remedy=_SIGN,
+            )
+
+
+def _attests_what_is_signed(files: Mapping[str, bytes]) -> bool:
+    """Say whether attestations, where there are some, are of the bundle beside them: verifying reads that one alone."""
+    if PROVENANCE not in files:
+        return True
+    try:
+        return SUFFIX in files and is_of(files[PROVENANCE], read_bundle(files[SUFFIX]))
+    except (ValueError, TypeError, LookupError):
+        return False
 
 
 def mark_sources(folders: Iterable[Path], release: IndexRelease) -> None:

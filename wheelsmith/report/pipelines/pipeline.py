@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from wheelsmith.base.errors import SettingError
+from wheelsmith.base.errors import PackageIndexError, SettingError
+from wheelsmith.index.entries import index_address
 
-# What may stand in a command between double quotes, in YAML and in a shell.
-_PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+=~<>\[\] -]+")
+# What may stand in a command between double quotes, in YAML, where a colon and a space begin a value, and in a shell.
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_.,/@+=~<>\[\] -]|:(?! ))+")
 # What a shell leaves alone between single quotes, with nothing that a CI system puts words in the place of.
 _COMMAND = re.compile(r"""[A-Za-z0-9_.,:;/@+=~<>\[\](){}"&|*?!%^# -]+""")
 _CHANNEL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -97,6 +98,8 @@ class Pipeline:
             if missing:
                 option, needed = f"--{name.replace('_', '-')}", " and ".join(f"--{each}" for each in missing)
                 raise SettingError(f"{option} needs {needed}", remedy=f"{_WHY[missing[0]]}: --{missing[0]}")
+        if self.keyless and self.url:
+            _check_served(self.url)
         if self.promote and self.promote == self.channel:
             raise SettingError(f"{self.promote} is where it is published already", remedy="--promote another channel")
         if self.test and not self.test.strip(" "):
@@ -173,6 +176,17 @@ _WHY = {
     "test": "say what is run beside a wheel that is installed",
     "promote": "say where a version goes that no test is against; the job that records tests is the one that promotes",
 }
+
+
+def _check_served(url: str) -> None:
+    """Refuse an address that ``publish --address`` would, after all was signed and stands in a public log.
+
+    :raises SettingError: it is none of an index.
+    """
+    try:
+        index_address(url)
+    except PackageIndexError as error:
+        raise SettingError(error.message, remedy="say where the index is served: --url https://…") from None
 
 
 def _scheme(pipeline: Pipeline) -> str:

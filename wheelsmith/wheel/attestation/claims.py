@@ -42,6 +42,17 @@ class Claims(Record):
     called: str | None = None
 
     @property
+    def builders(self) -> frozenset[str]:
+        """Return who built, as statements name it: the pipeline, the job's workflow, or whom the certificate is of."""
+        return frozenset(filter(None, (self.workflow, self.called, self.subject)))
+
+    @property
+    def caller(self) -> str | None:
+        """Return the repository that called another's workflow, which the certificate is of; None where none did."""
+        of_another = self.subject.startswith("https://") and not self.subject.startswith(f"{self.repository}/")
+        return self.repository if of_another else None
+
+    @property
     def workflow_file(self) -> str | None:
         """Return the path of the workflow in its repository; None where its address does not show that."""
         if not (self.workflow and self.repository and self.workflow.startswith(f"{self.repository}/")):

@@ -18,6 +18,8 @@ _SHOWN = 300  # characters
 class Identity:
     """All that is given must be so; ``*`` stands for anything but a slash, but in an issuer and a repository.
 
+    Where no repository is given, it is the one that the workflow is of: a workflow may be called from any other.
+
     :param issuer: of the token.
     :param subject: the address that the certificate is of: a workflow's with its revision, or of mail.
     :param repository: its address.
@@ -39,6 +41,8 @@ class Identity:
             yield f"{_cut(claims.subject)}, not {self.subject}"
         if self.repository is not None and claims.repository != self.repository:
             yield f"the repository {_cut(claims.repository)}, not {self.repository}"
+        if self.repository is None and claims.caller is not None:
+            yield f"the repository {_cut(claims.caller)}, which called that workflow and is not named beside it"
         if self.workflow is not None and not _is(claims.workflow_file, self.workflow):
             yield f"the workflow {_cut(claims.workflow)}, not {self.workflow}"
         if self.ref is not None and not _is(claims.ref, self.ref):

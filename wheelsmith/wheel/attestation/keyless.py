@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from wheelsmith.base.errors import AttestationError, SigningKeyError
+from wheelsmith.base.printable import without_credentials
 from wheelsmith.base.record import in_one_line
 from wheelsmith.wheel.attestation.bundle import read_bundle
 from wheelsmith.wheel.attestation.certified import signed_by
@@ -19,12 +20,15 @@ from wheelsmith.wheel.attestation.pep740 import bundle_in, provenance_of
 from wheelsmith.wheel.attestation.signers import Signed
 from wheelsmith.wheel.attestation.statement import read_statement
 from wheelsmith.wheel.attestation.trust import require_extra, signing_config
+from wheelsmith.wheel.attestation.verification import named_otherwise
 
 if TYPE_CHECKING:
     from sigstore.sign import Signer as CertifiedSigner
     from sigstore.sign import SigningContext
 
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_OF_GITLAB = "SIGSTORE_ID_TOKEN"
+_TOKENS = (_OF_GITLAB, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables that hold some
 _RENEWED = 300.0  # seconds: a certificate is valid for ten minutes, and there may be many wheels
 _AMBIENT = "in GitHub Actions give the job `permissions: id-token: write`; elsewhere --identity-token env:NAME"
 _AGAIN = "sign again once it answers: nothing was written"
@@ -68,17 +72,19 @@ class KeylessSigner:
             self._signer, self._since = self._certified(), time.monotonic()
         signed = _signed(self._signer, statement)
         _, claims = signed_by(signed, self._trust)
+        if why := named_otherwise(read_statement(statement), claims):
+            raise SigningKeyError(f"nothing is signed: {why}", remedy="the token has to be of the job that signs")
         return self._with_provenance(signed, claims)
 
     def kept(self, bundle: bytes) -> Signed | None:
-        """Return what was signed before, where it is by the workflow that its statement names as the builder.
+        """Return what was signed before, where it is by the workflow, or whom else its statement names as the builder.
 
         :raises AttestationError: it is no bundle, or does not hold.
         """
         if read_bundle(bundle).certificate is None:
             return None
         statement, claims = signed_by(bundle, self._trust)
-        if claims.workflow is None or read_statement(statement).builder != claims.workflow:
+        if read_statement(statement).builder not in claims.builders:
             return None
         return self._with_provenance(bundle, claims)
 
@@ -110,7 +116,9 @@ def _signed(signer: CertifiedSigner, statement: bytes) -> bytes:
 def _ambient() -> str:
     from sigstore.oidc import detect_credential
 
-    token = detect_credential()
+    # sigstore asks the machine before it asks GitLab: a runner in a cloud would sign as that machine.
+    named = os.environ.get(_OF_GITLAB, "").strip() if os.environ.get("GITLAB_CI") else ""
+    token = named or detect_credential()
     if token is None:
         raise SigningKeyError("this is no CI system whose token sigstore finds", remedy=_AMBIENT)
     return token
@@ -139,7 +147,14 @@ def _explained() -> Iterator[None]:
     except SigningKeyError:
         raise
     except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do, requests' among them
-        # Some errors quote what was sent: the token is in none, as it is in a header.
         text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
         remedy = _AMBIENT if isinstance(error, ExpiredIdentity | IdentityError) else _AGAIN
-        raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {text}", remedy=remedy) from None
+        shown = _without_tokens(without_credentials(text))
+        raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {shown}", remedy=remedy) from None
+
+
+def _without_tokens(text: str) -> str:
+    """Return what a library says without what it was given: some quote what they cannot send."""
+    for token in filter(None, (os.environ.get(name, "").strip() for name in _TOKENS)):
+        text = text.replace(token, "***")
+    return text

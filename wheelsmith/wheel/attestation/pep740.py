@@ -7,7 +7,7 @@ from typing import Any
 
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.record import in_one_line
-from wheelsmith.wheel.attestation.bundle import strict_json
+from wheelsmith.wheel.attestation.bundle import Bundle, strict_json
 from wheelsmith.wheel.attestation.claims import Claims
 from wheelsmith.wheel.attestation.identity import GITHUB, GITLAB
 
@@ -75,6 +75,22 @@ def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
         return {_subject(each) for each in _attestations(strict_json(provenance))}
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise AttestationError(f"the provenance cannot be read: {in_one_line(error)}") from None
+
+
+def is_of(provenance: bytes, bundle: Bundle) -> bool:
+    """Say whether what is attested is what a bundle holds: the same statement, signature and certificate.
+
+    :param provenance: one that ``subjects_of`` reads.
+    """
+    signed = (bundle.certificate, bundle.statement, bundle.signature)
+    return all(_signed(each) == signed for each in _attestations(strict_json(provenance)))
+
+
+def _signed(attestation: Any) -> tuple[bytes, bytes, bytes]:
+    envelope = attestation["envelope"]
+    texts = attestation["verification_material"]["certificate"], envelope["statement"], envelope["signature"]
+    certificate, statement, signature = (base64.b64decode(text, validate=True) for text in texts)
+    return certificate, statement, signature
 
 
 def _attestations(data: Any) -> list[Any]:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import SigningKeyError
+from wheelsmith.base.files import read_bounded
 from wheelsmith.base.offline import is_offline
+from wheelsmith.base.printable import without_credentials
 from wheelsmith.base.record import in_one_line
 
 if TYPE_CHECKING:
@@ -96,11 +98,7 @@ def _is_config(text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    with path.open("rb") as file:
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise ValueError(f"it holds more than {_LARGEST >> 20} MiB")
-    return data.decode()
+    return read_bounded(path, _LARGEST).decode()
 
 
 @contextmanager
@@ -111,6 +109,6 @@ def _explained(trust: Path | None) -> Iterator[None]:
         whose = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
         cause = f": {type(error.__cause__).__name__}" if error.__cause__ else ""
         raise SigningKeyError(
-            f"{whose} cannot be read: {in_one_line(error)}{cause}"[:_SHOWN],
+            without_credentials(f"{whose} cannot be read: {in_one_line(error)}{cause}")[:_SHOWN],
             remedy="name one that Sigstore's programs wrote: --trust-config FILE" + ("" if trust else _OR_OFFLINE),
         ) from None

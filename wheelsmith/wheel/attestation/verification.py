@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wheelsmith.base.beneath import open_file
 from wheelsmith.base.beneath.opening import NotRegularError
+from wheelsmith.base.ci import LOCAL
 from wheelsmith.base.errors import AttestationError, WheelError
 from wheelsmith.base.record import Record
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
@@ -93,7 +94,7 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verifie
 def _verified(signed: _Signed, wrong: Sequence[str]) -> Verified:
     if wrong:
         raise AttestationError("; ".join(wrong))
-    said = signed.said
+    said = _as_certified(signed.said, signed.claims) if signed.claims else signed.said
     return Verified(
         wheel=said.filename,
         sha256=said.sha256,
@@ -125,18 +126,30 @@ def _not_believed(signed: _Signed, policy: SignaturePolicy) -> Iterator[str]:
     if claims is None:
         yield from policy.refusals(said)
         return
-    if claims.repository and said.repository and said.repository != claims.repository:
+    if claims.repository and said.repository not in {None, claims.repository}:
         yield (
-            f"the statement names the repository {said.repository[:_LONGEST]}, "
+            f"the statement names the repository {str(said.repository)[:_LONGEST]}, "
             f"and the certificate {claims.repository[:_LONGEST]}"
         )
-    workflows = {claims.workflow, claims.called} - {None}
-    if workflows and said.builder.startswith("https://") and said.builder not in workflows:
-        yield (
-            f"the statement names the builder {said.builder[:_LONGEST]}, "
-            f"and the certificate {(claims.workflow or claims.called or '')[:_LONGEST]}"
-        )
-    yield from policy.refusals(replace(said, repository=claims.repository or said.repository))
+    if why := named_otherwise(said, claims):
+        yield why
+    yield from policy.refusals(_as_certified(said, claims))
+
+
+def named_otherwise(said: Said, claims: Claims) -> str | None:
+    """Say in which builder a statement differs from the certificate that it is signed by; None where it does not.
+
+    Who ran it on a machine of their own names no builder that anybody else could know.
+    """
+    if said.builder in claims.builders or said.builder.startswith(LOCAL):
+        return None
+    certified = (claims.workflow or claims.subject)[:_LONGEST]
+    return f"the statement names the builder {said.builder[:_LONGEST]}, and the certificate {certified}"
+
+
+def _as_certified(said: Said, claims: Claims) -> Said:
+    """Return what was said, of the repository as the certificate has it: a statement alone may name any."""
+    return replace(said, repository=claims.repository)
 
 
 def _signer(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
