@@ -128,7 +128,8 @@ def released_without_a_key(request, tmp_path):
         released(tmp_path, request.param, test=test, trust=sigstore.write(tmp_path)) as release,
     ):
         if request.param == "gitlab":
-            with_token = replace(release, endpoint={**release.endpoint, "SIGSTORE_ID_TOKEN": gitlab_token()})
+            job = {"SIGSTORE_ID_TOKEN": gitlab_token(), "CI_PROJECT_URL": f"{GITLAB}/org/wheels"}
+            with_token = replace(release, endpoint={**release.endpoint, **job})
             yield with_token, Gitlab(with_token, node_tools(request.config)), (GITLAB_PIPELINE, GITLAB, 0)
         else:
             with_token = replace(release, endpoint={**release.endpoint, **given})

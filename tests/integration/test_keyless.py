@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,18 @@ import cosign as cosigns
 import pytest
 from factory import Factory
 from kernels import matrix, pure_kernel
-from loopback_sigstore import GITHUB, JOB, REPOSITORY, WORKFLOW, job_tokens, loopback_sigstore, token
+from loopback_sigstore import (
+    GITHUB,
+    GITLAB,
+    GITLAB_PIPELINE,
+    JOB,
+    REPOSITORY,
+    WORKFLOW,
+    gitlab_token,
+    job_tokens,
+    loopback_sigstore,
+    token,
+)
 from wrong_server import serving
 
 from wheelsmith.index.publish import Index
@@ -140,7 +152,7 @@ def test_a_policy_says_who_may_sign(signed):
         (("--identity", WORKFLOW, "--issuer", "https://gitlab.com"), f"the issuer {GITHUB}, not https://gitlab.com"),
         (("--repository", f"{REPOSITORY}2"), f"the repository {REPOSITORY}, not {REPOSITORY}2"),
         (("--repository", "https://github.com/org/*"), "not https://github.com/org/*"),
-        (("--identity", WORKFLOW, "--repository", "https://h/o/r"), f"in the repository {REPOSITORY}, not in https://"),
+        (("--identity", WORKFLOW, "--repository", "https://h/o/r"), f"the repository {REPOSITORY}, not https://h/o/r"),
     ],
 )
 def test_somebody_else_is_refused_by_name(signed, who, refused):
@@ -243,9 +255,82 @@ def test_a_key_and_a_certificate_are_not_taken_for_one_another(signed):
     assert [verify(signed, place, *both)[0] for place in ("dist", "unsigned")] == [0, 0]
 
 
+@pytest.fixture
+def lying(monkeypatch):
+    """Whoever signs by a program of their own."""
+    monkeypatch.setattr(keyless, "named_otherwise", lambda *_: None)
+
+
+FAMOUS = {"GITHUB_REPOSITORY": "org/famous", "GITHUB_WORKFLOW_REF": "org/famous/.github/workflows/w.yml@refs/tags/v1"}
+NOBODYS = dict.fromkeys(("repository", "ref", "sha", "workflow_ref", "job_workflow_ref"))
+
+
+def test_nothing_is_signed_that_contradicts_the_certificate(signed):
+    answer = sign(signed, folder="unsigned", **FAMOUS)
+    assert (answer.returncode, "names the builder https://github.com/org/famous" in answer.stderr) == (2, True)
+    assert not (signed.folder / "unsigned/wheels" / BUNDLE).exists()
+
+
+@pytest.mark.usefixtures("lying")
+@pytest.mark.parametrize("server", ["HTTPS://github.com", "http://github.com", "urn:x", " https://github.com"])
+def test_a_builder_however_it_is_written_is_the_certificates(signed, server):
+    assert sign(signed, folder="unsigned", **FAMOUS, GITHUB_SERVER_URL=server, GITHUB_SHA="HEAD").returncode == 0
+    assert "names the builder" in refusal(signed, "unsigned", "--repository", REPOSITORY)
+
+
+@pytest.mark.usefixtures("lying")
+def test_what_no_certificate_names_no_statement_makes_true(signed):
+    """A person who may sign, too, says in vain that a workflow of a repository did."""
+    person = {"iss": "https://accounts.test", "sub": "https://people.test/me", **NOBODYS}
+    assert sign(signed, folder="unsigned", claims=person).returncode == 0
+    who = ("--identity", "https://people.test/me", "--issuer", "https://accounts.test")
+    assert f"names the builder {WORKFLOW}, and the certificate https://people.test/me" in refusal(
+        signed, "unsigned", *who
+    )
+    assert "the repository none that it names, not" in refusal(signed, "unsigned", *who, "--repository", REPOSITORY)
+
+
+def test_a_workflow_that_another_repository_calls_is_believed_with_that_alone(signed):
+    evil = {"repository": "evil/x", "workflow_ref": "evil/x/.github/workflows/e.yml@refs/heads/m"}
+    assert sign(signed, folder="unsigned", claims=evil, GITHUB_REPOSITORY="evil/x").returncode == 0
+    assert "the repository https://github.com/evil/x, which called that workflow" in refusal(
+        signed, "unsigned", "--identity", WORKFLOW
+    )
+    both = ("--identity", WORKFLOW, "--repository", "https://github.com/evil/x")
+    assert verify(signed, "unsigned", *both)[0] == 0
+
+
+def test_on_gitlab_the_jobs_token_is_taken_wherever_its_runner_is(signed, monkeypatch):
+    """sigstore asks a machine of Google's first, and would sign as that."""
+    monkeypatch.setattr("sigstore.oidc.detect_credential", lambda: pytest.fail("another token was asked for"))
+    job = {"GITLAB_CI": "true", "CI_PROJECT_URL": f"{GITLAB}/org/wheels"}
+    job |= {"CI_COMMIT_TAG": "v1", "CI_COMMIT_REF_NAME": "v1"}
+    argv = ("sign", "unsigned", "--keyless", "--trust-config", "trust.json")
+    answer = signed.run_in_process(*argv, **job, SIGSTORE_ID_TOKEN=gitlab_token())
+    assert answer.returncode == 0, answer.stderr
+    assert verify(signed, "unsigned", "--identity", GITLAB_PIPELINE)[0] == 0
+
+
+def test_what_cannot_be_sent_is_not_shown(signed):
+    given = {"ACTIONS_ID_TOKEN_REQUEST_URL": "http://127.0.0.1:9/t?x=1", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "hidden\n"}
+    answer = signed.run_in_process("sign", "unsigned", "--keyless", "--trust-config", "trust.json", **JOB, **given)
+    assert (answer.returncode, "hidden" in answer.stderr) == (2, False)
+    data = (signed.folder / "trust.json").read_text().replace("http://127.0.0.1", "http://user:hunter2@127.0.0.1")
+    (signed.folder / "trust.json").write_text(re.sub(r"@127\.0\.0\.1:\d+", "@127.0.0.1:9", data))
+    answer = sign(signed, folder="unsigned")
+    assert (answer.returncode, "hunter2" in answer.stderr) == (2, False)
+
+
+def test_a_root_of_trust_that_is_no_file_is_not_waited_for(signed):
+    os.mkfifo(signed.folder / "fifo")
+    answer = signed.run_in_process("verify", "dist", "--repository", REPOSITORY, "--trust-config", "fifo")
+    assert (answer.returncode, "cannot be read" in answer.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("lying")
 def test_a_statement_that_contradicts_the_certificate_is_refused_by_name(signed):
     """Whoever may sign in one repository says in vain that it was another's."""
-    job = {"GITHUB_REPOSITORY": "org/famous", "GITHUB_WORKFLOW_REF": "org/famous/.github/workflows/w.yml@refs/tags/v1"}
+    job = FAMOUS
     assert sign(signed, folder="unsigned", **job).returncode == 0
     why = refusal(signed, "unsigned", "--repository", REPOSITORY)
     assert f"names the repository https://github.com/org/famous, and the certificate {REPOSITORY}" in why
@@ -258,8 +343,8 @@ def test_a_repository_is_the_certificates_where_the_statement_names_none(signed)
     who = ("--identity", WORKFLOW)
     code, (answer,) = verify(signed, "unsigned", *who, "--repository", REPOSITORY)
     said = answer["verified"]
-    assert (code, said["repository"], said["certificate"]["repository"]) == (0, None, REPOSITORY)
-    assert f"in the repository {REPOSITORY}, not in https://h/o/r" in refusal(
+    assert (code, said["repository"], said["certificate"]["repository"]) == (0, REPOSITORY, REPOSITORY)
+    assert f"the repository {REPOSITORY}, not https://h/o/r" in refusal(
         signed, "unsigned", *who, "--repository", "https://h/o/r"
     )
 
@@ -274,13 +359,14 @@ def test_pick_chooses_what_a_workflow_signed(signed):
     assert (answer.returncode, f"not {REPOSITORY}2" in answer.stderr) == (1, True)
 
 
+@pytest.mark.usefixtures("lying")
 def test_to_sign_again_changes_nothing_but_for_another_workflow(signed):
     before = (signed.folder / "dist/wheels" / BUNDLE).read_bytes()
     assert sign(signed).stderr == "0 wheels signed, 1 was before\n"
     assert (signed.folder / "dist/wheels" / BUNDLE).read_bytes() == before
     assert sign(signed, GITHUB_SHA="f" * 40).stderr == "1 wheel signed, 0 were before\n"
     # The statement names another builder than the certificate, which is nobody's whom it could be held against.
-    assert sign(signed, folder="unsigned", claims={"workflow_ref": "org/wheels/other@x"}).returncode == 0
+    assert sign(signed, folder="unsigned", claims={**NOBODYS, "sub": "https://other.test/"}).returncode == 0
     assert sign(signed, folder="unsigned").stderr == "1 wheel signed, 0 were before\n"
 
 

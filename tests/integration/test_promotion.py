@@ -83,6 +83,25 @@ def test_promoted_again_it_takes_what_was_tested_since(channels):
     assert {entry.outcome for entry in Index(stable).entries("kernel")} == {WheelOutcome.PASSED}
 
 
+def test_promoted_again_a_wheel_serves_what_it_serves_by_now(channels, tmp_path):
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    more = replace(CPU, release="2.10")
+    Index(nightly).add([offer(make_wheel(tmp_path / "made", "kernel", "1+cpu.torch2.9"), more)], upload_time=NOW)
+    promote(nightly, stable, ASKED, stable.name)
+    cells = [[cell.id for cell in Index(each).known("kernel").entries[0].cells] for each in channels]
+    assert cells[0] == cells[1] == sorted([CPU.id, more.id])
+
+
+def test_promoted_again_it_brings_what_lies_beside_a_wheel(channels):
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    lost = Index(stable).known("kernel").entries[0].path + ".metadata"
+    stable.delete(lost)
+    promote(nightly, stable, ASKED, stable.name)
+    assert (stable.look(lost) is not None, verify(stable)) == (True, ())
+
+
 @pytest.mark.parametrize("left", [None, b"half of it"])
 def test_promoted_again_it_brings_a_file_that_the_target_has_lost(channels, left):
     nightly, stable = channels

@@ -1,10 +1,12 @@
 """wheelsmith test: the wheel for this machine, installed afresh by pip from an index, and a command beside it."""
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from shop import NOW, make_torches
 from wheels import make_wheel, offer, tell_results
 from wrong_server import serving
 
+from wheelsmith.base.errors import ExitCode
 from wheelsmith.index.pick import Machine
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
@@ -148,6 +151,66 @@ def test_a_command_that_takes_too_long_or_prints_without_end_has_failed(factory)
     loud = try_it(factory, *python("while True: print('x' * 4000)"))
     assert (loud.returncode, "attempt 1 of 1: too-much-output" in loud.stderr) == (1, True), loud.stderr[-500:]
     assert len(loud.stderr) < 40 << 20
+
+
+@slow
+@pytest.mark.usefixtures("world")
+def test_what_lies_on_pythons_path_is_not_in_the_environment(factory, monkeypatch, tmp_path):
+    """Clusters' modules set it: a torch there would be taken for one that need not be installed."""
+    info = tmp_path / "torch-2.13.0+cpu.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n")
+    for name in ("torch", "pip"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{tmp_path}")
+    ended = try_it(factory, *python(USE))
+    assert (ended.returncode, said(factory)["outcome"]) == (0, "passed"), ended.stderr
+
+
+@slow
+@pytest.mark.usefixtures("world")
+def test_of_a_wheel_nothing_is_said_where_its_torch_cannot_be_installed(factory):
+    shutil.rmtree(factory.folder / "pytorch")
+    (factory.folder / "pytorch").mkdir()
+    (factory.folder / "said.json").write_text("of an earlier test")
+    ended = try_it(factory, *python("pass"))
+    assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
+    assert "without the wheel" in ended.stderr
+
+
+@slow
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("algorithm", ["md5", "sha512"])
+def test_a_page_with_another_hash_gives_no_other_wheel(factory, algorithm):
+    other = make_wheel(factory.folder / "other", "pure", "1", files={"pure/__init__.py": b"VALUE = 2\n"})
+    link = f"{other.as_uri()}#{algorithm}={hashlib.new(algorithm, other.read_bytes()).hexdigest()}"
+    for root in ("simple", "cpu"):
+        for page in (factory.folder / "index/test" / root / "pure").iterdir():
+            page.unlink()
+        (page.parent / "index.html").write_text(f'<!doctype html><a href="{link}">{other.name}</a>')
+    ended = try_it(factory, *python("import pure, sys; sys.exit(pure.VALUE != 1)"))
+    # pip is then given the wheel by its address and its sha256.
+    assert (ended.returncode, said(factory)["outcome"]) == (0, "passed"), ended.stderr
+
+
+@slow
+@pytest.mark.usefixtures("world")
+def test_a_test_that_is_cancelled_leaves_nothing(factory, tmp_path):
+    began = factory.folder / "began"
+    wait = f"import pathlib, time; pathlib.Path({str(began)!r}).touch(); time.sleep(600)"
+    argv = [sys.executable, "-m", "wheelsmith", "test", "pure", "--index", "index/test", *python(wait)]
+    place = tmp_path / "temporary"
+    place.mkdir()
+    environment = {**factory.environment(), "TMPDIR": str(place)}
+    running = subprocess.Popen(argv, cwd=factory.folder, env=environment, stderr=subprocess.DEVNULL)
+    while not began.exists():
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.terminate()
+    assert running.wait() == ExitCode.INTERRUPTED
+    assert list(place.iterdir()) == []
+    assert subprocess.run(["pgrep", "-f", str(began)], capture_output=True).stdout == b""
 
 
 @slow

@@ -21,18 +21,21 @@ def interpolated(text: str, known: dict[str, str]) -> str:
     return re.sub(r"\$(?:(\$)|\{(\w+)\}|(\w+))", lambda m: m[1] or known.get(m[2] or m[3], ""), text)
 
 
-def upload(pattern: str, root: Path, place: Path, *, lose: str = "") -> list[Path]:
-    """Keep the files of a folder that a pattern matches, but for those that are lost; return where they are kept."""
+def upload(pattern: str, root: Path, place: Path, step: str, *, lose: str = "") -> list[Path]:
+    """Keep the files of a folder that a pattern matches, but for those that are lost; return where they are kept.
+
+    :param step: the key of the step that leaves them.
+    """
     found = [path.relative_to(root) for path in root.glob(pattern) if path.is_file()]
     kept = [path for path in found if not fnmatch.fnmatch(str(path), lose)]
-    for path in kept:
-        (place / "artifacts" / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(root / path, place / "artifacts" / path)
-    return [place / "artifacts" / path for path in kept]
+    places = [folder / path for path in kept for folder in (place / "artifacts", place / "steps" / (step or "-"))]
+    for target, path in zip(places, (path for path in kept for _ in range(2)), strict=True):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / path, target)
+    return places
 
 
-def download(query: str, to: str) -> None:
-    kept = PLACE / "artifacts"
+def download(query: str, to: str, kept: Path = PLACE / "artifacts") -> None:
     found = [path for path in kept.rglob("*") if path.is_file() and fnmatch.fnmatch(str(path.relative_to(kept)), query)]
     for path in found:
         target = Path(to, path.relative_to(kept))
@@ -47,7 +50,9 @@ def main(words: list[str]) -> None:
         case ["pipeline", "upload", file]:
             (PLACE / "uploaded.yml").write_text(interpolated(Path(file).read_text(), dict(os.environ)))
         case ["artifact", "upload", pattern]:
-            upload(pattern, Path(), PLACE)
+            upload(pattern, Path(), PLACE, os.environ.get("BUILDKITE_STEP_KEY", ""))
+        case ["artifact", "download", query, to, "--step", step]:
+            download(query, to, PLACE / "steps" / step)
         case ["artifact", "download", query, to]:
             download(query, to)
         case ["annotate", "--context", context, "--style", style]:

@@ -103,6 +103,7 @@ class Buildkite:
             **step["env"],
             **given,
             "BUILDKITE_STAND_IN": str(self._place),
+            "BUILDKITE_STEP_KEY": step.get("key", ""),
             # The agent's own, which stays.
             "WHEELSMITH_CACHE": str(self._release.repository / CACHE),
         }
@@ -115,7 +116,9 @@ class Buildkite:
         for path in step.pop("kept", ()):
             path.unlink(missing_ok=True)
         if paths := step.get("artifact_paths"):
-            step["kept"] = buildkite_agent.upload(paths, checkout, self._place, lose=given.get("LOSE", ""))
+            step["kept"] = buildkite_agent.upload(
+                paths, checkout, self._place, step.get("key", ""), lose=given.get("LOSE", "")
+            )
         return answer.returncode == 0
 
 

@@ -1,5 +1,6 @@
 """The summaries of a run that CI systems show: as Markdown, and as JUnit's XML."""
 
+import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -140,12 +141,16 @@ def test_what_a_build_says_stays_text():
     assert "&lt;img src=x&gt;" in block
 
 
-def test_it_stays_below_what_github_takes():
-    cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(400)]
-    results = [failed(plan(cell), "m" * 100_000, tail=("x" * 100_000,) * 30) for cell in cells]
-    text = summary([plan(cell) for cell in cells], results)
+@pytest.mark.parametrize(("letter", "lines"), [("m", 30), ("*", 30), ('"', 100), ("é", 100)])
+def test_it_stays_below_what_is_shown(letter, lines):
+    cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(2000)]
+    results = [failed(plan(cell), letter * 100_000, tail=(letter * 100_000,) * lines) for cell in cells]
+    excluded = [Excluded(cell=cell, reason=letter * 1000) for cell in cells]
+    text = summary([plan(cell) for cell in cells], results, excluded)
     assert len(text.encode()) < 2**20
-    assert text.count("<pre>") == 10
+    assert 0 < text.count("<pre>") <= 10
+    assert re.search(r"^- ✗ and \d+ more$", text, re.MULTILINE)
+    assert text.splitlines()[-1].startswith("| and ")
 
 
 # As JUnit's XML

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 _COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
 # Up to the last @, as who reads addresses takes it: a password may have others.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
+_LIKE_ADDRESS, _BEFORE_AT = re.compile(r"[A-Za-z]{2,}:?/"), re.compile(r"^([A-Za-z]+:?/*).*@", re.DOTALL)
 _SHOWN, _LONGEST_SHOWN = 4, 60  # texts, characters of each
 
 
@@ -31,6 +32,11 @@ def bare_address(address: str) -> str:
 def without_credentials(text: str) -> str:
     """Return a text without the users and passwords of the addresses in it."""
     return _CREDENTIALS.sub("", text)
+
+
+def shown_address(address: str) -> str:
+    """Return what somebody gave as an address without what may be a password: mistyped, that may stand anywhere."""
+    return _BEFORE_AT.sub(r"\1", address) if _LIKE_ADDRESS.match(address) else address
 
 
 def _escaped(command: re.Match[str]) -> str:

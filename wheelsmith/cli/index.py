@@ -11,6 +11,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode, WheelTestError
 from wheelsmith.base.files import read_bounded
+from wheelsmith.base.printable import visible
 from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
@@ -139,10 +140,10 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
 
     said = {str(file): load_tests(_bounded(file), str(file)) for file in files}
     opened = open_index(target, dry_run=dry_run)
-    recorded = record_tests(opened.used, said, built(out).state.entries if out else None)
+    recorded = record_tests(opened.used, said, built(out).entries if out else None)
     show_writes(opened.writes)
     for each in recorded:
-        click.echo(f"{each.wheel}: {each.outcome} on {each.where}", err=True)
+        click.echo(visible(f"{each.wheel}: {each.outcome} on {each.where}"), err=True)
     tests = counted(len(recorded), "test")
     click.echo(f"{tests} {'would be ' if dry_run else ''}recorded: {opened.name}", err=True)
 

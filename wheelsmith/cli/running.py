@@ -177,6 +177,7 @@ class _Kept:
             self._try(lambda: self._keep_results(event))
             self._try(lambda: _leave_summary(self._planned, event))
             self._try(lambda: _leave_junit(self._planned, event))
+            self._try(lambda: _tell_github(self._planned, event))
         self._try(lambda: self._page(event))
         self._report(event)
 
@@ -234,14 +235,18 @@ def _without_tail(result: BuildResult) -> BuildResult:
 
 
 def _leave_summary(planned: Answerable, finished: RunFinished) -> None:
-    """Leave a summary in a file, and where GitHub says."""
     from wheelsmith.report.markdown import markdown_summary
 
-    summary = markdown_summary(planned.kernel, planned.plans, finished).encode(errors="replace")
-    if shown := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(shown).open("ab") as file:
-            file.write(summary)
-    atomic_write(planned.out / "summary.md", summary)
+    summary = markdown_summary(planned.kernel, planned.plans, finished)
+    atomic_write(planned.out / "summary.md", summary.encode(errors="replace"))
+
+
+def _tell_github(planned: Answerable, finished: RunFinished) -> None:
+    from wheelsmith.report.markdown import markdown_summary
+
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(markdown_summary(planned.kernel, planned.plans, finished))
 
 
 def _leave_junit(planned: Answerable, finished: RunFinished) -> None:

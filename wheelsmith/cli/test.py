@@ -59,29 +59,39 @@ def command(  # noqa: PLR0913  # one parameter an option
     flaky, which passed after it had failed. A wheel that pip cannot install has failed.
     """
     from wheelsmith.base.files import atomic_write
+    from wheelsmith.base.printable import visible
+    from wheelsmith.cli.running import cancelled_by_signals
     from wheelsmith.index.entries import WheelOutcome
     from wheelsmith.index.entries.recorded_tests import dump_tests
     from wheelsmith.index.pick import Overrides, for_python, look
     from wheelsmith.index.resolve import Installer, clean_base
-    from wheelsmith.run.wheel_test import WheelTrial, check_words, fresh_environment, recorded, try_wheel, where_of
+    from wheelsmith.run import wheel_test
 
     policy = optional_policy(**{option: believed[option] for option in POLICY})
     details = details or _ci_address()
-    check_words(where or "here", details)
+    wheel_test.check_words(where or "here", details)
+    if output:
+        # Whoever finds it afterwards takes it for what this came to.
+        output.unlink(missing_ok=True)
     found = _found(project, index, out)
-    with fresh_environment(look(python).python) as environment:
-        machine = look(str(environment))
+    with wheel_test.fresh_environment(look(python).python) as environment, cancelled_by_signals() as cancel:
+        machine = look(str(environment), wheel_test.activated(environment))
         decision = _decided(found, machine, Overrides(torch=torch, compute=cuda), index, policy)
         install = for_python(decision.commands(Installer.PIP, clean_base(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
-        trial = WheelTrial(command=words, attempts=attempts, seconds=timeout)
-        outcome = try_wheel(decision, install, environment, trial, lambda line: click.echo(line, err=True))
-        said = recorded(decision, outcome, where or where_of(machine), details)
+        tester = wheel_test.WheelTester(environment=environment, base=clean_base(found.base), say=_say, cancel=cancel)
+        trial = wheel_test.WheelTrial(command=words, attempts=attempts, seconds=timeout)
+        outcome = tester.try_wheel(decision, install, trial)
+        said = wheel_test.recorded(decision, outcome, where or wheel_test.where_of(machine), details)
     if output:
         atomic_write(output, dump_tests([said]))
     click.echo(outcome)
-    click.echo(f"{said.wheel}: {outcome} on {said.where}", err=True)
+    _say(visible(f"{said.wheel}: {outcome} on {said.where}"))
     ctx.exit(ExitCode.CELLS_FAILED if outcome is WheelOutcome.FAILED else ExitCode.OK)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _found(project: str, index: str, out: Path | None) -> Found:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.model import BuildPlan, BuildResult, RunFinished, Status
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.summary import failures
 
-# Of more failures only the first are told with the end of their logs: GitHub takes 1 MiB of a step.
+# Of more failures only the first are told with the end of their logs.
 _MOST_LOGS = 10
+# Bytes. GitHub takes 1 MiB of a step, Buildkite of an annotation: half of it for the reasons, half for the table.
+_HALF = 500_000
 _LONGEST_LINE = 400
 _LONGEST_REASON = 600
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#!&$@])")
@@ -31,12 +34,32 @@ def markdown_summary(kernel: str, plans: Sequence[BuildPlan], finished: RunFinis
         f"{_plain(kernel)}, {ending} {duration(finished.seconds)}",
         "",
     ]
-    for number, (first, *others) in enumerate(failures(finished.results)):
-        lines += _reason(first, len(others), log=number < _MOST_LOGS)
+    reasons = (
+        "\n".join(_reason(first, len(others), log=number < _MOST_LOGS))
+        for number, (first, *others) in enumerate(failures(finished.results))
+    )
+    lines += _fitting(reasons, "- ✗ and {} more\n")
     lines += ["| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
-    lines += (_row(plan, answered.get(plan.cell.id)) for plan in plans)
-    lines += (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in finished.excluded)
+    rows = (_row(plan, answered.get(plan.cell.id)) for plan in plans)
+    left_out = (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in finished.excluded)
+    lines += _fitting(chain(rows, left_out), "| and {} more | | | | |")
     return "\n".join(lines) + "\n"
+
+
+def _fitting(blocks: Iterable[str], rest: str) -> Iterator[str]:
+    """Yield blocks until they are half of what may be shown, and how many more there are.
+
+    :param rest: says that of a number.
+    """
+    size = more = 0
+    for block in blocks:
+        size += len(block.encode(errors="replace")) + 1
+        if size <= _HALF:
+            yield block
+        else:
+            more += 1
+    if more:
+        yield rest.format(more)
 
 
 def _count(plans: Sequence[BuildPlan], answered: dict[str, BuildResult], finished: RunFinished) -> str:

@@ -68,6 +68,11 @@ class BuiltVersion:
     failed: tuple[str, ...]
 
     @property
+    def entries(self) -> tuple[IndexEntry, ...]:
+        """Return the wheels of that version: the folder may have those of earlier ones, too."""
+        return of_version(self.state.entries, self.version)
+
+    @property
     def catalogue(self) -> Catalogue:
         """Return what is told of it."""
         return catalogue_of(self.state)

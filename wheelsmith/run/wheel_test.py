@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +14,9 @@ from pathlib import Path
 from threading import Event
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from wheelsmith.base.errors import MachineError, PackageIndexError, ReleaseError, WheelTestError
-from wheelsmith.base.programs import answer_of
+from wheelsmith.base.files import read_bounded
 from wheelsmith.engine import last_words
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
@@ -33,7 +33,6 @@ _PIP_PATIENCE = 3600.0  # seconds in which torch is fetched and installed, on a 
 _MOST_OUTPUT = 16 << 20  # bytes that a command may print
 _MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
 _LONGEST_WHERE = 300  # characters
-_VERSION = "import json, sys, importlib.metadata as m; print(json.dumps(m.version(sys.argv[1])))"
 # What would have a Python find packages elsewhere than in its own environment, or pip put them there.
 _ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER"}
 
@@ -81,9 +80,10 @@ def only_built(catalogue: Catalogue, out: Path) -> Catalogue:
     :param out: its output folder.
     :raises ReleaseError: it has another project, or the index has none of its wheels.
     """
-    left = built(out).state
-    if left.project != catalogue.project:
-        raise ReleaseError(f"{out} has wheels of {left.project}", remedy=f"test that: wheelsmith test {left.project}")
+    left = built(out)
+    if left.state.project != catalogue.project:
+        project = left.state.project
+        raise ReleaseError(f"{out} has wheels of {project}", remedy=f"test that: wheelsmith test {project}")
     there = {(entry.filename, entry.sha256) for entry in left.entries}
     wheels = tuple(wheel for wheel in catalogue.wheels if (wheel.filename, wheel.sha256) in there)
     if not wheels:
@@ -117,34 +117,101 @@ def check_words(where: str, details: str | None) -> None:
         ) from None
 
 
-def try_wheel(
-    decision: Decision, install: Template, environment: Path, trial: WheelTrial, say: Callable[[str], None]
-) -> WheelOutcome:
-    """Install the wheel that was chosen, and run the command; a wheel that cannot be installed has failed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelTester:
+    """Who tests a wheel.
 
-    :param install: what pick's command is for that environment.
+    :param environment: a fresh one.
+    :param base: the index's address, with a slash at its end.
     :param say: takes each line that is printed meanwhile, made harmless.
-    :raises PackageIndexError: another wheel was installed than the one that was chosen.
-    :raises MachineError: the command cannot be run at all, or pip comes to no end.
+    :param cancel: ends it.
     """
-    report = environment.with_name("pip.json")
-    variables = _variables(environment)
-    # pip reads its options from there, too, and leaves one alone that it does not know.
-    told = {**variables, "PYTHONSAFEPATH": "1", "PIP_REPORT": str(report)}
-    for line in install.lines:
-        ended = _run(line, told, environment, _PIP_PATIENCE, say)
-        if ended.ending is Ending.TIMEOUT:
-            raise MachineError(f"{' '.join(line[:4])} has not ended in an hour", remedy="nothing is said of the wheel")
-        if not ended.ok:
-            say(f"it cannot be installed: {_ending(ended)}")
+
+    environment: Path
+    base: str
+    say: Callable[[str], None]
+    cancel: Event
+
+    def try_wheel(self, decision: Decision, install: Template, trial: WheelTrial) -> WheelOutcome:
+        """Install the wheel that was chosen, and run the command; where it alone cannot be installed it has failed.
+
+        :param install: what pick's command is for that environment.
+        :raises PackageIndexError: another wheel was installed than the one that was chosen.
+        :raises MachineError: the command cannot be run at all, or nothing can be installed here.
+        :raises KeyboardInterrupt: it was cancelled.
+        """
+        if not self._installs(decision, install):
             return WheelOutcome.FAILED
-    _check_installed(decision, environment, report)
-    for attempt in range(1, trial.attempts + 1):
-        ended = _run(trial.command, variables, Path(), trial.seconds, say)
-        if ended.ok:
-            return WheelOutcome.PASSED if attempt == 1 else WheelOutcome.FLAKY
-        say(f"attempt {attempt} of {trial.attempts}: {_ending(ended)}")
-    return WheelOutcome.FAILED
+        for attempt in range(1, trial.attempts + 1):
+            ended = self._run(trial.command, activated(self.environment), Path(), trial.seconds)
+            if ended.ok:
+                return WheelOutcome.PASSED if attempt == 1 else WheelOutcome.FLAKY
+            self.say(f"attempt {attempt} of {trial.attempts}: {_ending(ended)}")
+        return WheelOutcome.FAILED
+
+    def _installs(self, decision: Decision, install: Template) -> bool:
+        """Say whether the wheel can be installed, and install it with what goes with it."""
+        name = _project(decision)
+        report = self.environment.with_name("pip.json")
+        for line in install.lines:
+            others = [word for word in line if not re.match(rf"{re.escape(name)} ?(==|@)", word)]
+            if len(others) == len(line):
+                self._require(line)
+            elif not (ended := self._pip(line, report)).ok:
+                # Without a network, a disk or a torch nothing could be: that says nothing of the wheel.
+                if any("==" in word for word in others):
+                    self._require(others)
+                    ended = self._pip(line, report)
+                if not ended.ok:
+                    self.say(f"it cannot be installed: {_ending(ended)}")
+                    return False
+        self._require_chosen(decision, report)
+        return True
+
+    def _require(self, line: Sequence[str]) -> None:
+        """Run what has to succeed whatever the wheel is like."""
+        ended = self._pip(line, None)
+        if not ended.ok:
+            shown = f"{' '.join(line[1:4])} ended with {_ending(ended)}, without the wheel"
+            raise MachineError(shown, remedy="mend what pip says above: nothing is said of the wheel")
+
+    def _require_chosen(self, decision: Decision, report: Path) -> None:
+        """Refuse to test another wheel than the one of which it will be said."""
+        wheel, name = _choice(decision).wheel, _project(decision)
+        version, found = _reported(report, name)
+        if version not in {None, wheel.version}:
+            raise PackageIndexError(f"{name} {version} was installed, and not {wheel.version}", remedy=_ASK)
+        if found is None:
+            # An old pip tells nothing, and a new one only what the page had: it looks at the bytes itself.
+            address = f"{name} @ {self.base}{wheel.path}#sha256={wheel.sha256}"
+            again = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "--no-deps")
+            found = wheel.sha256 if self._pip((*again, address), None).ok else None
+        if found != wheel.sha256:
+            raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
+
+    def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
+        """Run pip, which reads its options from variables, too, and leaves one alone that it does not know."""
+        told = {"PIP_REPORT": str(report)} if report else {}
+        variables = {**activated(self.environment), "PYTHONSAFEPATH": "1", **told}
+        ended = self._run(line, variables, self.environment, _PIP_PATIENCE)
+        if ended.ending is Ending.TIMEOUT:
+            raise MachineError(f"{' '.join(line[1:4])} has not ended in an hour", remedy=_NOTHING_SAID)
+        return ended
+
+    def _run(self, argv: Sequence[str], variables: dict[str, str], folder: Path, seconds: float) -> Exit:
+        limits = Limits(seconds=seconds, output=_MOST_OUTPUT, pids=_MOST_PROCESSES)
+        group = ProcessTree(limits=limits)
+        process = SupervisedProcess(argv=argv, env=variables, cwd=str(folder), limits=limits, folders=(), group=group)
+        try:
+            ended = process.run(self.say, self.cancel)
+        except OSError as error:
+            why = f"{argv[0]} cannot be run: {error.strerror}"
+            raise MachineError(why, remedy="name a program that is here") from None
+        if ended.ending is Ending.CANCELLED:
+            raise KeyboardInterrupt
+        if ended.ending in {Ending.OUT_OF_MEMORY, Ending.DISK_FULL}:
+            raise MachineError(f"{argv[0]} was ended: {ended.ending}", remedy=_NOTHING_SAID)
+        return ended
 
 
 def recorded(decision: Decision, outcome: WheelOutcome, where: str, details: str | None) -> RecordedTest:
@@ -175,50 +242,32 @@ def _choice(decision: Decision) -> Choice:
     return decision.answer
 
 
-def _variables(environment: Path) -> dict[str, str]:
-    """Return this process's variables, as if the environment had been activated."""
+def activated(environment: Path) -> dict[str, str]:
+    """Return this process's variables, as if the environment had been activated, and nothing else were to be found."""
     kept = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE}
     path = f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Python would otherwise import from the folder that it is started in: the source in the place of the wheel.
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
 
 
-def _run(
-    argv: Sequence[str], variables: dict[str, str], folder: Path, seconds: float, say: Callable[[str], None]
-) -> Exit:
-    limits = Limits(seconds=seconds, output=_MOST_OUTPUT, pids=_MOST_PROCESSES)
-    process = SupervisedProcess(
-        argv=argv, env=variables, cwd=str(folder), limits=limits, folders=(), group=ProcessTree(limits=limits)
-    )
-    try:
-        return process.run(say, Event())
-    except OSError as error:
-        raise MachineError(f"{argv[0]} cannot be run: {error.strerror}", remedy="name a program that is here") from None
+def _project(decision: Decision) -> str:
+    return str(canonicalize_name(_choice(decision).wheel.filename.partition("-")[0]))
 
 
 def _ending(ended: Exit) -> str:
     return f"exit code {ended.code}" if ended.code > 0 else str(ended.ending)
 
 
-def _check_installed(decision: Decision, environment: Path, report: Path) -> None:
-    """Refuse to test another wheel than the one of which it will be said."""
-    wheel = _choice(decision).wheel
-    name = str(canonicalize_name(wheel.filename.partition("-")[0]))
-    there = answer_of([str(environment / "bin" / "python"), "-I", "-c", _VERSION, name])
-    if not isinstance(there, str) or Version(there) != Version(wheel.version):
-        raise PackageIndexError(f"{name} {there or 'nothing'} was installed, and not {wheel.version}", remedy=_ASK)
-    if (found := _reported_hash(report, name)) and found != wheel.sha256:
-        raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
-
-
+_NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
 _ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
 
 
-def _reported_hash(report: Path, name: str) -> str | None:
-    """Return the sha256 of what pip installed, as it says itself; None where it is too old to."""
+def _reported(report: Path, name: str) -> tuple[str | None, str | None]:
+    """Return the version and the sha256 of what pip installed, as it says itself; None where it does not."""
     try:
-        items = json.loads(report.read_bytes())["install"]
-        found = [item for item in items if canonicalize_name(item["metadata"]["name"]) == name]
-        return str(found[0]["download_info"]["archive_info"]["hashes"]["sha256"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+        items = json.loads(read_bounded(report, _MOST_OUTPUT))["install"]
+        found = next(item for item in items if canonicalize_name(item["metadata"]["name"]) == name)
+        hashes = found["download_info"].get("archive_info", {}).get("hashes", {})
+        return str(found["metadata"]["version"]), hashes.get("sha256")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
+        return None, None

@@ -18,7 +18,7 @@ from wheelsmith.wheel.attestation.bundle import strict_json
 
 SCHEMA_VERSION = 1
 LONGEST = 1 << 20  # bytes of a file
-_MOST = 1000  # tests in it
+_MOST = 100  # tests in it: a wheel of an index has no more than ten times that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -55,15 +56,16 @@ class Machine(Record):
         return "uv" if not self.pip and shutil.which("uv") else "pip"
 
 
-def look(python: str | None) -> Machine:
+def look(python: str | None, variables: Mapping[str, str] | None = None) -> Machine:
     """Look at an environment, without importing anything of it.
 
     :param python: an interpreter or the folder of a virtual environment; None takes what ``python`` is here.
+    :param variables: that its programs are started with; None takes this process's own.
     :raises MachineError: it is no Python, or does not answer.
     """
     interpreter = _interpreter(python)
     others = {each.project: name for name, each in frameworks().items() if name != TORCH}
-    found = answer_of([interpreter, "-c", _APART, _script("look_python.py"), *others])
+    found = answer_of([interpreter, "-c", _APART, _script("look_python.py"), *others], variables)
     if found is None:
         mistake = f"{interpreter} does not answer as a Python from 3.8 on does"
         raise MachineError(mistake, remedy=f"run it: {interpreter} --version")

@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import read_bounded
+from wheelsmith.base.printable import shown_address
 from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ def find_catalogue(name: str, index: str) -> Found:
     project = check_project(name)
     try:
         parts = urlsplit(index)
-    except ValueError as error:
-        raise PackageIndexError(f"{index} cannot be read: {error}") from None
+    except ValueError:
+        raise PackageIndexError(f"{shown_address(index)} cannot be read: it is no address") from None
     if parts.scheme in {"http", "https"}:
         return _from_web(project, index)
     if parts.scheme not in {"", "file"}:
-        raise PackageIndexError(f"{index} cannot be read by installers", remedy="name a folder or an https:// address")
+        raise PackageIndexError(
+            f"{shown_address(index)} cannot be read by installers", remedy="name a folder or an https:// address"
+        )
     folder = Path(url2pathname(parts.path)) if parts.scheme else Path(index)
     for root in (folder, folder.parent):
         file = root / catalogue_key(project)
@@ -131,9 +134,9 @@ def _from_web(project: str, index: str) -> Found:
                     continue
                 answer.raise_for_status()
             except (httpx.HTTPError, httpx.InvalidURL, TooSlowError) as error:
-                raise PackageIndexError(
-                    f"{url} cannot be read: {_without_address(error)}", remedy=f"does this open: {base}/index.html"
-                ) from None
+                why, opened = _without_address(error), f"{shown_address(base)}/index.html"
+                mistake = f"{shown_address(url)} cannot be read: {why}"
+                raise PackageIndexError(mistake, remedy=f"does this open: {opened}") from None
             catalogue = _checked(load_catalogue(answer.content, url), project, url)
             return Found(catalogue=catalogue, base=f"{base}/", credentials=auth is not None)
         raise _no_project(project, shown, _listed(client, shown))
@@ -146,7 +149,11 @@ def _checked(catalogue: Catalogue, project: str, place: str) -> Catalogue:
 
 
 def _without_address(error: Exception) -> str:
-    """Return what went wrong: httpx repeats the address, and may do so over several lines."""
+    """Return what went wrong: httpx repeats the address or a part of it, and may do so over several lines."""
+    import httpx
+
+    if isinstance(error, httpx.InvalidURL):
+        return "it is no address"
     return (str(error).split(" for url ", maxsplit=1)[0].splitlines() or [type(error).__name__])[0]
 
 
@@ -169,8 +176,8 @@ def _no_project(project: str, index: str, names: Iterable[str]) -> PackageIndexE
     known = sorted({str(canonicalize_name(name)) for name in names})[:_MOST_NAMES]
     close = get_close_matches(project, known, n=1, cutoff=0.5)
     remedy = f"did you mean {close[0]}?" if close else _remedy(index)
-    return PackageIndexError(f"{index} has no project {project}", remedy=remedy)
+    return PackageIndexError(f"{shown_address(index)} has no project {project}", remedy=remedy)
 
 
 def _remedy(index: str) -> str:
-    return f"name the address that has {index.rstrip('/')}/index.html with the list of its projects"
+    return f"name the address that has {shown_address(index).rstrip('/')}/index.html with the list of its projects"

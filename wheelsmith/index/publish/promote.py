@@ -18,6 +18,7 @@ from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionErr
 from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
+from wheelsmith.index.entries.side_files.known import paths
 from wheelsmith.index.entries.state import merge_tests, public_of, set_address
 from wheelsmith.index.entries.stored_states import existing_project, load_project
 from wheelsmith.index.publish.hub_release import add_release
@@ -78,10 +79,8 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
         it was.
     """
     state = _chosen(source, promotion)
-    listed = {(entry.filename, entry.sha256) for entry in load_project(target, promotion.project)[0].entries}
-    there = {
-        entry.sha256 for entry in state.entries if (entry.filename, entry.sha256) in listed and _lies(target, entry)
-    }
+    listed = {entry.filename: entry for entry in load_project(target, promotion.project)[0].entries}
+    there = {each.sha256 for each in state.entries if _is_there(target, listed.get(each.filename), each)}
     wheels = [entry for entry in state.entries if entry.sha256 not in there]
     same = [entry for entry in state.entries if entry.sha256 in there]
     with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -198,10 +197,18 @@ def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
     return listed_wheel(source, path, entry, remedy)
 
 
-def _lies(storage: Storage, entry: IndexEntry) -> bool:
-    """Say whether the file of a wheel that is listed lies there, as far as that is seen without reading it."""
-    found = storage.look(entry.path)
-    return found is not None and found.size == entry.size
+def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> bool:
+    """Say whether a target lists all that is said of a wheel and has its files, as far as is seen without reading.
+
+    What its tests came to is told apart.
+    """
+    if listed is None or replace(listed, upload_time=entry.upload_time, tests=entry.tests) != entry:
+        return False
+    found = [target.look(path) for path in paths(entry)]
+    wheel = found[0]
+    if wheel is None or wheel.size != entry.size or wheel.sha256 not in {None, entry.sha256}:
+        return False
+    return None not in found
 
 
 def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:

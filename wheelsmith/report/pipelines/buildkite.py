@@ -35,7 +35,10 @@ def buildkite_pipeline(pipeline: Pipeline) -> str:
         }
         for number, runner in pipeline.runners
     ]
-    return whole(pipeline, "buildkite", {**_words(pipeline), "tests": "".join(waits).rstrip("\n")}, runners)
+    download = '      buildkite-agent artifact download "wheel-tests/wheelsmith-test-{0}/*" . --step wheels-test-{0}\n'
+    downloads = "".join(download.format(number) for number, _ in pipeline.runners)
+    more = {"tests": "".join(waits).rstrip("\n"), "downloads": downloads.rstrip("\n")}
+    return whole(pipeline, "buildkite", {**_words(pipeline), **more}, runners)
 
 
 def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
