@@ -606,9 +606,12 @@ def test_attestations_of_another_wheel_are_not_published(signed):
     envelope["statement"] = base64.b64encode(statement).decode()
     keyed = json.loads(text)
     keyed["attestation_bundles"][0]["attestations"][0]["verification_material"]["transparency_entries"] = []
+    others = json.loads(text)
+    others["attestation_bundles"][0]["attestations"][0]["verification_material"]["certificate"] = "AAAA"
     for wrong in (
         json.dumps(data),
         json.dumps(keyed),
+        json.dumps(others),
         "{}",
         "[" * 100_000,
         '{"version": 1, "attestation_bundles": []}',
@@ -618,4 +621,8 @@ def test_attestations_of_another_wheel_are_not_published(signed):
         assert (answer.returncode, f"{PROVENANCE} beside" in answer.stderr) == (4, True), answer.stderr
         assert not (signed.folder / "public").exists()
     (alone / PROVENANCE).write_text(text)
+    (alone / BUNDLE).rename(alone / "elsewhere")
+    answer = signed.run_in_process("publish", "public", "--from", "alone")
+    assert (answer.returncode, "is not of what was signed beside it" in answer.stderr) == (4, True), answer.stderr
+    (alone / "elsewhere").rename(alone / BUNDLE)
     assert signed.run_in_process("publish", "public", "--from", "alone").returncode == 0

@@ -144,6 +144,8 @@ def test_it_signs_and_publishes_what_is_asked_for(system, pipeline, said):
         {"publish": "s3://`id`"},
         {"wheelsmith": "x' y"},
         {"matrix": "a\\b"},
+        {"matrix": "a: b"},
+        {"publish": "s3://x: y"},
         {"matrix": ""},
         {"shards": "3; id"},
         {"shards": "0"},
@@ -234,6 +236,27 @@ def test_without_a_key_an_address_needs_no_test(system):
     assert '--from dist --address "https://example.org/"' in WRITERS[system](pipeline)
     signed = WRITERS[system](replace(pipeline, publish=None, url=None))
     assert re.findall(r"wheelsmith (sign|publish) [^=]", signed) == ["sign"]
+
+
+@pytest.mark.parametrize("url", ["http://wheels.example.org/k", "https://[::1"])
+def test_an_address_that_could_not_be_published_is_refused_before_anything_is_signed(url):
+    with pytest.raises(SettingError, match="cannot be told"):
+        github_workflow(replace(KEYLESS, url=url))
+
+
+@every_system
+def test_no_python_imports_from_the_folder_of_a_job(system):
+    """What a kernel's repository, or a job that ran it, left there would have the secrets."""
+    text = WRITERS[system](TESTED) + buildkite_shards(TESTED, SHARDS) * (system == "buildkite")
+    started = re.findall(r"python\S* (?:-I )?-m \w+", text.partition("\n")[2].replace(TESTED.test, ""))
+    assert started
+    assert all(" -I " in each for each in started)
+
+
+def test_buildkites_last_step_takes_files_of_the_steps_that_it_names():
+    found = jobs("buildkite")
+    loads = [line for name in ("publish", "promote") for line in script(found[name]) if "artifact download" in line]
+    assert [line.split(" --step ")[1] for line in loads] == ["wheels-join"] * 2 + ["wheels-test-1", "wheels-test-2"]
 
 
 def test_on_buildkite_nothing_is_signed_without_a_key():

@@ -186,7 +186,8 @@ def _check_served(url: str) -> None:
     try:
         index_address(url)
     except PackageIndexError as error:
-        raise SettingError(error.message, remedy="say where the index is served: --url https://…") from None
+        why = f"{url} cannot be told to an index: {error.message}"
+        raise SettingError(why, remedy="say where it is served: --url https://…") from None
 
 
 def _scheme(pipeline: Pipeline) -> str:
