@@ -128,7 +128,8 @@ def released_without_a_key(request, tmp_path):
         released(tmp_path, request.param, test=test, trust=sigstore.write(tmp_path)) as release,
     ):
         if request.param == "gitlab":
-            job = {"SIGSTORE_ID_TOKEN": gitlab_token(), "CI_PROJECT_URL": f"{GITLAB}/org/wheels"}
+            job = {"CI_PROJECT_URL": f"{GITLAB}/org/wheels", "CI_COMMIT_REF_NAME": "v1"}
+            job["SIGSTORE_ID_TOKEN"] = gitlab_token()
             with_token = replace(release, endpoint={**release.endpoint, **job})
             yield with_token, Gitlab(with_token, node_tools(request.config)), (GITLAB_PIPELINE, GITLAB, 0)
         else:
