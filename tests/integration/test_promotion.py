@@ -93,6 +93,15 @@ def test_promoted_again_a_wheel_serves_what_it_serves_by_now(channels, tmp_path)
     assert cells[0] == cells[1] == sorted([CPU.id, more.id])
 
 
+def test_what_a_target_knows_beyond_its_source_is_no_reason_to_promote_again(channels, tmp_path):
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    more = replace(CPU, release="2.10")
+    Index(stable).add([offer(make_wheel(tmp_path / "made", "kernel", "1+cpu.torch2.9"), more)], upload_time=NOW)
+    again = promote(nightly, stable, ASKED, stable.name)
+    assert (again.new, len(again.known)) == ((), 2)
+
+
 def test_promoted_again_it_brings_what_lies_beside_a_wheel(channels):
     nightly, stable = channels
     promote(nightly, stable, ASKED, stable.name)

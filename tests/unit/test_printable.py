@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.printable import visible, without_credentials
+from wheelsmith.base.printable import shown_address, visible, without_credentials
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.report.errors import show_error
 
@@ -62,3 +62,21 @@ def test_a_log_is_written_in_the_place_of_a_link(tmp_path):
             output.read("said")
     assert outside.read_text() == "mine"
     assert log.read_text() == "── one\nsaid\n── two\nsaid\n"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("ftp://user:hunter2@h/x", "http://user:hunter2@[::1/x", "http://user:hunt/er2@127.0.0.1:9/x"),
+        *("https:/user:hunter2@h/", "HTTPS//user:hunter2@h/x", "s3://AKIA:hunter2@bucket/x", "//me:hunter2@h/x"),
+        *("git+https://me:hunter2@h/x", "me:hunter2@h.example/x", "hTTps;//me:hunter2@h/x", '"https://me:hunter2@h'),
+    ],
+)
+def test_a_mistyped_address_is_shown_without_its_password(address):
+    shown = shown_address(address)
+    assert ("hunt" in shown, "er2" in shown, shown[-2:]) == (False, False, address[-2:])
+
+
+@pytest.mark.parametrize("address", ["wheels/v1@main/index", "https://h/p@1/x", "file:///w@1/x", "http://h:9/x", "."])
+def test_other_places_are_shown_as_they_are(address):
+    assert shown_address(address) == address

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit, urlunsplit
 _COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
 # Up to the last @, as who reads addresses takes it: a password may have others.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
-_LIKE_ADDRESS, _BEFORE_AT = re.compile(r"[A-Za-z]{2,}:?/"), re.compile(r"^([A-Za-z]+:?/*).*@", re.DOTALL)
 _SHOWN, _LONGEST_SHOWN = 4, 60  # texts, characters of each
 
 
@@ -36,7 +35,16 @@ def without_credentials(text: str) -> str:
 
 def shown_address(address: str) -> str:
     """Return what somebody gave as an address without what may be a password: mistyped, that may stand anywhere."""
-    return _BEFORE_AT.sub(r"\1", address) if _LIKE_ADDRESS.match(address) else address
+    try:
+        parts = urlsplit(address)
+        # Where the password has a slash, a piece of it stands where a port would.
+        clear = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        parts, clear = None, False
+    if parts and clear:
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    before, _, after = address.rpartition("@")
+    return f"…@{after}" if ":" in before and not before.startswith("file:") else address
 
 
 def _escaped(command: re.Match[str]) -> str:

@@ -70,11 +70,11 @@ def command(  # noqa: PLR0913  # one parameter an option
     policy = optional_policy(**{option: believed[option] for option in POLICY})
     details = details or _ci_address()
     wheel_test.check_words(where or "here", details)
-    if output:
+    if output and output.is_file() and not output.is_symlink():
         # Whoever finds it afterwards takes it for what this came to.
-        output.unlink(missing_ok=True)
+        output.unlink()
     found = _found(project, index, out)
-    with wheel_test.fresh_environment(look(python).python) as environment, cancelled_by_signals() as cancel:
+    with cancelled_by_signals() as cancel, wheel_test.fresh_environment(look(python).python) as environment:
         machine = look(str(environment), wheel_test.activated(environment))
         decision = _decided(found, machine, Overrides(torch=torch, compute=cuda), index, policy)
         install = for_python(decision.commands(Installer.PIP, clean_base(found.base)), Installer.PIP, machine)

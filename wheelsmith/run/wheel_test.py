@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from wheelsmith.base.errors import MachineError, PackageIndexError, ReleaseError, WheelTestError
 from wheelsmith.base.files import read_bounded
@@ -25,7 +26,8 @@ from wheelsmith.index.entries import Catalogue, WheelOutcome, WheelTest
 from wheelsmith.index.entries.recorded_tests import RecordedTest
 from wheelsmith.index.entries.validity import check_test
 from wheelsmith.index.pick import Decision, Machine
-from wheelsmith.index.resolve import Choice, Target, Template
+from wheelsmith.index.resolve import Choice, KnownWheel, Target, Template
+from wheelsmith.model.wheel_name import same_version
 from wheelsmith.run.releasing import built
 
 _ENVIRONMENT_PATIENCE = 300.0  # seconds in which a virtual environment is there, on a slow disk
@@ -160,7 +162,7 @@ class WheelTester:
             elif not (ended := self._pip(line, report)).ok:
                 # Without a network, a disk or a torch nothing could be: that says nothing of the wheel.
                 if any("==" in word for word in others):
-                    self._require(others)
+                    self._require([*others, *KnownWheel(_choice(decision).wheel).beside(decision.target.framework)])
                     ended = self._pip(line, report)
                 if not ended.ok:
                     self.say(f"it cannot be installed: {_ending(ended)}")
@@ -179,7 +181,7 @@ class WheelTester:
         """Refuse to test another wheel than the one of which it will be said."""
         wheel, name = _choice(decision).wheel, _project(decision)
         version, found = _reported(report, name)
-        if version not in {None, wheel.version}:
+        if version is not None and not same_version(version, Version(wheel.version)):
             raise PackageIndexError(f"{name} {version} was installed, and not {wheel.version}", remedy=_ASK)
         if found is None:
             # An old pip tells nothing, and a new one only what the page had: it looks at the bytes itself.

@@ -265,6 +265,11 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
     )
 
 
+def is_known(known: IndexEntry, new: IndexEntry) -> bool:
+    """Say whether an index that has a wheel would learn nothing by being offered it again, but perhaps of its tests."""
+    return replace(_merged(known, new), tests=known.tests) == known
+
+
 def _check_same(known: IndexEntry | Removed, new: IndexEntry) -> None:
     if known.sha256 != new.sha256:
         where = "is" if isinstance(known, IndexEntry) else "was"

@@ -18,8 +18,8 @@ from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionErr
 from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
-from wheelsmith.index.entries.side_files.known import paths
-from wheelsmith.index.entries.state import merge_tests, public_of, set_address
+from wheelsmith.index.entries.side_files.known import announced
+from wheelsmith.index.entries.state import is_known, merge_tests, public_of, set_address
 from wheelsmith.index.entries.stored_states import existing_project, load_project
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.publishing import Published, hub_builds
@@ -198,17 +198,17 @@ def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
 
 
 def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> bool:
-    """Say whether a target lists all that is said of a wheel and has its files, as far as is seen without reading.
+    """Say whether a target lists all that is said of a wheel and has its files, of which the wheel is not read.
 
     What its tests came to is told apart.
     """
-    if listed is None or replace(listed, upload_time=entry.upload_time, tests=entry.tests) != entry:
+    if listed is None or listed.sha256 != entry.sha256 or not is_known(listed, entry):
         return False
-    found = [target.look(path) for path in paths(entry)]
-    wheel = found[0]
+    wheel = target.look(entry.path)
     if wheel is None or wheel.size != entry.size or wheel.sha256 not in {None, entry.sha256}:
         return False
-    return None not in found
+    beside = [(side, target.read(side.path)) for side in announced(listed)]
+    return all(stored is not None and side.is_right(stored.data) for side, stored in beside)
 
 
 def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:

@@ -174,11 +174,11 @@ def refuse_what_is_of_others(offers: Iterable[WheelUpload]) -> None:
 
 
 def _attests_what_is_signed(files: Mapping[str, bytes]) -> bool:
-    """Say whether attestations, where there are some, are of the bundle beside them: verifying reads that one alone."""
-    if PROVENANCE not in files:
+    """Say whether of attestations that lie beside a bundle one is of it: verifying reads the bundle alone."""
+    if not {PROVENANCE, SUFFIX} <= files.keys():
         return True
     try:
-        return SUFFIX in files and is_of(files[PROVENANCE], read_bundle(files[SUFFIX]))
+        return is_of(files[PROVENANCE], read_bundle(files[SUFFIX]))
     except (ValueError, TypeError, LookupError):
         return False
 

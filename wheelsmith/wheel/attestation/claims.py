@@ -49,8 +49,9 @@ class Claims(Record):
     @property
     def caller(self) -> str | None:
         """Return the repository that called another's workflow, which the certificate is of; None where none did."""
-        of_another = self.subject.startswith("https://") and not self.subject.startswith(f"{self.repository}/")
-        return self.repository if of_another else None
+        # GitHub's names are the same in capitals.
+        subject, own = self.subject.casefold(), f"{self.repository}/".casefold()
+        return self.repository if subject.startswith("https://") and not subject.startswith(own) else None
 
     @property
     def workflow_file(self) -> str | None:

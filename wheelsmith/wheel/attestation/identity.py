@@ -12,6 +12,7 @@ GITHUB, GITLAB = "https://token.actions.githubusercontent.com", "https://gitlab.
 # Whose certificates a repository's or a workflow's address is in, where nobody says another.
 _ISSUERS = {"https://github.com/": GITHUB, "https://gitlab.com/": GITLAB}
 _SHOWN = 300  # characters
+_SEVERAL = 4  # identities that are told of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,8 @@ def not_believed(claims: Claims, identities: tuple[Identity, ...]) -> str | None
     wrong = [list(each.refusals(claims)) for each in identities]
     if not all(wrong):
         return None
-    return "its certificate is of " + "; or of ".join(" and ".join(each) for each in wrong)
+    more = f"; and of {len(wrong) - _SEVERAL} more" if len(wrong) > _SEVERAL else ""
+    return "its certificate is of " + "; or of ".join(" and ".join(each) for each in wrong[:_SEVERAL]) + more
 
 
 def _is(text: str | None, pattern: str) -> bool:

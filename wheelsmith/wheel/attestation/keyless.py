@@ -155,6 +155,7 @@ def _explained() -> Iterator[None]:
 
 def _without_tokens(text: str) -> str:
     """Return what a library says without what it was given: some quote what they cannot send."""
-    for token in filter(None, (os.environ.get(name, "").strip() for name in _TOKENS)):
-        text = text.replace(token, "***")
+    for token in (os.environ.get(name, "") for name in _TOKENS):
+        for part in token.split():
+            text = text.replace(part, "***")
     return text

@@ -78,12 +78,12 @@ def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
 
 
 def is_of(provenance: bytes, bundle: Bundle) -> bool:
-    """Say whether what is attested is what a bundle holds: the same statement, signature and certificate.
+    """Say whether something that is attested is what a bundle holds: the same statement, signature and certificate.
 
     :param provenance: one that ``subjects_of`` reads.
     """
     signed = (bundle.certificate, bundle.statement, bundle.signature)
-    return all(_signed(each) == signed for each in _attestations(strict_json(provenance)))
+    return any(_signed(each) == signed for each in _attestations(strict_json(provenance)))
 
 
 def _signed(attestation: Any) -> tuple[bytes, bytes, bytes]:

@@ -54,7 +54,7 @@ class SignaturePolicy:
         if self.sources and not any(_is_of(said, each) for each in self.sources):
             yield f"it is made from {_shown(said)}, not from {_listed(self.sources)}"
         if self.repositories and said.repository not in self.repositories:
-            where = said.repository[:_SHOWN] if said.repository else "none that it names"
+            where = said.repository[:_SHOWN] if said.repository else "none that is certain"
             yield f"it is made in the repository {where}, not in {_listed(self.repositories)}"
         if self.builders and not any(matches(said.builder, each) for each in self.builders):
             yield f"it is made by {said.builder[:_SHOWN]}, not by {_listed(self.builders)}"

@@ -141,7 +141,7 @@ def named_otherwise(said: Said, claims: Claims) -> str | None:
 
     Who ran it on a machine of their own names no builder that anybody else could know.
     """
-    if said.builder in claims.builders or said.builder.startswith(LOCAL):
+    if said.builder in claims.builders or said.builder == LOCAL or said.builder.startswith(f"{LOCAL}:"):
         return None
     certified = (claims.workflow or claims.subject)[:_LONGEST]
     return f"the statement names the builder {said.builder[:_LONGEST]}, and the certificate {certified}"
