@@ -3,18 +3,17 @@
 import re
 from dataclasses import replace
 
+from plans import plan
+
 from wheelsmith.model import (
-    BuildPlan,
     BuildResult,
     Cell,
     Excluded,
     Failure,
-    Recipe,
     SourceId,
     Status,
     Timing,
     WheelFile,
-    WheelSpec,
 )
 from wheelsmith.model.events import RunFinished, RunStarted
 from wheelsmith.plan.fold import fold
@@ -28,29 +27,7 @@ BUILT, FAILED, LEFT_OUT = (Cell(release=torch, toolkit="13.0", arch="x86_64") fo
 
 def planned():
     """Return a plan that nothing is built by."""
-    empty = {"steps": (), "generated": {}, "contents": {}, "namespace": "", "extension": None}
-    said = {"distribution": "k", "version": "1", "python_tag": "", "abi_tag": "", "platform": "", "metadata": None}
-    wheel = {
-        **said,
-        "module": "k",
-        "gpu_archs": (),
-        "release": None,
-        "toolkit": None,
-        "arch": "x86_64",
-        "stable_abi": None,
-    }
-    return BuildPlan(
-        cell=BUILT,
-        image=None,
-        source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
-        toolset=None,
-        toolkit=None,
-        headers=None,
-        recipe=Recipe(**empty),
-        environment={},
-        wheel=WheelSpec(**wheel),
-        recipe_version=1,
-    )
+    return replace(plan(0), cell=BUILT)
 
 
 def page(plans=(), results=(), excluded=(), **timeline):

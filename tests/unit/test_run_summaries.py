@@ -4,23 +4,20 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
+import plans
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from wheelsmith.model import (
-    BuildPlan,
     BuildResult,
     Cell,
     Excluded,
     Failure,
-    Recipe,
-    SourceId,
     Status,
     Timing,
     WheelFile,
-    WheelSpec,
 )
 from wheelsmith.model.events import RunFinished
 from wheelsmith.report.junit import junit_report
@@ -28,36 +25,11 @@ from wheelsmith.report.markdown import markdown_summary
 
 NASTY = "**b** ![i](https://example.org/i) <b>x</b> `c` | & @all $x$ </pre> ~s~ \\"
 CELLS = [Cell(release=f"2.{minor}", toolkit="13.0", arch="x86_64") for minor in range(10, 14)]
-RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
-SPEC = WheelSpec(
-    distribution="k",
-    module="k",
-    version="1",
-    python_tag="",
-    abi_tag="",
-    platform="",
-    gpu_archs=(),
-    release=None,
-    toolkit=None,
-    arch="x86_64",
-    stable_abi=None,
-    metadata=None,
-)
 
 
 def plan(cell, version=""):
-    return BuildPlan(
-        cell=cell,
-        image=None,
-        source=SourceId(origin="path", revision=None, commit=None, tree="ab"),
-        toolset=None,
-        toolkit=None,
-        headers=None,
-        recipe=RECIPE,
-        environment={},
-        wheel=replace(SPEC, version=version or cell.id),
-        recipe_version=1,
-    )
+    nothing = plans.plan(0)
+    return replace(nothing, cell=cell, wheel=replace(nothing.wheel, version=version or cell.id))
 
 
 PLANS = [plan(cell) for cell in CELLS]

@@ -175,9 +175,10 @@ class _Kept:
         """Take in what happened."""
         if isinstance(event, RunFinished):
             self._try(lambda: self._keep_results(event))
-            self._try(lambda: _leave_summary(self._planned, event))
+            summary = _summary(self._planned, event)
+            self._try(lambda: atomic_write(self._planned.out / "summary.md", summary))
             self._try(lambda: _leave_junit(self._planned, event))
-            self._try(lambda: _tell_github(self._planned, event))
+            self._try(lambda: _tell_github(summary))
         self._try(lambda: self._page(event))
         self._report(event)
 
@@ -234,19 +235,16 @@ def _without_tail(result: BuildResult) -> BuildResult:
     return replace(result, failure=replace(result.failure, tail=())) if result.failure else result
 
 
-def _leave_summary(planned: Answerable, finished: RunFinished) -> None:
+def _summary(planned: Answerable, finished: RunFinished) -> bytes:
     from wheelsmith.report.markdown import markdown_summary
 
-    summary = markdown_summary(planned.kernel, planned.plans, finished)
-    atomic_write(planned.out / "summary.md", summary.encode(errors="replace"))
+    return markdown_summary(planned.kernel, planned.plans, finished).encode(errors="replace")
 
 
-def _tell_github(planned: Answerable, finished: RunFinished) -> None:
-    from wheelsmith.report.markdown import markdown_summary
-
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8", errors="replace") as file:
-            file.write(markdown_summary(planned.kernel, planned.plans, finished))
+def _tell_github(summary: bytes) -> None:
+    if shown := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(shown).open("ab") as file:
+            file.write(summary)
 
 
 def _leave_junit(planned: Answerable, finished: RunFinished) -> None:

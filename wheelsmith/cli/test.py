@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913  # one parameter an option
 
     The wheel comes with torch, as for somebody who has none. COMMAND finds the environment's Python first, and does
     not import what lies in this folder. What it prints goes to stderr; stdout has the outcome: passed, failed, or
-    flaky, which passed after it had failed. A wheel that pip cannot install has failed.
+    flaky, which passed after it had failed. A wheel that pip cannot install, though all else, has failed.
     """
     from wheelsmith.base.files import atomic_write
     from wheelsmith.base.printable import visible

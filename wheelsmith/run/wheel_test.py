@@ -35,6 +35,8 @@ _PIP_PATIENCE = 3600.0  # seconds in which torch is fetched and installed, on a 
 _MOST_OUTPUT = 16 << 20  # bytes that a command may print
 _MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
 _LONGEST_WHERE = 300  # characters
+_NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
+_ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
 # What would have a Python find packages elsewhere than in its own environment, or pip put them there.
 _ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER"}
 
@@ -194,8 +196,7 @@ class WheelTester:
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
         """Run pip, which reads its options from variables, too, and leaves one alone that it does not know."""
         told = {"PIP_REPORT": str(report)} if report else {}
-        variables = {**activated(self.environment), "PYTHONSAFEPATH": "1", **told}
-        ended = self._run(line, variables, self.environment, _PIP_PATIENCE)
+        ended = self._run(line, {**activated(self.environment), **told}, self.environment, _PIP_PATIENCE)
         if ended.ending is Ending.TIMEOUT:
             raise MachineError(f"{' '.join(line[1:4])} has not ended in an hour", remedy=_NOTHING_SAID)
         return ended
@@ -258,10 +259,6 @@ def _project(decision: Decision) -> str:
 
 def _ending(ended: Exit) -> str:
     return f"exit code {ended.code}" if ended.code > 0 else str(ended.ending)
-
-
-_NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
-_ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
 
 
 def _reported(report: Path, name: str) -> tuple[str | None, str | None]:
