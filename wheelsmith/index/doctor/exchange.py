@@ -70,8 +70,8 @@ class Exchange:
         return shlex.join(["curl", "-sSL", *shown, *headers, self.url])
 
 
-def without_credentials(url: str) -> str:
-    """Return a URL as it may be shown."""
+def without_userinfo(url: str) -> str:
+    """Return a URL without user and password, as it may be shown and asked for."""
     try:
         parts = urlsplit(url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

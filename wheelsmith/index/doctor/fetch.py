@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_credentials
+from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_userinfo
 
 if TYPE_CHECKING:
     import httpx
@@ -101,7 +101,7 @@ class Fetcher:
 
     def _follow(self, method: str, url: str, sent: dict[str, str], most: int, *, decoded: bool) -> Exchange:
         shown = {name: value for name, value in sent.items() if name in _SHOWN}
-        record = Exchange(url=without_credentials(url), method=method, sent=shown)
+        record = Exchange(url=without_userinfo(url), method=method, sent=shown)
         hops: list[str] = []
         here, headers = url, record.headers
         for _ in range(_MOST_REDIRECTS + 1):
@@ -112,7 +112,7 @@ class Fetcher:
             headers = answer.headers
             try:
                 here = urljoin(here, location)
-                hops.append(without_credentials(here))
+                hops.append(without_userinfo(here))
             except ValueError:
                 return replace(answer, failure="it redirects to what is no URL")
         return replace(record, hops=tuple(hops), headers=headers, failure="it redirects without end")
@@ -177,12 +177,12 @@ def fetching(url: str, bounds: FetchBounds) -> Iterator[Fetcher]:
     import httpx
 
     try:
-        parts, home = httpx.URL(url), origin(without_credentials(url))
+        parts, home = httpx.URL(url), origin(without_userinfo(url))
     except (httpx.InvalidURL, ValueError) as error:
-        raise PackageIndexError(f"{without_credentials(url)} is no URL: {error}") from None
+        raise PackageIndexError(f"{without_userinfo(url)} is no URL: {error}") from None
     if parts.scheme not in {"http", "https"} or not parts.host:
         raise PackageIndexError(
-            f"{without_credentials(url)} is no URL of a live index",
+            f"{without_userinfo(url)} is no URL of a live index",
             remedy="name one that begins with https:// or http://",
         )
     credentials = (parts.username, parts.password) if parts.username or parts.password else _netrc(parts.host)
@@ -213,4 +213,4 @@ def _named(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _reason(error: Exception) -> str:
     # httpx's own text may be empty, as for a time-out.
-    return without_credentials(str(error)) or type(error).__name__
+    return without_userinfo(str(error)) or type(error).__name__
