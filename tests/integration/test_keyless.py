@@ -608,9 +608,15 @@ def test_attestations_of_another_wheel_are_not_published(signed):
     keyed["attestation_bundles"][0]["attestations"][0]["verification_material"]["transparency_entries"] = []
     others = json.loads(text)
     others["attestation_bundles"][0]["attestations"][0]["verification_material"]["certificate"] = "AAAA"
+    worded, two = json.loads(text), json.loads(text)
+    worded["attestation_bundles"][0]["attestations"][0]["verification_material"]["transparency_entries"] = "x"
+    attestations = two["attestation_bundles"][0]["attestations"]
+    attestations.append({**attestations[0], "envelope": {**attestations[0]["envelope"], "signature": "aaaa"}})
     for wrong in (
         json.dumps(data),
         json.dumps(keyed),
+        json.dumps(worded),
+        json.dumps(two),
         json.dumps(others),
         "{}",
         "[" * 100_000,

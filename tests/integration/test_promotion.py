@@ -18,6 +18,7 @@ from wheelsmith.index.entries import (
     remove,
     yank,
 )
+from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.publish import Index, Promotion, ReleaseWords, RequiredOutcome, promote, verify
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
@@ -250,13 +251,56 @@ def test_a_target_where_a_part_is_yanked_is_refused(channels):
         promote(nightly, stable, ASKED, stable.name)
 
 
-def test_what_the_target_was_told_of_a_test_stays(channels):
+@pytest.mark.parametrize("worse", [0, 1])
+def test_of_two_channels_words_on_a_test_the_worse_counts(channels, worse):
     nightly, stable = channels
     say_tested(nightly, WheelOutcome.PASSED)
     promote(nightly, stable, ASKED, stable.name)
-    say_tested(stable, WheelOutcome.FAILED)
+    say_tested(channels[worse], WheelOutcome.FLAKY)
+    for _ in range(2):
+        promote(nightly, stable, ASKED, stable.name)
+        assert {entry.outcome for entry in Index(stable).entries("kernel")} == {WheelOutcome.FLAKY}
+    say_tested(nightly, WheelOutcome.PASSED)
+    with pytest.raises(PackageIndexError, match="was told otherwise of the tests of kernel-1"):
+        promote(nightly, stable, replace(ASKED, tests=RequiredOutcome.PASSED), stable.name)
+    say_tested(stable, WheelOutcome.PASSED)
+    again = promote(nightly, stable, replace(ASKED, tests=RequiredOutcome.PASSED), stable.name)
+    assert (again.new, len(again.known)) == ((), 2)
+
+
+def test_the_same_bytes_under_two_names_are_two_wheels(channels, tmp_path):
+    """As one with a build number, whose METADATA agrees with both."""
+    nightly, stable = channels
     promote(nightly, stable, ASKED, stable.name)
-    assert {entry.outcome for entry in Index(stable).entries("kernel")} == {WheelOutcome.FAILED}
+    wheel = make_wheel(tmp_path / "made", "kernel", "1+cpu.torch2.9")
+    other = wheel.with_name("kernel-1+cpu.torch2.9-1-py3-none-any.whl")
+    other.write_bytes(wheel.read_bytes())
+    Index(nightly).add([offer(other, CPU)], upload_time=NOW)
+    again = promote(nightly, stable, ASKED, stable.name)
+    assert ([entry.filename for entry in again.new], len(again.known)) == ([other.name], 2)
+    empty = Memory()
+    assert len(promote(nightly, empty, ASKED, "empty").new) == 3
+    assert (names(stable), verify(stable)) == (names(nightly), ())
+
+
+def test_a_file_beside_a_wheel_with_other_bytes_is_mended(channels):
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    key = Index(stable).known("kernel").entries[0].path + ".metadata"
+    stable.put(key, b"X" * stable.look(key).size)
+    assert len(promote(nightly, stable, ASKED, stable.name).new) == 1
+    assert (promote(nightly, stable, ASKED, stable.name).new, verify(stable)) == ((), ())
+
+
+def test_a_lost_signature_that_the_source_does_not_have_is_named(channels):
+    nightly, stable = channels
+    promote(nightly, stable, ASKED, stable.name)
+    wheel = Index(stable).known("kernel").entries[0]
+    signed = Index(stable).attach("kernel", {wheel.sha256: {".sigstore.json": b"{}"}}).entries[0]
+    (key,) = [side.path for side in announced(signed) if side.kind.suffix == ".sigstore.json"]
+    stable.delete(key)
+    with pytest.raises(PackageIndexError, match=r"has lost kernel-1.*sigstore\.json"):
+        promote(nightly, stable, ASKED, stable.name)
 
 
 def test_a_change_that_nobody_could_read_again_is_refused(channels):

@@ -404,7 +404,7 @@ def linked(folder, name):
     (folder / name).symlink_to("payload")
 
 
-@pytest.mark.parametrize("name", ["evil-9-py3-none-any.whl", "pure-2-py3-none-any.WHL", "pure-2.tar.gz"])
+@pytest.mark.parametrize("name", ["evil-9-py3-none-any.whl", "pure-2-py3-none-any.WHL", "pure-2.tar.gz", "pure-2.tlz"])
 @pytest.mark.parametrize(
     "lay", [evil, linked, lambda folder, name: (folder / name).mkdir()], ids=["file", "link", "folder"]
 )

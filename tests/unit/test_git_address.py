@@ -21,6 +21,7 @@ HTTPS = "https://github.com/org/project"
         ("git://host.org/x", "git://host.org/x"),
         ("git@github.com:org/project.git", "git@github.com:org/project.git"),
         ("host:x", "host:x"),
+        ("me:hunter2@host/x", "…@host/x"),
     ],
 )
 def test_remote_addresses(text, shown):
@@ -63,6 +64,7 @@ def test_folders_of_this_machine(text):
         ("HTTPS://github.com/x", "write https://"),
         ("ftp://host/x", "is not one of"),
         ("ssh+git://host/x", "write ssh://"),
+        ("https://ada:80/secret@host/x", "an @ stands in its path"),
     ],
 )
 def test_addresses_that_are_refused(text, why):

@@ -240,8 +240,32 @@ def test_without_a_key_an_address_needs_no_test(system):
 
 @pytest.mark.parametrize("url", ["http://wheels.example.org/k", "https://[::1"])
 def test_an_address_that_could_not_be_published_is_refused_before_anything_is_signed(url):
-    with pytest.raises(SettingError, match="cannot be told"):
+    with pytest.raises(SettingError, match=r"cannot be told|is no address"):
         github_workflow(replace(KEYLESS, url=url))
+
+
+@every_system
+@pytest.mark.parametrize(
+    ("option", "address"),
+    [
+        *(("publish", each) for each in ("s3://me:hunter2@b/p", "https:/me:hunter2@h", "S3://me:hunter2@b/p")),
+        *(("url", each) for each in ("https://me:hunter2@h/w", "https://h/w?token=hunter2", "https://me:hunter2/w")),
+        *(
+            ("wheelsmith", f"wheelsmith @ {each}")
+            for each in ("https://me:hunter2@h/w.whl", "git+https://hunter2@h/w@v1")
+        ),
+    ],
+)
+def test_no_pipeline_has_a_password(system, option, address):
+    with pytest.raises(SettingError) as refused:
+        WRITERS[system](replace(TESTED, **{option: address}))
+    assert "hunter2" not in f"{refused.value}{refused.value.remedy}"
+
+
+@every_system
+def test_wheelsmith_may_come_from_a_commit(system):
+    where = "wheelsmith @ git+https://git.example.org/wheelsmith@v1.2"
+    assert where in WRITERS[system](replace(TESTED, wheelsmith=where))
 
 
 @every_system

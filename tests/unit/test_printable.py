@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.printable import shown_address, visible, without_credentials
+from wheelsmith.base.printable import may_hold_password, shown_address, visible, without_credentials
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.report.errors import show_error
 
@@ -70,6 +70,15 @@ def test_a_log_is_written_in_the_place_of_a_link(tmp_path):
         *("ftp://user:hunter2@h/x", "http://user:hunter2@[::1/x", "http://user:hunt/er2@127.0.0.1:9/x"),
         *("https:/user:hunter2@h/", "HTTPS//user:hunter2@h/x", "s3://AKIA:hunter2@bucket/x", "//me:hunter2@h/x"),
         *("git+https://me:hunter2@h/x", "me:hunter2@h.example/x", "hTTps;//me:hunter2@h/x", '"https://me:hunter2@h'),
+        *(
+            "https://me:8080/hunter2@h:9/x",
+            "https://me:/hunter2@h/x",
+            "https://me:hunter2%40h/x",
+            "https://u:p@hunter2@h/x",
+        ),
+        *("https://me:hunter2\uff20h/x", "https\uff1a//me\uff1ahunter2@h/x", "https://localhost:1/me:hunter2@h/x"),
+        *("https://org/me:hunter2@h/x", "https://me:12#hunter2@h/x", "https://me:12?hunter2@h/x", "https//hunter2@h/x"),
+        *("file:/me:hunter2@h/x", "hub:me:hunter2@h/x", "https:///me:hunter2@h/x"),
     ],
 )
 def test_a_mistyped_address_is_shown_without_its_password(address):
@@ -77,6 +86,29 @@ def test_a_mistyped_address_is_shown_without_its_password(address):
     assert ("hunt" in shown, "er2" in shown, shown[-2:]) == (False, False, address[-2:])
 
 
-@pytest.mark.parametrize("address", ["wheels/v1@main/index", "https://h/p@1/x", "file:///w@1/x", "http://h:9/x", "."])
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://me:hunter2/simple", "https://…"),
+        ("https\uff1a//me:hunter2/simple", "https://…"),
+        ("ftp://h/x?token=hunter2", "ftp://h/x"),
+        ("https://h/x#hunter2", "https://h/x"),
+        ("https://me:hunter2@h/x?y", "https://h/x"),
+        ("https://me:8080/hunter2@h/x?token=hunter2", "…@h/x"),
+    ],
+)
+def test_of_an_address_its_place_is_shown(address, shown):
+    assert shown_address(address) == shown
+    assert may_hold_password(address) == (address != "https://h/x#hunter2")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("wheels/v1@main/index", "https://h/p@1/x", "file:///w@1/x", "http://h:9/x", ".", "git@github.com:org/name"),
+        *("https://bücher.example/x", "http://[::1]:8/x", "git+https://h/o/w@v1.2", "s3://bucket/a/b", "a b/c:d"),
+    ],
+)
 def test_other_places_are_shown_as_they_are(address):
     assert shown_address(address) == address
+    assert not may_hold_password(address)

@@ -279,6 +279,13 @@ def test_a_state_with_variants_is_read_as_it_was_written():
     assert load_state(dump_state(state), "here", state.project) == state
 
 
+def test_no_plain_wheel_is_a_variant_of_another():
+    state = project(PLAIN, entry(NOTHING))
+    odd = replace(state, entries=tuple(replace(each, variant_of="kernel-2-py3-none-any.whl") for each in state.entries))
+    with pytest.raises(PackageIndexError, match="is no variant wheel"):
+        load_state(dump_state(odd), "here", state.project)
+
+
 def test_one_label_stands_for_one_set_of_properties_in_a_version():
     other = Variant(label=CU130.label, properties=CU126.properties)
     with pytest.raises(PackageIndexError, match="stands for other properties already"):

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from wheelsmith.base.printable import shown_address
+
 _LONGEST = 1000  # characters of an address
 _LONGEST_REVISION = 200
 _LONGEST_PATH = 240  # bytes
@@ -51,7 +53,7 @@ def git_address(text: str) -> GitAddress:
     if ":" in text.partition("/")[0]:
         if not _OF_SCP.fullmatch(text) or " " in text:
             raise ValueError(f"{_cut(text)} is not an address such as git@host:org/project")
-        return GitAddress(text=text, shown=text, is_local=False)
+        return GitAddress(text=text, shown=shown_address(text), is_local=False)
     return GitAddress(text=text, shown="local", is_local=True)
 
 
@@ -71,6 +73,8 @@ def _url(text: str, scheme: str) -> GitAddress:
         raise ValueError("this URL has no host, or characters that none has")
     if parts.query or parts.fragment or "?" in text or "#" in text:
         raise ValueError("give the address that git clone takes, without ? and #: a folder in it is subdirectory")
+    if shown_address(text).startswith("…"):
+        raise ValueError("an @ stands in its path, after a colon: in a password, write / as %2F and @ as %40")
     return GitAddress(text=text, shown=_shown(parts), is_local=False)
 
 
@@ -89,7 +93,7 @@ def _shown(parts: SplitResult) -> str:
 
 def _cut(text: str) -> str:
     """Return the beginning of what somebody wrote, without the credentials in it."""
-    return repr(re.sub(r"(?<=/)[^/@]*@", "", text)[:80])
+    return repr(shown_address(text)[:80])
 
 
 def submodule_address(parent: GitAddress, text: str) -> GitAddress:

@@ -11,6 +11,16 @@ from urllib.parse import urlsplit, urlunsplit
 _COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
 # Up to the last @, as who reads addresses takes it: a password may have others.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
+_URL = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/?#]*@)?(?P<host>(?:[\w.-]+|\[[0-9a-f:.]+\])?(?::[0-9]{1,5})?)"
+    r"(?P<path>(?:/[^?#]*)?)(?P<more>(?:[?#].*)?)",
+    re.IGNORECASE | re.DOTALL,
+)
+_BEGUN = re.compile("([a-z][a-z0-9+.-]+)[:\uff1a]/", re.IGNORECASE)
+_AT = re.compile("[@\uff20\ufe6b]")  # as wide letters, too, which look like it
+_AT_OF_ANY_KIND = re.compile(f"{_AT.pattern}|%40")
+_COLON = re.compile("[:\uff1a\ufe55]|%3a", re.IGNORECASE)
+_MORE = re.compile(r"[?#]")
 _SHOWN, _LONGEST_SHOWN = 4, 60  # texts, characters of each
 
 
@@ -34,17 +44,25 @@ def without_credentials(text: str) -> str:
 
 
 def shown_address(address: str) -> str:
-    """Return what somebody gave as an address without what may be a password: mistyped, that may stand anywhere."""
-    try:
-        parts = urlsplit(address)
-        # Where the password has a slash, a piece of it stands where a port would.
-        clear = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        parts, clear = None, False
-    if parts and clear:
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    before, _, after = address.rpartition("@")
-    return f"…@{after}" if ":" in before and not before.startswith("file:") else address
+    """Return what somebody gave as an address without what may be a password: mistyped, that may stand anywhere.
+
+    Of a URL its user, query and fragment go. Of what only looks like one, or has a password with a slash, only
+    what follows the last @ is shown, or the scheme.
+    """
+    url = _URL.fullmatch(address)
+    *before, after = (_AT if url else _AT_OF_ANY_KIND).split(url["path"] + url["more"] if url else address)
+    credentials = "".join(before)
+    if url and not (before and _COLON.search(url["host"] + credentials)):
+        return f"{url['scheme']}://{url['host']}{url['path']}"
+    if before and (url or _COLON.search(credentials) or "//" in credentials):
+        return f"…@{_MORE.split(after)[0]}"
+    scheme = None if url else _BEGUN.match(address)
+    return f"{scheme[1]}://…" if scheme else address
+
+
+def may_hold_password(address: str) -> bool:
+    """Say whether an address has what might be one: a user, a query, or an @ where none belongs."""
+    return shown_address(address) != address.partition("#")[0]
 
 
 def _escaped(command: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import AttestationError, PackageIndexError, SigningKeyError, WheelsmithError, system_error
 from wheelsmith.base.files import read_bounded, sha256_file
+from wheelsmith.base.printable import shown_address
 from wheelsmith.base.record import Record
 from wheelsmith.index.publish import has_index, release_from
 from wheelsmith.model import Listener
@@ -18,7 +19,9 @@ from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 
 _ADDRESSES = ("https://", "http://")
-_INSTALLED = (".whl", ".tar.gz", ".zip")
+# What pip installs from, and builds from: https://github.com/pypa/pip/blob/main/src/pip/_internal/utils/filetypes.py
+_TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tlz", ".tar.lz", ".tar.lzma")
+_INSTALLED = (".whl", ".zip", *_TARS)
 _NONE = "nothing signed lies beside it"
 
 
@@ -108,7 +111,7 @@ def _with_file(wheel: Path, bundle: Path | None) -> _WithBundle:
 
 
 def _judged(found: _WithBundle, policy: SignaturePolicy) -> Judgement:
-    name = found.wheel.name
+    name = shown_address(found.wheel.name)  # of what was meant to be an address, too
     try:
         if found.bundle is None:
             raise AttestationError(found.trouble)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.printable import shown_address
 from wheelsmith.plan.lock import is_of_a_lock
 from wheelsmith.source.outputs import Outputs
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, mode_of, walk
@@ -29,7 +30,7 @@ def read_folder(root: Path, outputs: Outputs) -> SourceTree:
     :raises SourceError: there is no such folder, or it holds what must not be used.
     """
     if not root.is_dir():
-        raise SourceError(f"there is no folder {root}", remedy="fix kernel.path in matrix.yaml")
+        raise SourceError(f"there is no folder {shown_address(str(root))}", remedy="fix kernel.path in matrix.yaml")
     return make_tree(_files(root.resolve(), outputs), origin="path")
 
 

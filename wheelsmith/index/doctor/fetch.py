@@ -13,6 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.printable import shown_address, visible
 from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_userinfo
 
 if TYPE_CHECKING:
@@ -176,13 +177,14 @@ def fetching(url: str, bounds: FetchBounds) -> Iterator[Fetcher]:
     """
     import httpx
 
+    shown = visible(shown_address(url))
     try:
         parts, home = httpx.URL(url), origin(without_userinfo(url))
-    except (httpx.InvalidURL, ValueError) as error:
-        raise PackageIndexError(f"{without_userinfo(url)} is no URL: {error}") from None
-    if parts.scheme not in {"http", "https"} or not parts.host:
+    except (httpx.InvalidURL, ValueError):
+        raise PackageIndexError(f"{shown} is no URL") from None
+    if parts.scheme not in {"http", "https"} or not parts.host or shown.startswith("…"):
         raise PackageIndexError(
-            f"{without_userinfo(url)} is no URL of a live index",
+            f"{shown} is no URL of a live index",
             remedy="name one that begins with https:// or http://",
         )
     credentials = (parts.username, parts.password) if parts.username or parts.password else _netrc(parts.host)

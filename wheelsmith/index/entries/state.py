@@ -21,6 +21,7 @@ from wheelsmith.index.entries.entry import (
     ProjectStatus,
     Removed,
     WheelTest,
+    outcome_of,
 )
 from wheelsmith.index.entries.planned import merge_planned
 from wheelsmith.index.entries.side_files.known import with_more
@@ -225,6 +226,16 @@ def merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple[
     """Return the last test of each machine and cell."""
     last = {(test.where, test.cell or ""): test for test in (*before, *new)}
     return tuple(last[key] for key in sorted(last))
+
+
+def worse_tests(some: Iterable[WheelTest], others: Iterable[WheelTest]) -> tuple[WheelTest, ...]:
+    """Return the worse of two tests of each machine and cell; of two that are alike the first."""
+    worst: dict[tuple[str, str], WheelTest] = {}
+    for test in (*some, *others):
+        before = worst.setdefault((test.where, test.cell or ""), test)
+        if outcome_of((before, test)) is not before.outcome:
+            worst[test.where, test.cell or ""] = test
+    return tuple(worst[key] for key in sorted(worst))
 
 
 def index_address(text: str) -> str:

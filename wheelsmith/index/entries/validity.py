@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from wheelsmith.base.printable import shown_address
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import (
@@ -78,11 +79,19 @@ def check_address(text: str) -> str:
 
     :raises ValueError: it is none that a page may name: https, or this machine's own.
     """
-    parts = urlsplit(text)
-    own = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
-    if not _ADDRESS.fullmatch(text) or not (parts.scheme == "https" or own) or not parts.hostname or parts.username:
-        raise ValueError(f"{_quoted(text)} is not the address of an index: https://, a host, and perhaps a folder")
+    if not _is_address(text):
+        shown = _quoted(shown_address(text))
+        raise ValueError(f"{shown} is not the address of an index: https://, a host, and perhaps a folder")
     return f"{text.rstrip('/')}/"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    own = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    return bool(_ADDRESS.fullmatch(text) and (parts.scheme == "https" or own) and parts.hostname and not parts.username)
 
 
 def check_entry(entry: IndexEntry, project: str) -> None:
@@ -191,6 +200,8 @@ def _check_words(entry: IndexEntry, label: str | None) -> None:
         check_about(entry.about)
     if entry.variant_of is not None and not _FILE.fullmatch(entry.variant_of):
         raise ValueError(f"{_quoted(entry.variant_of)} is not the plain file name of a wheel")
+    if entry.variant_of is not None and label is None:
+        raise ValueError(f"{entry.filename} is no variant wheel, and cannot be one of {_quoted(entry.variant_of)}")
 
 
 def _check_answer(answer: CellWithoutWheel) -> None:

@@ -26,9 +26,16 @@ _PROJECTS_AT_ONCE = 4
 
 
 def put_file(storage: Storage, key: str, content: Path | bytes, size: int) -> None:
-    """Write a file under the hash of its content where it is not there."""
+    """Write a file under the hash of its content where it is not there.
+
+    What was given as bytes is compared with what lies there; of a wheel, the size.
+    """
     found = storage.look(key)
-    if found is None or found.size != size:
+    right = found is not None and found.size == size
+    if right and isinstance(content, bytes):
+        stored = storage.read(key)
+        right = stored is not None and stored.data == content
+    if not right:
         storage.put(key, content)
 
 

@@ -18,8 +18,8 @@ from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionErr
 from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
-from wheelsmith.index.entries.side_files.known import announced
-from wheelsmith.index.entries.state import is_known, merge_tests, public_of, set_address
+from wheelsmith.index.entries.side_files.known import Announced, announced
+from wheelsmith.index.entries.state import is_known, public_of, set_address, worse_tests
 from wheelsmith.index.entries.stored_states import existing_project, load_project
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.publishing import Published, hub_builds
@@ -80,9 +80,9 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
     """
     state = _chosen(source, promotion)
     listed = {entry.filename: entry for entry in load_project(target, promotion.project)[0].entries}
-    there = {each.sha256 for each in state.entries if _is_there(target, listed.get(each.filename), each)}
-    wheels = [entry for entry in state.entries if entry.sha256 not in there]
-    same = [entry for entry in state.entries if entry.sha256 in there]
+    there = {_key(each) for each in state.entries if _is_there(target, listed.get(each.filename), each)}
+    wheels = [entry for entry in state.entries if _key(entry) not in there]
+    same = [entry for entry in state.entries if _key(entry) in there]
     with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
         fetched = pool.map(partial(_fetched, source, Path(scratch)), wheels)
         offers = tuple(fetched)
@@ -92,11 +92,11 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
             if _chosen(source, promotion) != state:
                 raise _changed(promotion, source)
             # Somebody may have taken off the pages what was there when we looked.
-            if not there <= {entry.sha256 for entry in before.entries}:
+            if not there <= {_key(entry) for entry in before.entries}:
                 raise _changed(promotion, target)
             _refuse_yanked(before, promotion, target)
             told = set_address(before, promotion.address) if promotion.address else before
-            return _with_tests(told, state)
+            return _with_tests(told, state, promotion, target)
 
         said = ReleaseWords(answers={promotion.project: state.answers}, planned={promotion.project: state.planned})
         now = show_moment(time.time())
@@ -192,7 +192,7 @@ def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
     if found is None:
         raise PackageIndexError(f"{entry.filename} is listed in {source.name} and not there", remedy=remedy)
     path = folder / entry.sha256 / entry.filename
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)  # a wheel may be there under several names
     path.write_bytes(found.data)
     return listed_wheel(source, path, entry, remedy)
 
@@ -201,21 +201,52 @@ def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> 
     """Say whether a target lists all that is said of a wheel and has its files, of which the wheel is not read.
 
     What its tests came to is told apart.
+
+    :raises PromotionError: what was signed of it is lost there, and the source has none, or another.
     """
     if listed is None or listed.sha256 != entry.sha256 or not is_known(listed, entry):
         return False
     wheel = target.look(entry.path)
     if wheel is None or wheel.size != entry.size or wheel.sha256 not in {None, entry.sha256}:
         return False
-    beside = [(side, target.read(side.path)) for side in announced(listed)]
-    return all(stored is not None and side.is_right(stored.data) for side, stored in beside)
+    brought = {(side.kind.suffix, side.sha256) for side in announced(entry)}
+    lost = [side for side in announced(listed) if not _lies(target, side)]
+    if kept := [side.filename for side in lost if (side.kind.suffix, side.sha256) not in brought]:
+        raise PromotionError(
+            f"{target.name} has lost {_several(kept)}, and the other channel has none that is the same",
+            remedy=f"sign it there again; all that is wrong: wheelsmith index verify {target.name}",
+        )
+    return not lost
 
 
-def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
-    """Return what a target knows of a project, with what was said of tests since: its own word stays."""
-    tests = {entry.sha256: entry.tests for entry in state.entries}
-    entries = (replace(each, tests=merge_tests(tests.get(each.sha256, ()), each.tests)) for each in before.entries)
-    return replace(before, entries=tuple(entries))
+def _lies(target: Storage, side: Announced) -> bool:
+    stored = target.read(side.path)
+    return stored is not None and side.is_right(stored.data)
+
+
+def _key(entry: IndexEntry) -> tuple[str, str]:
+    """Return what tells wheels apart: the same bytes may be there under several names."""
+    return entry.filename, entry.sha256
+
+
+def _with_tests(before: ProjectState, state: ProjectState, promotion: Promotion, target: Storage) -> ProjectState:
+    """Return what a target knows of a project, with what was said of tests since.
+
+    :raises PromotionError: by what is said there, a wheel's tests do not come to what is asked.
+    """
+    tests = {_key(entry): entry.tests for entry in state.entries}
+    entries = tuple(
+        replace(each, tests=worse_tests(each.tests, tests[_key(each)])) if _key(each) in tests else each
+        for each in before.entries
+    )
+    refused = [each.filename for each in entries if _key(each) in tests and not promotion.tests.admits(each.outcome)]
+    if refused:
+        raise PromotionError(
+            f"{promotion.project} {promotion.version} stays where it is: {target.name} was told otherwise of the tests "
+            f"of {_several(refused)}",
+            remedy=f"say there what they came to since: wheelsmith index test {target.name}",
+        )
+    return replace(before, entries=entries)
 
 
 def _several(names: Sequence[str]) -> str:

@@ -174,7 +174,7 @@ def refuse_what_is_of_others(offers: Iterable[WheelUpload]) -> None:
 
 
 def _attests_what_is_signed(files: Mapping[str, bytes]) -> bool:
-    """Say whether of attestations that lie beside a bundle one is of it: verifying reads the bundle alone."""
+    """Say whether attestations that lie beside a bundle are all of it: verifying reads the bundle alone."""
     if not {PROVENANCE, SUFFIX} <= files.keys():
         return True
     try:

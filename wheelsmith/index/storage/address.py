@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import AddressError
+from wheelsmith.base.printable import shown_address
 
 BUCKETS = ("s3", "gs", "az")
 # Azure serves a website from the container $web.
@@ -33,9 +34,7 @@ class Address:
 
 def shown(target: str) -> str:
     """Return a target as it may be printed: without anything that could be a password or a signature."""
-    scheme, separator, rest = target.partition("://")
-    kept = re.split(r"[?#]", rest, maxsplit=1)[0] if "@" not in rest else "…"
-    text = f"{scheme}{separator}{kept}" if separator else target
+    text = shown_address(target)
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 

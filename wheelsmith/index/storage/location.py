@@ -14,6 +14,7 @@ from wheelsmith.index.storage.protocol import Storage
 
 # A slash too few: a folder of that name would take a release that nobody sees.
 _LOST_SLASH = re.compile(rf"({'|'.join(BUCKETS)}|hf|file):", re.IGNORECASE)
+_PLACES = "name a folder, or a URL that begins with s3://, gs://, az:// or hf://"
 
 
 def open_storage(target: str) -> Storage:
@@ -29,6 +30,8 @@ def open_storage(target: str) -> Storage:
                 f"{lost[0]}… is no place for an index",
                 remedy=f"write {lost[0].lower()}// before it; for a folder of that name ./{lost[0]}…",
             )
+        if not target.startswith((".", "/")) and (what := shown(target)) != target:
+            raise AddressError(f"{what} is no place for an index", remedy=_PLACES)
         return Folder(Path(target))
     if scheme == "file":
         return Folder(Path(url2pathname(urlsplit(target).path)))
@@ -42,5 +45,5 @@ def open_storage(target: str) -> Storage:
         return open_repo(target)
     raise AddressError(
         f"{shown(target)} is no place for an index",
-        remedy="name a folder, or a URL that begins with s3://, gs://, az:// or hf://",
+        remedy=_PLACES,
     )

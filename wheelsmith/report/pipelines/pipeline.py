@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from wheelsmith.base.errors import PackageIndexError, SettingError
+from wheelsmith.base.printable import may_hold_password, shown_address
 from wheelsmith.index.entries import index_address
 
 # What may stand in a command between double quotes, in YAML, where a colon and a space begin a value, and in a shell.
@@ -83,7 +84,15 @@ class Pipeline:
             for word in given if isinstance(given, tuple) else (given,):
                 if word is not None and not shape.fullmatch(word):
                     option = f"--{name.replace('_', '-')}"
-                    raise SettingError(f"{word!r} cannot stand in a pipeline", remedy=f"give {option} a plainer one")
+                    shown = shown_address(word)
+                    raise SettingError(f"{shown!r} cannot stand in a pipeline", remedy=f"give {option} a plainer one")
+        for name in ("publish", "url", "wheelsmith"):
+            address = (getattr(self, name) or "").rpartition(" @ ")[2]
+            if may_hold_password(address):
+                raise SettingError(
+                    f"--{name} is no address, or has what may be a password: {shown_address(address)}",
+                    remedy="everybody may read a pipeline: give credentials to the job, in the system's secrets",
+                )
         self._check_together()
 
     def _check_together(self) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.printable import bare_address, visible
+from wheelsmith.base.printable import shown_address, visible
 from wheelsmith.model import Listener, read_wheel_name
 from wheelsmith.toolchain.locate import Location, Offer, every_offer, projects
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
@@ -39,10 +40,11 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
     :raises PackageIndexError: it has none, too many, or a file that is not the one that it tells of.
     :raises ToolchainError: it does not answer, or not as an index does.
     """
+    shown = visible(shown_address(address))
     try:
-        shown = bare_address(address)
-    except ValueError as error:
-        raise PackageIndexError(f"{visible(address)} is no address: {error}") from None
+        urlsplit(address)
+    except ValueError:
+        raise PackageIndexError(f"{shown} is no address") from None
     if is_offline():
         raise PackageIndexError(f"{shown} is not asked: wheelsmith is offline")
     settings, count = pip_settings(), 0

@@ -78,12 +78,12 @@ def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
 
 
 def is_of(provenance: bytes, bundle: Bundle) -> bool:
-    """Say whether something that is attested is what a bundle holds: the same statement, signature and certificate.
+    """Say whether all that is attested is what a bundle holds: the same statement, signature and certificate.
 
     :param provenance: one that ``subjects_of`` reads.
     """
     signed = (bundle.certificate, bundle.statement, bundle.signature)
-    return any(_signed(each) == signed for each in _attestations(strict_json(provenance)))
+    return all(_signed(each) == signed for each in _attestations(strict_json(provenance)))
 
 
 def _signed(attestation: Any) -> tuple[bytes, bytes, bytes]:
@@ -107,6 +107,7 @@ def _subject(attestation: Any) -> tuple[str, str]:
     from wheelsmith.wheel.attestation.statement import read_subject
 
     material = attestation["verification_material"]
-    if not base64.b64decode(material["certificate"], validate=True) or not material["transparency_entries"]:
+    logged = material["transparency_entries"]
+    if not base64.b64decode(material["certificate"], validate=True) or not logged or not isinstance(logged, list):
         raise ValueError("an attestation has no certificate, or no log entry")
     return read_subject(base64.b64decode(attestation["envelope"]["statement"], validate=True))
