@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from once import made_once, run_folder
 from outside import outside
 from shop import NOW, make_torches
 from wheels import make_wheel, offer, tell_results
-from wrong_server import serving
+from wrong_server import instead, on_files, serving, spoiled
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.index.pick import Machine
@@ -189,7 +190,7 @@ def test_of_a_wheel_nothing_is_said_where_its_torch_cannot_be_installed(factory)
     (factory.folder / "said.json").write_text("of an earlier test")
     ended = try_it(factory, *python("pass"))
     assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
-    assert "without the wheel" in ended.stderr
+    assert "nothing is said of the wheel" in ended.stderr
 
 
 @slow
@@ -235,13 +236,60 @@ def test_of_a_wheel_nothing_is_said_where_pip_comes_to_no_end(factory, monkeypat
     assert "has not ended in an hour" in ended.stderr
 
 
+FAULTS = {
+    "the wheel's server": instead(503, lambda asked: asked.path.endswith(".whl")),
+    "the pages' server": instead(503, lambda asked: asked.page and "pip/" in asked.headers.get("user-agent", "")),
+    "half of the file": on_files(lambda answer: replace(answer, body=answer.body[: len(answer.body) // 2])),
+    "no file": instead(404, lambda asked: asked.path.endswith(".whl")),
+}
+
+
 @slow
 @pytest.mark.usefixtures("world")
-def test_a_wheel_that_pip_cannot_install_has_failed(factory):
-    next((factory.folder / "index/test/files").rglob("*.whl")).unlink()
+@pytest.mark.parametrize("fault", FAULTS)
+def test_of_a_wheel_that_cannot_be_installed_nothing_is_said(factory, fault):
+    with spoiled(factory.folder / "index/test", FAULTS[fault]) as url:
+        ended = try_it(factory, *python("pass"), index=url)
+    assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
+    assert "nothing is said of the wheel" in ended.stderr
+
+
+@slow
+@pytest.mark.usefixtures("world")
+def test_of_a_wheel_nothing_is_said_where_somebody_kills_pip_or_the_command(factory, monkeypatch):
+    ended = try_it(factory, *python("import os; os.kill(os.getpid(), 9)"))
+    assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
+    crashed = try_it(factory, *python("import os; os.abort()"))
+    assert (crashed.returncode, said(factory)["outcome"]) == (1, "failed"), crashed.stderr
+
+    def kill_pip(self, line, report, pip=wheel_test.WheelTester._pip):
+        return pip(self, ("sh", "-c", "kill -9 $$") if "install" in line else line, report)
+
+    monkeypatch.setattr(wheel_test.WheelTester, "_pip", kill_pip)
     ended = try_it(factory, *python("pass"))
-    assert (ended.returncode, said(factory)["outcome"]) == (1, "failed"), ended.stderr
-    assert "it cannot be installed: exit code 1" in ended.stderr
+    assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
+
+
+@slow
+@pytest.mark.usefixtures("world")
+def test_what_pip_is_told_elsewhere_changes_nothing(factory, monkeypatch, tmp_path):
+    """But for a file of settings that has it install elsewhere: then there is nothing to test."""
+    constraint, settings = tmp_path / "constraint.txt", tmp_path / "pip.conf"
+    constraint.write_text("pure==0.9\n")
+    for name, text in {
+        "PIP_CONSTRAINT": str(constraint),
+        "PIP_DRY_RUN": "1",
+        "PIP_TARGET": str(tmp_path / "target"),
+        "PIP_PYTHON": sys.executable,
+        "PIP_NO_BINARY": ":all:",
+    }.items():
+        monkeypatch.setenv(name, text)
+    ended = try_it(factory, *python(USE))
+    assert (ended.returncode, said(factory)["outcome"]) == (0, "passed"), ended.stderr
+    settings.write_text(f"[install]\ntarget = {tmp_path / 'target'}\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    ended = try_it(factory, *python(USE))
+    assert (ended.returncode, "nowhere in its environment" in ended.stderr) == (4, True), ended.stderr
 
 
 @slow
@@ -302,9 +350,11 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_where_nothing_can_be_tested_nothing_is_said(factory, mistake):
     words, code, text = MISTAKES[mistake]
+    (factory.folder / "said.json").write_text("of an earlier test")
     ended = try_it(factory, *words(factory))
     assert (ended.returncode, text in ended.stderr) == (code, True), ended.stderr
-    assert not (factory.folder / "said.json").exists()
+    # Of a command line that is none, nothing is done.
+    assert (factory.folder / "said.json").exists() == (mistake == "no command")
 
 
 @slow

@@ -262,6 +262,12 @@ def test_no_pipeline_has_a_password(system, option, address):
     assert "hunter2" not in f"{refused.value}{refused.value.remedy}"
 
 
+@pytest.mark.parametrize("place", ["dist", "/", "-x", "https://h/w", "S3://b/p"])
+def test_a_pipeline_publishes_where_others_reach_it(place):
+    with pytest.raises(SettingError, match="other machines"):
+        github_workflow(replace(TESTED, publish=place))
+
+
 @every_system
 def test_wheelsmith_may_come_from_a_commit(system):
     where = "wheelsmith @ git+https://git.example.org/wheelsmith@v1.2"

@@ -55,6 +55,17 @@ def summary(plans, results, excluded=(), *, interrupted=False):
 LEFT_OUT = Excluded(cell=CELLS[3], reason=NASTY)
 
 
+@pytest.mark.parametrize("kernel", ["- x", "1. x", "# x", "=== x", "a\n---"])
+def test_what_a_kernel_is_called_opens_nothing(kernel):
+    finished = RunFinished(results=(), excluded=(), interrupted=False, seconds=1)
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown_summary(kernel, [], finished))
+    assert [token.type for token in tokens if token.nesting == 1][:3] == [
+        "heading_open",
+        "paragraph_open",
+        "table_open",
+    ]
+
+
 @pytest.mark.parametrize(
     ("plans", "results", "count"),
     [
@@ -69,7 +80,7 @@ LEFT_OUT = Excluded(cell=CELLS[3], reason=NASTY)
 def test_the_first_line_is_the_count(plans, results, count):
     first, *others = summary(plans, results, [LEFT_OUT], interrupted=True).splitlines()
     assert first == f"### {count}"
-    assert "interrupted after 1m01s" in "".join(others)
+    assert "Interrupted after 1m01s" in "".join(others)
 
 
 def test_the_reason_of_a_failure_stands_before_the_table_and_once_for_cells_of_one_wheel():
@@ -98,7 +109,7 @@ def test_every_cell_has_a_row_of_its_own_with_its_time():
 
 
 def test_what_a_build_says_stays_text():
-    results = [failed(PLANS[0], NASTY, tail=(NASTY, "", "</pre><img src=x>"), remedy=NASTY)]
+    results = [failed(PLANS[0], NASTY, tail=(NASTY, "", "a\n\n# b\n\n[c](d)", "</pre><img src=x>"), remedy=NASTY)]
     text = summary(PLANS[:1], results, [LEFT_OUT])
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
     inline = [child for token in tokens if token.type == "inline" for child in token.children]
@@ -145,6 +156,16 @@ def test_every_cell_is_a_case():
     assert failure.text == "k.cu(4)\n1 error"
     assert [(each.tag, each.get("message")) for each in missing] == [("skipped", "the run ended before it was built")]
     assert [(each.tag, each.get("message")) for each in left_out] == [("skipped", NASTY)]
+
+
+def test_of_long_logs_the_end_is_kept_and_of_many_the_first():
+    cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(500)]
+    results = [failed(plan(cell), "é" * 100_000, tail=("x" * 100_000, "the end"), remedy="help") for cell in cells]
+    finished = RunFinished(results=tuple(results), excluded=(), interrupted=False, seconds=61)
+    data = junit_report("k", [plan(cell) for cell in cells], finished)
+    first, *_, last = ET.fromstring(data)
+    assert (first[0].text.startswith("help: help\nx"), first[0].text.endswith("x\nthe end")) == (True, True)
+    assert (last[0].text, len(data) < 10_000_000) == ("help: help", True)
 
 
 @given(st.text(st.characters(blacklist_categories=())))

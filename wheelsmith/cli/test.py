@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913  # one parameter an option
 
     The wheel comes with torch, as for somebody who has none. COMMAND finds the environment's Python first, and does
     not import what lies in this folder. What it prints goes to stderr; stdout has the outcome: passed, failed, or
-    flaky, which passed after it had failed. A wheel that pip cannot install, though all else, has failed.
+    flaky, which passed after it had failed. Where pip cannot install the wheel, nothing is said of it.
     """
     from wheelsmith.base.files import atomic_write
     from wheelsmith.base.printable import visible
@@ -67,12 +67,12 @@ def command(  # noqa: PLR0913  # one parameter an option
     from wheelsmith.index.resolve import Installer, clean_base
     from wheelsmith.run import wheel_test
 
-    policy = optional_policy(**{option: believed[option] for option in POLICY})
-    details = details or _ci_address()
-    wheel_test.check_words(where or "here", details)
     if output and output.is_file() and not output.is_symlink():
         # Whoever finds it afterwards takes it for what this came to.
         output.unlink()
+    policy = optional_policy(**{option: believed[option] for option in POLICY})
+    details = details or _ci_address()
+    wheel_test.check_words(where or "here", details)
     found = _found(project, index, out)
     with cancelled_by_signals() as cancel, wheel_test.fresh_environment(look(python).python) as environment:
         machine = look(str(environment), wheel_test.activated(environment))

@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 
 from wheelsmith.model import BuildPlan, BuildResult, Failure, RunFinished
 
+_LONGEST, _LONGEST_LOG = 2_000, 20_000  # characters of a message, and of the end of a log
+_MOST_LOGS = 4_000_000  # characters; GitLab reads 10 MB of a job's reports
 # What no XML may hold, however it is written: https://www.w3.org/TR/xml/#charsets.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -22,8 +24,9 @@ def junit_report(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished)
     """
     answered = {result.cell.id: result for result in finished.results}
     suite = ET.Element("testsuite", name=_text(kernel), time=f"{finished.seconds:.3f}")
+    logs = _MOST_LOGS
     for plan in plans:
-        _add_case(suite, kernel, plan.cell.id, answered.get(plan.cell.id))
+        logs -= _add_case(suite, kernel, plan.cell.id, answered.get(plan.cell.id), logs)
     for left_out in finished.excluded:
         _case(suite, kernel, left_out.cell.id, 0).append(_skipped(left_out.reason))
     for count, found in (("tests", "testcase"), ("failures", "*/failure"), ("skipped", "*/skipped")):
@@ -33,26 +36,36 @@ def junit_report(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished)
     return text + b"\n"
 
 
-def _add_case(suite: ET.Element, kernel: str, cell: str, result: BuildResult | None) -> None:
+def _add_case(suite: ET.Element, kernel: str, cell: str, result: BuildResult | None, logs: int) -> int:
+    """Add a cell, and return how many characters of logs it took.
+
+    :param logs: how many it may take.
+    """
     case = _case(suite, kernel, cell, sum(timing.seconds for timing in result.timings) if result else 0)
     if result and result.failure:
-        case.append(_failed(result.failure))
-    elif not (result and result.wheel):
+        case.append(failed := _failed(result.failure, logs))
+        return len(failed.text or "")
+    if not (result and result.wheel):
         case.append(_skipped("the run ended before it was built"))
+    return 0
 
 
 def _case(suite: ET.Element, kernel: str, cell: str, seconds: float) -> ET.Element:
     return ET.SubElement(suite, "testcase", classname=_text(kernel), name=cell, time=f"{seconds:.3f}")
 
 
-def _failed(failure: Failure) -> ET.Element:
-    found = ET.Element("failure", type=failure.stage, message=_text(f"{failure.stage}: {failure.message}"))
-    found.text = _text("\n".join([*([f"help: {failure.remedy}"] if failure.remedy else []), *failure.tail]))
+def _failed(failure: Failure, logs: int) -> ET.Element:
+    words = f"{failure.stage}: {failure.message}"[:_LONGEST]
+    found = ET.Element("failure", type=_text(failure.stage), message=_text(words))
+    room = min(logs, _LONGEST_LOG)
+    log = "\n".join(failure.tail)[-room:] if room > 0 else ""
+    remedy = f"help: {failure.remedy[:_LONGEST]}" if failure.remedy else ""
+    found.text = _text("\n".join(text for text in (remedy, log) if text))
     return found
 
 
 def _skipped(why: str) -> ET.Element:
-    return ET.Element("skipped", message=_text(why))
+    return ET.Element("skipped", message=_text(why[:_LONGEST]))
 
 
 def _text(text: str) -> str:

@@ -27,11 +27,11 @@ def markdown_summary(kernel: str, plans: Sequence[BuildPlan], finished: RunFinis
     :param plans: of all cells that were asked for.
     """
     answered = {result.cell.id: result for result in finished.results}
-    ending = "interrupted after" if finished.interrupted else "in"
+    ending = "Interrupted after" if finished.interrupted else "In"
     lines = [
         f"### {_count(plans, answered, finished)}",
         "",
-        f"{_plain(kernel)}, {ending} {duration(finished.seconds)}",
+        f"{ending} {duration(finished.seconds)}: {_plain(kernel)}",
         "",
     ]
     reasons = (
@@ -81,12 +81,13 @@ def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
     if failure is None:
         return
     shared = f" (and {counted(others, 'cell')} that would share its wheel)" if others else ""
-    yield f"- ✗ **`{result.cell.id}`**{shared}: {failure.stage}: {_plain(failure.message)}"
+    yield f"- ✗ **`{result.cell.id}`**{shared}: {_plain(f'{failure.stage}: {failure.message}')}"
     if failure.remedy:
         yield f"  <br>help: {_plain(failure.remedy)}"
     if failure.tail and log:
         # No empty line: it would end the block.
-        tail = "\n  ".join(html.escape(line[:_LONGEST_LINE]) or "&nbsp;" for line in failure.tail)
+        lines = (" ".join(line.splitlines())[:_LONGEST_LINE] for line in failure.tail)
+        tail = "\n  ".join(html.escape(line) or "&nbsp;" for line in lines)
         yield f"\n  <pre>{tail}</pre>"
     yield ""
 
@@ -95,7 +96,7 @@ def _row(plan: BuildPlan, result: BuildResult | None) -> str:
     status = result.status if result else Status.CANCELLED
     wheel = result.wheel if result else None
     failure = result.failure if result else None
-    what = f"`{wheel.filename}`" if wheel else failure.stage if failure else ""
+    what = f"`{wheel.filename}`" if wheel else _plain(failure.stage) if failure else ""
     size = show_size(wheel.size) if wheel else ""
     return f"| `{plan.cell.id}` | {status} | {what} | {size} | {_time(result) if result else ''} |"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ from wheelsmith.index.entries import Catalogue, WheelOutcome, WheelTest
 from wheelsmith.index.entries.recorded_tests import RecordedTest
 from wheelsmith.index.entries.validity import check_test
 from wheelsmith.index.pick import Decision, Machine
-from wheelsmith.index.resolve import Choice, KnownWheel, Target, Template
+from wheelsmith.index.resolve import Choice, Target, Template
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.run.releasing import built
 
@@ -37,8 +38,16 @@ _MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
 _LONGEST_WHERE = 300  # characters
 _NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
 _ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
-# What would have a Python find packages elsewhere than in its own environment, or pip put them there.
-_ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER"}
+# What would have a Python find packages elsewhere than in its own environment.
+_ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
+# What pip may be told by variables: where packages come from, and how to get there. Others would have it install
+# something else than anybody gets, or somewhere else.
+_OF_PIP = {
+    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT"),
+    *("PIP_CLIENT_CERT", "PIP_PROXY", "PIP_KEYRING_PROVIDER", "PIP_CONFIG_FILE", "PIP_CACHE_DIR", "PIP_NO_CACHE_DIR"),
+    *("PIP_RETRIES", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT", "PIP_RESUME_RETRIES", "PIP_NO_INPUT", "PIP_PROGRESS_BAR"),
+    *("PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_COLOR", "PIP_VERBOSE", "PIP_USE_FEATURE", "PIP_USE_DEPRECATED"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,15 +146,14 @@ class WheelTester:
     cancel: Event
 
     def try_wheel(self, decision: Decision, install: Template, trial: WheelTrial) -> WheelOutcome:
-        """Install the wheel that was chosen, and run the command; where it alone cannot be installed it has failed.
+        """Install the wheel that was chosen, and run the command.
 
         :param install: what pick's command is for that environment.
         :raises PackageIndexError: another wheel was installed than the one that was chosen.
-        :raises MachineError: the command cannot be run at all, or nothing can be installed here.
+        :raises MachineError: the wheel cannot be installed here, or the command not run, or somebody killed it.
         :raises KeyboardInterrupt: it was cancelled.
         """
-        if not self._installs(decision, install):
-            return WheelOutcome.FAILED
+        self._install(decision, install)
         for attempt in range(1, trial.attempts + 1):
             ended = self._run(trial.command, activated(self.environment), Path(), trial.seconds)
             if ended.ok:
@@ -153,31 +161,21 @@ class WheelTester:
             self.say(f"attempt {attempt} of {trial.attempts}: {_ending(ended)}")
         return WheelOutcome.FAILED
 
-    def _installs(self, decision: Decision, install: Template) -> bool:
-        """Say whether the wheel can be installed, and install it with what goes with it."""
+    def _install(self, decision: Decision, install: Template) -> None:
+        """Install the wheel with what goes with it, and see that it is this one, and there.
+
+        What pip cannot do says nothing of a wheel: a server, a disk or a proxy may have been the reason.
+        """
         name = _project(decision)
         report = self.environment.with_name("pip.json")
         for line in install.lines:
-            others = [word for word in line if not re.match(rf"{re.escape(name)} ?(==|@)", word)]
-            if len(others) == len(line):
-                self._require(line)
-            elif not (ended := self._pip(line, report)).ok:
-                # Without a network, a disk or a torch nothing could be: that says nothing of the wheel.
-                if any("==" in word for word in others):
-                    self._require([*others, *KnownWheel(_choice(decision).wheel).beside(decision.target.framework)])
-                    ended = self._pip(line, report)
-                if not ended.ok:
-                    self.say(f"it cannot be installed: {_ending(ended)}")
-                    return False
+            names_it = any(re.match(rf"{re.escape(name)} ?(==|@)", word) for word in line)
+            ended = self._pip(line, report if names_it else None)
+            if not ended.ok:
+                shown = f"{' '.join(line[1:4])} ended with {_ending(ended)}"
+                raise MachineError(shown, remedy="mend what pip says above; nothing is said of the wheel")
         self._require_chosen(decision, report)
-        return True
-
-    def _require(self, line: Sequence[str]) -> None:
-        """Run what has to succeed whatever the wheel is like."""
-        ended = self._pip(line, None)
-        if not ended.ok:
-            shown = f"{' '.join(line[1:4])} ended with {_ending(ended)}, without the wheel"
-            raise MachineError(shown, remedy="mend what pip says above: nothing is said of the wheel")
+        self._require_there(decision)
 
     def _require_chosen(self, decision: Decision, report: Path) -> None:
         """Refuse to test another wheel than the one of which it will be said."""
@@ -192,6 +190,15 @@ class WheelTester:
             found = wheel.sha256 if self._pip((*again, address), None).ok else None
         if found != wheel.sha256:
             raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
+
+    def _require_there(self, decision: Decision) -> None:
+        """Refuse an installation that pip was configured to make elsewhere, or not at all."""
+        wheel = (_project(decision), Version(_choice(decision).wheel.version))
+        for folder in self.environment.glob("lib*/python*/site-packages/*.dist-info"):
+            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+            if canonicalize_name(name) == wheel[0] and same_version(version, wheel[1]):
+                return
+        raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
 
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
         """Run pip, which reads its options from variables, too, and leaves one alone that it does not know."""
@@ -212,7 +219,9 @@ class WheelTester:
             raise MachineError(why, remedy="name a program that is here") from None
         if ended.ending is Ending.CANCELLED:
             raise KeyboardInterrupt
-        if ended.ending in {Ending.OUT_OF_MEMORY, Ending.DISK_FULL}:
+        # Where memory comes to its end, or a job of CI, somebody sends this; a program that crashes has other signals.
+        killed = ended.ending is Ending.KILLED and ended.code == -signal.SIGKILL
+        if killed or ended.ending in {Ending.OUT_OF_MEMORY, Ending.DISK_FULL}:
             raise MachineError(f"{argv[0]} was ended: {ended.ending}", remedy=_NOTHING_SAID)
         return ended
 
@@ -247,7 +256,11 @@ def _choice(decision: Decision) -> Choice:
 
 def activated(environment: Path) -> dict[str, str]:
     """Return this process's variables, as if the environment had been activated, and nothing else were to be found."""
-    kept = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE}
+    kept = {
+        name: text
+        for name, text in os.environ.items()
+        if name not in _ELSEWHERE and (name in _OF_PIP or not name.startswith("PIP_"))
+    }
     path = f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Python would otherwise import from the folder that it is started in: the source in the place of the wheel.
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}

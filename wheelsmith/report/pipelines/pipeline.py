@@ -93,6 +93,10 @@ class Pipeline:
                     f"--{name} is no address, or has what may be a password: {shown_address(address)}",
                     remedy="everybody may read a pipeline: give credentials to the job, in the system's secrets",
                 )
+        if self.publish and self.publish.partition("://")[0] not in _SECRETS:
+            raise SettingError(
+                "--publish names nothing that other machines reach", remedy="--publish s3://…, gs://…, az://… or hf://…"
+            )
         self._check_together()
 
     def _check_together(self) -> None:
