@@ -107,8 +107,15 @@ def test_of_an_address_its_place_is_shown(address, shown):
     [
         *("wheels/v1@main/index", "https://h/p@1/x", "file:///w@1/x", "http://h:9/x", ".", "git@github.com:org/name"),
         *("https://bücher.example/x", "http://[::1]:8/x", "git+https://h/o/w@v1.2", "s3://bucket/a/b", "a b/c:d"),
+        *("/a:b/c@d", "./a:b@c", "../a:b@c", "hf://spaces/org/name@main"),
     ],
 )
 def test_other_places_are_shown_as_they_are(address):
     assert shown_address(address) == address
     assert not may_hold_password(address)
+
+
+def test_whom_ssh_greets_is_no_secret():
+    assert shown_address("git+ssh://git@h/w@v1") == "git+ssh://h/w@v1"
+    assert not may_hold_password("git+ssh://git@h/w@v1")
+    assert may_hold_password("git+ssh://git:hunter2@h/w@v1")

@@ -16,6 +16,8 @@ _URL = re.compile(
     r"(?P<path>(?:/[^?#]*)?)(?P<more>(?:[?#].*)?)",
     re.IGNORECASE | re.DOTALL,
 )
+_FOLDER = re.compile(r"\.{0,2}/(?!/)")
+_SSH_USER = re.compile(r"(?<=ssh://)[\w.-]+@")  # whom ssh greets is no secret
 _BEGUN = re.compile("([a-z][a-z0-9+.-]+)[:\uff1a]/", re.IGNORECASE)
 _AT = re.compile("[@\uff20\ufe6b]")  # as wide letters, too, which look like it
 _AT_OF_ANY_KIND = re.compile(f"{_AT.pattern}|%40")
@@ -49,6 +51,8 @@ def shown_address(address: str) -> str:
     Of a URL its user, query and fragment go. Of what only looks like one, or has a password with a slash, only
     what follows the last @ is shown, or the scheme.
     """
+    if _FOLDER.match(address):
+        return address
     url = _URL.fullmatch(address)
     *before, after = (_AT if url else _AT_OF_ANY_KIND).split(url["path"] + url["more"] if url else address)
     credentials = "".join(before)
@@ -62,7 +66,8 @@ def shown_address(address: str) -> str:
 
 def may_hold_password(address: str) -> bool:
     """Say whether an address has what might be one: a user, a query, or an @ where none belongs."""
-    return shown_address(address) != address.partition("#")[0]
+    plain = _SSH_USER.sub("", address.partition("#")[0])
+    return shown_address(plain) != plain
 
 
 def _escaped(command: re.Match[str]) -> str:
