@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ _GIT = ".git"
 # A matrix beside the kernel says what to build of it, and its lock of what; another cell in it changes no wheel.
 _MATRIX = "matrix.yaml"
 
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/.*", re.IGNORECASE | re.DOTALL)
+
 
 def read_folder(root: Path, outputs: Outputs) -> SourceTree:
     """Return the folder's files as a tree; links that stay inside become the files that they lead to.
@@ -30,7 +33,10 @@ def read_folder(root: Path, outputs: Outputs) -> SourceTree:
     :raises SourceError: there is no such folder, or it holds what must not be used.
     """
     if not root.is_dir():
-        raise SourceError(f"there is no folder {shown_address(str(root))}", remedy="fix kernel.path in matrix.yaml")
+        # What was meant to be an address has become a folder below that of the matrix.
+        meant = _ADDRESS.search(str(root))
+        shown = shown_address(meant[0]) if meant else root
+        raise SourceError(f"there is no folder {shown}", remedy="fix kernel.path in matrix.yaml")
     return make_tree(_files(root.resolve(), outputs), origin="path")
 
 
