@@ -74,7 +74,7 @@ def _url(text: str, scheme: str) -> GitAddress:
     if parts.query or parts.fragment or "?" in text or "#" in text:
         raise ValueError("give the address that git clone takes, without ? and #: a folder in it is subdirectory")
     if shown_address(text).startswith("…"):
-        raise ValueError("an @ stands in its path, after a colon: in a password, write / as %2F and @ as %40")
+        raise ValueError("an @ stands in its path, after a colon: write it as %40, and / in a password as %2F")
     return GitAddress(text=text, shown=_shown(parts), is_local=False)
 
 

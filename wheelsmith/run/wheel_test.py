@@ -195,7 +195,7 @@ class WheelTester:
         """Refuse an installation that pip was configured to make elsewhere, or not at all."""
         wheel = (_project(decision), Version(_choice(decision).wheel.version))
         for folder in self.environment.glob("lib*/python*/site-packages/*.dist-info"):
-            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+            name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
             if canonicalize_name(name) == wheel[0] and same_version(version, wheel[1]):
                 return
         raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")

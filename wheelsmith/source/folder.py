@@ -22,7 +22,6 @@ _LEFT_OUT_AT_TOP = {"build", "dist"}
 _GIT = ".git"
 # A matrix beside the kernel says what to build of it, and its lock of what; another cell in it changes no wheel.
 _MATRIX = "matrix.yaml"
-
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/.*", re.IGNORECASE | re.DOTALL)
 
 

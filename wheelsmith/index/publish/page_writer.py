@@ -17,7 +17,7 @@ from wheelsmith.index.entries.stored_states import LISTING, project_names, read_
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish.pages import project_pages, root_pages
 from wheelsmith.index.storage.converge import AT_ONCE, converge, persist, replace_file
-from wheelsmith.index.storage.protocol import Storage, Stored
+from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 
 # A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
 GRACE = 7 * 86400.0
@@ -31,11 +31,10 @@ def put_file(storage: Storage, key: str, content: Path | bytes, size: int) -> No
     What was given as bytes is compared with what lies there; of a wheel, the size.
     """
     found = storage.look(key)
-    right = found is not None and found.size == size
-    if right and isinstance(content, bytes):
-        stored = storage.read(key)
-        right = stored is not None and stored.data == content
-    if not right:
+    there = found is not None and found.size == size
+    if found and there and isinstance(content, bytes):
+        there = _sha256(storage, key, found) == hashlib.sha256(content).hexdigest()
+    if not there:
         storage.put(key, content)
 
 
@@ -45,13 +44,17 @@ def put_new_file(storage: Storage, key: str, content: Path | bytes, size: int, s
     :param sha256: of ``content``.
     """
     found = storage.look(key)
-    if found and found.size == size and found.modified >= time.time() - GRACE / 2:
-        lies = found.sha256
-        if lies is None and (stored := storage.read(key)):
-            lies = hashlib.sha256(stored.data).hexdigest()
-        if lies == sha256:
-            return
-    storage.put(key, content)
+    young = found and found.size == size and found.modified >= time.time() - GRACE / 2
+    if not (found and young and _sha256(storage, key, found) == sha256):
+        storage.put(key, content)
+
+
+def _sha256(storage: Storage, key: str, found: Listed) -> str | None:
+    """Return the hash of what lies there: as the storage tells it, or by reading it."""
+    if found.sha256 is not None:
+        return found.sha256
+    stored = storage.read(key)
+    return hashlib.sha256(stored.data).hexdigest() if stored else None
 
 
 def write_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
