@@ -18,9 +18,9 @@ _HEAD = """\
 What of a real project's sdist is compiled when its matrix grows, and when a run was killed: phases, of which nvcc's
 compilation has several for each source and g++'s one. Each run is made in the cache that the one before it left, but
 the one that is begun anew: its cache was empty before the run that is killed. Toolchains and environments are at hand.
-The build system alone is what engine `local` runs: nothing stands before the compilers, and nothing is kept. As many cells are
-built at once as the machine has cores; a build system without ninja, such as torch-scatter's, compiles one source after
-another, and a cell of its keeps one core.
+The build system alone is what engine `local` runs: nothing stands before the compilers, and nothing is kept. As many
+cells are built at once as the machine has cores. A build system without ninja, such as torch-scatter's, compiles one
+source after another: a cell of its keeps one core.
 """
 
 
