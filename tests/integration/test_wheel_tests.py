@@ -259,6 +259,9 @@ def test_of_a_wheel_that_cannot_be_installed_nothing_is_said(factory, fault):
 def test_of_a_wheel_nothing_is_said_where_somebody_kills_pip_or_the_command(factory, monkeypatch):
     ended = try_it(factory, *python("import os; os.kill(os.getpid(), 9)"))
     assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
+    for ending in ("kill -15 $$", "sh -c 'kill -9 $$'; exit $?"):
+        ended = try_it(factory, "--", "sh", "-c", ending)
+        assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
     crashed = try_it(factory, *python("import os; os.abort()"))
     assert (crashed.returncode, said(factory)["outcome"]) == (1, "failed"), crashed.stderr
 

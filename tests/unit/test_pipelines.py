@@ -11,7 +11,7 @@ import yaml
 from command_line import run_command
 from factory import ROOT
 
-from wheelsmith.base.errors import SettingError
+from wheelsmith.base.errors import AddressError, SettingError
 from wheelsmith.base.facts import read_facts
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines import (
@@ -254,12 +254,18 @@ def test_an_address_that_could_not_be_published_is_refused_before_anything_is_si
             ("wheelsmith", f"wheelsmith @ {each}")
             for each in ("https://me:hunter2@h/w.whl", "git+https://hunter2@h/w@v1")
         ),
+        *(("wheelsmith", f"wheelsmith@{each}") for each in ("https://hunter2@h/w.whl", "https://me:hunter2@h/w.whl")),
     ],
 )
 def test_no_pipeline_has_a_password(system, option, address):
     with pytest.raises(SettingError) as refused:
         WRITERS[system](replace(TESTED, **{option: address}))
     assert "hunter2" not in f"{refused.value}{refused.value.remedy}"
+
+
+def test_a_bucket_that_cannot_be_is_refused_before_a_job_meets_it():
+    with pytest.raises(AddressError, match="s3"):
+        github_workflow(replace(TESTED, publish="s3://b/x@y"))
 
 
 @pytest.mark.parametrize("place", ["dist", "/", "-x", "https://h/w", "S3://b/p"])
@@ -269,8 +275,9 @@ def test_a_pipeline_publishes_where_others_reach_it(place):
 
 
 @every_system
-def test_wheelsmith_may_come_from_a_commit(system):
-    where = "wheelsmith @ git+https://git.example.org/wheelsmith@v1.2"
+@pytest.mark.parametrize("apart", ["@", " @ "])
+def test_wheelsmith_may_come_from_a_commit(system, apart):
+    where = f"wheelsmith{apart}git+https://git.example.org/wheelsmith@v1.2"
     assert where in WRITERS[system](replace(TESTED, wheelsmith=where))
 
 

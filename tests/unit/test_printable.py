@@ -95,6 +95,8 @@ def test_a_mistyped_address_is_shown_without_its_password(address):
         ("https://h/x#hunter2", "https://h/x"),
         ("https://me:hunter2@h/x?y", "https://h/x"),
         ("https://me:8080/hunter2@h/x?token=hunter2", "…@h/x"),
+        ("htps;//h/x?sig=hunter2", "htps;//h/x"),
+        ("gs//b?x=hunter2", "gs//b"),
     ],
 )
 def test_of_an_address_its_place_is_shown(address, shown):
@@ -106,7 +108,14 @@ def test_of_an_address_its_place_is_shown(address, shown):
     "address",
     [
         *("wheels/v1@main/index", "https://h/p@1/x", "file:///w@1/x", "http://h:9/x", ".", "git@github.com:org/name"),
-        *("https://bücher.example/x", "http://[::1]:8/x", "git+https://h/o/w@v1.2", "s3://bucket/a/b", "a b/c:d"),
+        *(
+            "https://bücher.example/x",
+            "http://[::1]:8/x",
+            "https://[::1]/x@y",
+            "git+https://h/o/w@v1.2",
+            "s3://bucket/a/b",
+            "a b/c:d",
+        ),
         *("/a:b/c@d", "./a:b@c", "../a:b@c", "hf://spaces/org/name@main"),
     ],
 )

@@ -22,6 +22,7 @@ _BEGUN = re.compile("([a-z][a-z0-9+.-]+)[:\uff1a]/", re.IGNORECASE)
 _AT = re.compile("[@\uff20\ufe6b]")  # as wide letters, too, which look like it
 _AT_OF_ANY_KIND = re.compile(f"{_AT.pattern}|%40")
 _COLON = re.compile("[:\uff1a\ufe55]|%3a", re.IGNORECASE)
+_IPV6 = re.compile(r"^\[[^\]]*\]")
 _MORE = re.compile(r"[?#]")
 _SHOWN, _LONGEST_SHOWN = 4, 60  # texts, characters of each
 
@@ -56,12 +57,14 @@ def shown_address(address: str) -> str:
     url = _URL.fullmatch(address)
     *before, after = (_AT if url else _AT_OF_ANY_KIND).split(url["path"] + url["more"] if url else address)
     credentials = "".join(before)
-    if url and not (before and _COLON.search(url["host"] + credentials)):
+    if url and not (before and _COLON.search(_IPV6.sub("", url["host"]) + credentials)):
         return f"{url['scheme']}://{url['host']}{url['path']}"
     if before and (url or _COLON.search(credentials) or "//" in credentials):
         return f"…@{_MORE.split(after)[0]}"
-    scheme = None if url else _BEGUN.match(address)
-    return f"{scheme[1]}://…" if scheme else address
+    if scheme := _BEGUN.match(address):
+        return f"{scheme[1]}://…"
+    place, _, query = address.partition("?")
+    return place if "=" in query else address
 
 
 def may_hold_password(address: str) -> bool:

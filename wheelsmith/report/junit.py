@@ -12,7 +12,8 @@ from xml.etree import ElementTree as ET
 from wheelsmith.model import BuildPlan, BuildResult, Failure, RunFinished
 
 _LONGEST, _LONGEST_LOG = 2_000, 20_000  # characters of a message, and of the end of a log
-_MOST_LOGS = 4_000_000  # characters; GitLab reads 10 MB of a job's reports
+_MOST = 6_000_000  # bytes, after which each cell is told with a few words alone; GitLab reads 10 MB of a job's reports
+_BRIEF = 100  # characters of a message then
 # What no XML may hold, however it is written: https://www.w3.org/TR/xml/#charsets.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -24,11 +25,15 @@ def junit_report(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished)
     """
     answered = {result.cell.id: result for result in finished.results}
     suite = ET.Element("testsuite", name=_text(kernel), time=f"{finished.seconds:.3f}")
-    logs = _MOST_LOGS
+    size = 0
     for plan in plans:
-        logs -= _add_case(suite, kernel, plan.cell.id, answered.get(plan.cell.id), logs)
+        longest, log = (_LONGEST, _LONGEST_LOG) if size < _MOST else (_BRIEF, 0)
+        case = _add_case(suite, kernel, plan.cell.id, answered.get(plan.cell.id), (longest, log))
+        size += len(ET.tostring(case, encoding="utf-8"))
     for left_out in finished.excluded:
-        _case(suite, kernel, left_out.cell.id, 0).append(_skipped(left_out.reason))
+        skipped = _skipped(left_out.reason[: _LONGEST if size < _MOST else _BRIEF])
+        _case(suite, kernel, left_out.cell.id, 0).append(skipped)
+        size += len(ET.tostring(skipped, encoding="utf-8"))
     for count, found in (("tests", "testcase"), ("failures", "*/failure"), ("skipped", "*/skipped")):
         suite.set(count, str(len(suite.findall(found))))
     ET.indent(suite)
@@ -36,31 +41,31 @@ def junit_report(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished)
     return text + b"\n"
 
 
-def _add_case(suite: ET.Element, kernel: str, cell: str, result: BuildResult | None, logs: int) -> int:
-    """Add a cell, and return how many characters of logs it took.
+def _add_case(
+    suite: ET.Element, kernel: str, cell: str, result: BuildResult | None, longest: tuple[int, int]
+) -> ET.Element:
+    """Add a cell.
 
-    :param logs: how many it may take.
+    :param longest: how many characters of a message, and of a log, it may tell.
     """
     case = _case(suite, kernel, cell, sum(timing.seconds for timing in result.timings) if result else 0)
     if result and result.failure:
-        case.append(failed := _failed(result.failure, logs))
-        return len(failed.text or "")
-    if not (result and result.wheel):
+        case.append(_failed(result.failure, *longest))
+    elif not (result and result.wheel):
         case.append(_skipped("the run ended before it was built"))
-    return 0
+    return case
 
 
 def _case(suite: ET.Element, kernel: str, cell: str, seconds: float) -> ET.Element:
     return ET.SubElement(suite, "testcase", classname=_text(kernel), name=cell, time=f"{seconds:.3f}")
 
 
-def _failed(failure: Failure, logs: int) -> ET.Element:
-    words = f"{failure.stage}: {failure.message}"[:_LONGEST]
-    found = ET.Element("failure", type=_text(failure.stage), message=_text(words))
-    room = min(logs, _LONGEST_LOG)
-    log = "\n".join(failure.tail)[-room:] if room > 0 else ""
-    remedy = f"help: {failure.remedy[:_LONGEST]}" if failure.remedy else ""
-    found.text = _text("\n".join(text for text in (remedy, log) if text))
+def _failed(failure: Failure, longest: int, longest_log: int) -> ET.Element:
+    words = f"{failure.stage}: {failure.message}"[:longest]
+    found = ET.Element("failure", type=_text(failure.stage[:longest]), message=_text(words))
+    remedy = f"help: {failure.remedy[:longest]}" if failure.remedy else ""
+    log = "\n".join(failure.tail)
+    found.text = _text("\n".join(text for text in (remedy, log[max(len(log) - longest_log, 0) :]) if text))
     return found
 
 

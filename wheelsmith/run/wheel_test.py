@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.metadata import distributions
 from pathlib import Path
 from threading import Event
 
@@ -38,6 +39,10 @@ _MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
 _LONGEST_WHERE = 300  # characters
 _NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
 _ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
+# What somebody sends where memory comes to its end, or a job of CI: a program that crashes has other signals. Of a
+# command that it ran, a shell tells 128 more.
+_SENT = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_KILLED = {-number for number in _SENT} | {128 + number for number in _SENT}
 # What would have a Python find packages elsewhere than in its own environment.
 _ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
 # What pip may be told by variables: where packages come from, and how to get there. Others would have it install
@@ -193,12 +198,10 @@ class WheelTester:
 
     def _require_there(self, decision: Decision) -> None:
         """Refuse an installation that pip was configured to make elsewhere, or not at all."""
-        wheel = (_project(decision), Version(_choice(decision).wheel.version))
-        for folder in self.environment.glob("lib*/python*/site-packages/*.dist-info"):
-            name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
-            if canonicalize_name(name) == wheel[0] and same_version(version, wheel[1]):
-                return
-        raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
+        folders = {str(folder) for folder in self.environment.glob("lib*/python*/site-packages")}
+        there = distributions(name=_project(decision), path=sorted(folders))
+        if not any(same_version(each.version, Version(_choice(decision).wheel.version)) for each in there):
+            raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
 
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
         """Run pip, which reads its options from variables, too, and leaves one alone that it does not know."""
@@ -219,8 +222,7 @@ class WheelTester:
             raise MachineError(why, remedy="name a program that is here") from None
         if ended.ending is Ending.CANCELLED:
             raise KeyboardInterrupt
-        # Where memory comes to its end, or a job of CI, somebody sends this; a program that crashes has other signals.
-        killed = ended.ending is Ending.KILLED and ended.code == -signal.SIGKILL
+        killed = ended.ending in {Ending.EXITED, Ending.KILLED} and ended.code in _KILLED
         if killed or ended.ending in {Ending.OUT_OF_MEMORY, Ending.DISK_FULL}:
             raise MachineError(f"{argv[0]} was ended: {ended.ending}", remedy=_NOTHING_SAID)
         return ended

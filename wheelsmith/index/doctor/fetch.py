@@ -182,7 +182,12 @@ def fetching(url: str, bounds: FetchBounds) -> Iterator[Fetcher]:
         parts, home = httpx.URL(url), origin(without_userinfo(url))
     except (httpx.InvalidURL, ValueError):
         raise PackageIndexError(f"{shown} is no URL") from None
-    if parts.scheme not in {"http", "https"} or not parts.host or shown.startswith("…"):
+    if shown.startswith("…"):
+        raise PackageIndexError(
+            f"{shown} is no URL of a live index",
+            remedy="an @ stands in its path, after a colon: write it as %40, and / in a password as %2F",
+        )
+    if parts.scheme not in {"http", "https"} or not parts.host:
         raise PackageIndexError(
             f"{shown} is no URL of a live index",
             remedy="name one that begins with https:// or http://",

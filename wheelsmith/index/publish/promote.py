@@ -236,7 +236,7 @@ def _with_tests(before: ProjectState, state: ProjectState, promotion: Promotion,
     """
     tests = {_key(entry): entry.tests for entry in state.entries}
     entries = tuple(
-        replace(each, tests=worse_tests(each.tests, tests[_key(each)])) if _key(each) in tests else each
+        replace(each, tests=worse_tests(tests[_key(each)], each.tests)) if _key(each) in tests else each
         for each in before.entries
     )
     refused = [each.filename for each in entries if _key(each) in tests and not promotion.tests.admits(each.outcome)]

@@ -11,6 +11,7 @@ from importlib.resources import files
 from wheelsmith.base.errors import PackageIndexError, SettingError
 from wheelsmith.base.printable import may_hold_password, shown_address
 from wheelsmith.index.entries import index_address
+from wheelsmith.index.storage.address import parse_address
 
 # What may stand in a command between double quotes, in YAML, where a colon and a space begin a value, and in a shell.
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_.,/@+=~<>\[\] -]|:(?! ))+")
@@ -23,6 +24,7 @@ _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SHARDS, _PYTHON = re.compile(r"auto|[1-9]\d{0,2}", re.ASCII), re.compile(r"3\.\d{1,2}", re.ASCII)
 DEFAULT_REQUIRED = "not-failed"
 WRITTEN = "# Written by: wheelsmith ci "  # how each begins
+_REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*@\s*(?=\S*:)")  # before an address, for pip
 _TOKEN = re.compile(r"<<([a-z-]+)>>")
 # What each storage reads, as its own tools do.
 _SECRETS = {
@@ -87,7 +89,7 @@ class Pipeline:
                     shown = shown_address(word)
                     raise SettingError(f"{shown!r} cannot stand in a pipeline", remedy=f"give {option} a plainer one")
         for name in ("publish", "url", "wheelsmith"):
-            address = (getattr(self, name) or "").rpartition(" @ ")[2]
+            address = _REQUIREMENT.sub("", getattr(self, name) or "")
             if may_hold_password(address):
                 raise SettingError(
                     f"--{name} is no address, or has what may be a password: {shown_address(address)}",
@@ -97,6 +99,8 @@ class Pipeline:
             raise SettingError(
                 "--publish names nothing that other machines reach", remedy="--publish s3://…, gs://…, az://… or hf://…"
             )
+        if self.publish and self.publish.partition("://")[0] in _BUCKETS:
+            parse_address(self.publish)
         self._check_together()
 
     def _check_together(self) -> None:
