@@ -108,7 +108,10 @@ NEAR = {
     },
     "run/rebuild/request.py": {"_at": USER},
     "run/rebuild/published.py": {"fetch_wheel": "in the scratch folder of a run, which no sandbox sees"},
-    "run/wheel_test.py": {"fresh_environment": "a new folder, of its own"},
+    "run/wheel_test.py": {
+        "fresh_environment": "a new folder, of its own",
+        "WheelTester._require_there": "a new environment: pip put files there, and nothing of a wheel has run",
+    },
     "run/releasing.py": {"live_wheels": "a new folder, of its own"},
     "wheel/compare.py": {"wheel_differences": WHEEL},
     "run/vendoring.py": dict.fromkeys(
