@@ -1,5 +1,6 @@
 """Promotion from one channel of an index to another: all wheels of a version, or none."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -290,6 +291,22 @@ def test_a_file_beside_a_wheel_with_other_bytes_is_mended(channels):
     stable.put(key, b"X" * stable.look(key).size)
     assert len(promote(nightly, stable, ASKED, stable.name).new) == 1
     assert (promote(nightly, stable, ASKED, stable.name).new, verify(stable)) == ((), ())
+
+
+def test_a_wheel_with_other_bytes_is_mended_where_the_storage_knows_its_hash(channels):
+    """As the Hub does of each large file."""
+
+    class Telling(Memory):
+        def look(self, key):
+            found = super().look(key)
+            return found and replace(found, sha256=hashlib.sha256(self.files[key][0]).hexdigest())
+
+    stable = Telling()
+    promote(channels[0], stable, ASKED, "stable")
+    key = Index(stable).known("kernel").entries[0].path
+    stable.put(key, b"X" * stable.look(key).size)
+    assert len(promote(channels[0], stable, ASKED, "stable").new) == 1
+    assert (promote(channels[0], stable, ASKED, "stable").new, verify(stable)) == ((), ())
 
 
 def test_a_lost_signature_that_the_source_does_not_have_is_named(channels):

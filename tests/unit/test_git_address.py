@@ -22,6 +22,7 @@ HTTPS = "https://github.com/org/project"
         ("git@github.com:org/project.git", "git@github.com:org/project.git"),
         ("host:x", "host:x"),
         ("me:hunter2@host/x", "…@host/x"),
+        ("git@host:o/r@2.git", "git@host:o/r@2.git"),
     ],
 )
 def test_remote_addresses(text, shown):

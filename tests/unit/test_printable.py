@@ -78,6 +78,7 @@ def test_a_log_is_written_in_the_place_of_a_link(tmp_path):
         ),
         *("https://me:hunter2\uff20h/x", "https\uff1a//me\uff1ahunter2@h/x", "https://localhost:1/me:hunter2@h/x"),
         *("https://org/me:hunter2@h/x", "https://me:12#hunter2@h/x", "https://me:12?hunter2@h/x", "https//hunter2@h/x"),
+        *("https://u:p@hunter2/x@h/y", "https://u:123/hunter2%40h/x", "https:///hunter2@h/x"),
         *("file:/me:hunter2@h/x", "hub:me:hunter2@h/x", "https:///me:hunter2@h/x"),
     ],
 )

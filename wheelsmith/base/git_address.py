@@ -51,9 +51,11 @@ def git_address(text: str) -> GitAddress:
     if scheme := _SCHEME.match(text):
         return _url(text, scheme[1])
     if ":" in text.partition("/")[0]:
-        if not _OF_SCP.fullmatch(text) or " " in text:
+        scp = _OF_SCP.fullmatch(text)
+        if not scp or " " in text:
             raise ValueError(f"{_cut(text)} is not an address such as git@host:org/project")
-        return GitAddress(text=text, shown=shown_address(text), is_local=False)
+        # Without a user before its host, what stands there may be a user and a password.
+        return GitAddress(text=text, shown=text if "@" in scp["host"] else shown_address(text), is_local=False)
     return GitAddress(text=text, shown="local", is_local=True)
 
 

@@ -12,7 +12,7 @@ _COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
 # Up to the last @, as who reads addresses takes it: a password may have others.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 _URL = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/?#]*@)?(?P<host>(?:[\w.-]+|\[[0-9a-f:.]+\])?(?::[0-9]{1,5})?)"
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<user>[^/?#]*@)?(?P<host>(?:[\w.-]+|\[[0-9a-f:.]+\])?(?::[0-9]{1,5})?)"
     r"(?P<path>(?:/[^?#]*)?)(?P<more>(?:[?#].*)?)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -55,9 +55,12 @@ def shown_address(address: str) -> str:
     if _FOLDER.match(address):
         return address
     url = _URL.fullmatch(address)
-    *before, after = (_AT if url else _AT_OF_ANY_KIND).split(url["path"] + url["more"] if url else address)
-    credentials = "".join(before)
-    if url and not (before and _COLON.search(_IPV6.sub("", url["host"]) + credentials)):
+    host = _IPV6.sub("", url["host"]) if url else ""
+    at = _AT if url and ":" not in host else _AT_OF_ANY_KIND
+    *before, after = at.split(url["path"] + url["more"] if url else address)
+    credentials = "".join([(url["user"] or "") + host if url else "", *before])
+    nowhere = url and not url["host"] and url["scheme"] != "file"
+    if url and not (before and (nowhere or _COLON.search(credentials))):
         return f"{url['scheme']}://{url['host']}{url['path']}"
     if before and (url or _COLON.search(credentials) or "//" in credentials):
         return f"…@{_MORE.split(after)[0]}"

@@ -205,7 +205,8 @@ def _with_test(entry: IndexEntry, test: WheelTest) -> IndexEntry:
         check_tests(entry.filename, tests)
     except ValueError as error:
         raise PackageIndexError(
-            f"this cannot be said of a test: {in_one_line(error)}", remedy="name the machine in one line, short"
+            f"this cannot be said of a test: {in_one_line(error)}",
+            remedy="name the machine in one line, short, and each time alike",
         ) from None
     return replace(entry, tests=tests)
 

@@ -25,15 +25,17 @@ GRACE = 7 * 86400.0
 _PROJECTS_AT_ONCE = 4
 
 
-def put_file(storage: Storage, key: str, content: Path | bytes, size: int) -> None:
+def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
     """Write a file under the hash of its content where it is not there.
 
-    What was given as bytes is compared with what lies there; of a wheel, the size.
+    What was given as bytes is compared with what lies there; of a wheel, its size and what hash the storage tells.
+
+    :param sha256: of ``content``.
     """
     found = storage.look(key)
-    there = found is not None and found.size == size
+    there = found is not None and found.size == size and found.sha256 in {None, sha256}
     if found and there and isinstance(content, bytes):
-        there = _sha256(storage, key, found) == hashlib.sha256(content).hexdigest()
+        there = _sha256(storage, key, found) == sha256
     if not there:
         storage.put(key, content)
 

@@ -202,7 +202,7 @@ def _attach(storage: Storage, project: str, files: Mapping[str, Mapping[str, byt
     state = _advance(storage, project, beside)
     # Somebody collecting at this moment may have taken an old file of the same content.
     for side, data in sides(state):
-        put_file(storage, side.path, data, len(data))
+        put_file(storage, side.path, data, len(data), side.sha256)
     write_pages(storage, [project])
     return state
 
@@ -216,7 +216,7 @@ def _put(storage: Storage, used: Collection[str], offer: WheelUpload) -> None:
     files: list[tuple[str, Path | bytes, int, str]] = [(s.path, data, len(data), s.sha256) for s, data in beside]
     for key, content, size, sha256 in [*files, (offer.entry.path, offer.wheel, offer.entry.size, offer.entry.sha256)]:
         if key in used:
-            put_file(storage, key, content, size)
+            put_file(storage, key, content, size, sha256)
         else:
             put_new_file(storage, key, content, size, sha256)
 
