@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from wheelsmith.base.printable import shown_address
+from wheelsmith.base.printable import STRAY_AT, has_stray_at, shown_address
 
 _LONGEST = 1000  # characters of an address
 _LONGEST_REVISION = 200
@@ -75,8 +75,8 @@ def _url(text: str, scheme: str) -> GitAddress:
         raise ValueError("this URL has no host, or characters that none has")
     if parts.query or parts.fragment or "?" in text or "#" in text:
         raise ValueError("give the address that git clone takes, without ? and #: a folder in it is subdirectory")
-    if shown_address(text).startswith("…"):
-        raise ValueError("an @ stands in its path, after a colon: write it as %40, and / in a password as %2F")
+    if has_stray_at(text):
+        raise ValueError(STRAY_AT)
     return GitAddress(text=text, shown=_shown(parts), is_local=False)
 
 

@@ -24,6 +24,8 @@ _AT_OF_ANY_KIND = re.compile(f"{_AT.pattern}|%40")
 _COLON = re.compile("[:\uff1a\ufe55]|%3a", re.IGNORECASE)
 _IPV6 = re.compile(r"^\[[^\]]*\]")
 _MORE = re.compile(r"[?#]")
+_HIDDEN = "…@"
+STRAY_AT = "an @ stands in its path, after a colon: write it as %40, and / in a password as %2F"
 _SHOWN, _LONGEST_SHOWN = 4, 60  # texts, characters of each
 
 
@@ -55,19 +57,37 @@ def shown_address(address: str) -> str:
     if _FOLDER.match(address):
         return address
     url = _URL.fullmatch(address)
-    host = _IPV6.sub("", url["host"]) if url else ""
-    at = _AT if url and ":" not in host else _AT_OF_ANY_KIND
-    *before, after = at.split(url["path"] + url["more"] if url else address)
-    credentials = "".join([(url["user"] or "") + host if url else "", *before])
-    nowhere = url and not url["host"] and url["scheme"] != "file"
-    if url and not (before and (nowhere or _COLON.search(credentials))):
-        return f"{url['scheme']}://{url['host']}{url['path']}"
-    if before and (url or _COLON.search(credentials) or "//" in credentials):
-        return f"…@{_MORE.split(after)[0]}"
+    return _shown_url(url) if url else _shown_text(address)
+
+
+def _shown_url(url: re.Match[str]) -> str:
+    host = _IPV6.sub("", url["host"])
+    at = _AT_OF_ANY_KIND if ":" in host else _AT
+    *before, after = at.split(url["path"] + url["more"])
+    nowhere = not url["host"] and url["scheme"] != "file"
+    if before and (nowhere or _COLON.search("".join([url["user"] or "", host, *before]))):
+        return _behind_at(after)
+    return f"{url['scheme']}://{url['host']}{url['path']}"
+
+
+def _shown_text(address: str) -> str:
+    *before, after = _AT_OF_ANY_KIND.split(address)
+    credentials = "".join(before)
+    if before and (_COLON.search(credentials) or "//" in credentials):
+        return _behind_at(after)
     if scheme := _BEGUN.match(address):
         return f"{scheme[1]}://…"
     place, _, query = address.partition("?")
     return place if "=" in query else address
+
+
+def _behind_at(after: str) -> str:
+    return f"{_HIDDEN}{_MORE.split(after)[0]}"
+
+
+def has_stray_at(address: str) -> bool:
+    """Say whether an @ stands in an address where what is before it may be a password; ``STRAY_AT`` says what to do."""
+    return shown_address(address).startswith(_HIDDEN)
 
 
 def may_hold_password(address: str) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.printable import shown_address, visible
+from wheelsmith.base.printable import STRAY_AT, has_stray_at, shown_address, visible
 from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_userinfo
 
 if TYPE_CHECKING:
@@ -177,21 +177,7 @@ def fetching(url: str, bounds: FetchBounds) -> Iterator[Fetcher]:
     """
     import httpx
 
-    shown = visible(shown_address(url))
-    try:
-        parts, home = httpx.URL(url), origin(without_userinfo(url))
-    except (httpx.InvalidURL, ValueError):
-        raise PackageIndexError(f"{shown} is no URL") from None
-    if shown.startswith("…"):
-        raise PackageIndexError(
-            f"{shown} is no URL of a live index",
-            remedy="an @ stands in its path, after a colon: write it as %40, and / in a password as %2F",
-        )
-    if parts.scheme not in {"http", "https"} or not parts.host:
-        raise PackageIndexError(
-            f"{shown} is no URL of a live index",
-            remedy="name one that begins with https:// or http://",
-        )
+    parts, home = _parsed(url)
     credentials = (parts.username, parts.password) if parts.username or parts.password else _netrc(parts.host)
     headers = {"user-agent": "wheelsmith-doctor", "accept": "*/*"}
 
@@ -203,6 +189,24 @@ def fetching(url: str, bounds: FetchBounds) -> Iterator[Fetcher]:
         yield fetcher
     finally:
         fetcher.close()
+
+
+def _parsed(url: str) -> tuple[httpx.URL, Origin]:
+    """Return the parts of a URL of the web, and its origin.
+
+    :raises PackageIndexError: it is none.
+    """
+    import httpx
+
+    shown = visible(shown_address(url))
+    try:
+        parts, home = httpx.URL(url), origin(without_userinfo(url))
+    except (httpx.InvalidURL, ValueError):
+        raise PackageIndexError(f"{shown} is no URL") from None
+    if has_stray_at(url) or parts.scheme not in {"http", "https"} or not parts.host:
+        remedy = STRAY_AT if has_stray_at(url) else "name one that begins with https:// or http://"
+        raise PackageIndexError(f"{shown} is no URL of a live index", remedy=remedy)
+    return parts, home
 
 
 def _netrc(host: str) -> tuple[str, str] | None:

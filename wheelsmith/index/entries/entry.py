@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from wheelsmith.base.record import Record
 from wheelsmith.index.entries.about import About
@@ -80,12 +80,38 @@ class WheelTest(Record):
     cell: str | None = None
     details: str | None = None
 
+    @property
+    def machine_and_cell(self) -> tuple[str, str]:
+        """Return what one word counts of."""
+        return self.where, self.cell or ""
 
-def outcome_of(tests: Iterable[WheelTest]) -> WheelOutcome:
+
+class HasOutcome(Protocol):
+    """A test, of a wheel that is known or is named in it."""
+
+    @property
+    def outcome(self) -> WheelOutcome:
+        """What it came to."""
+
+
+_Test = TypeVar("_Test", bound=HasOutcome)
+
+
+def outcome_of(tests: Iterable[HasOutcome]) -> WheelOutcome:
     """Return what tests come to: the worst of them."""
     found = {test.outcome for test in tests}
     worst = (WheelOutcome.FAILED, WheelOutcome.FLAKY, WheelOutcome.PASSED)
     return next((each for each in worst if each in found), WheelOutcome.UNTESTED)
+
+
+def worst_by(tests: Iterable[_Test], key: Callable[[_Test], tuple[str, ...]]) -> tuple[_Test, ...]:
+    """Return the worst test of each key, sorted by key; of those that are alike the first."""
+    found: dict[tuple[str, ...], _Test] = {}
+    for test in tests:
+        before = found.setdefault(key(test), test)
+        if outcome_of((before, test)) is not before.outcome:
+            found[key(test)] = test
+    return tuple(found[each] for each in sorted(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

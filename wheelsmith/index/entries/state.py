@@ -21,7 +21,6 @@ from wheelsmith.index.entries.entry import (
     ProjectStatus,
     Removed,
     WheelTest,
-    outcome_of,
 )
 from wheelsmith.index.entries.planned import merge_planned
 from wheelsmith.index.entries.side_files.known import with_more
@@ -225,18 +224,8 @@ def drop_versions(state: ProjectState, versions: Iterable[str]) -> ProjectState:
 
 def merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple[WheelTest, ...]:
     """Return the last test of each machine and cell."""
-    last = {(test.where, test.cell or ""): test for test in (*before, *new)}
+    last = {test.machine_and_cell: test for test in (*before, *new)}
     return tuple(last[key] for key in sorted(last))
-
-
-def worse_tests(some: Iterable[WheelTest], others: Iterable[WheelTest]) -> tuple[WheelTest, ...]:
-    """Return the worse of two tests of each machine and cell; of two that are alike the first."""
-    worst: dict[tuple[str, str], WheelTest] = {}
-    for test in (*some, *others):
-        before = worst.setdefault((test.where, test.cell or ""), test)
-        if outcome_of((before, test)) is not before.outcome:
-            worst[test.where, test.cell or ""] = test
-    return tuple(worst[key] for key in sorted(worst))
 
 
 def index_address(text: str) -> str:

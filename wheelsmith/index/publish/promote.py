@@ -17,9 +17,9 @@ from packaging.version import Version
 from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionError
 from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.completeness import completeness, of_version
-from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, worst_by
 from wheelsmith.index.entries.side_files.known import Announced, announced
-from wheelsmith.index.entries.state import is_known, public_of, set_address, worse_tests
+from wheelsmith.index.entries.state import is_known, public_of, set_address
 from wheelsmith.index.entries.stored_states import existing_project, load_project
 from wheelsmith.index.publish.hub_release import add_release
 from wheelsmith.index.publish.publishing import Published, hub_builds
@@ -96,7 +96,9 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
                 raise _changed(promotion, target)
             _refuse_yanked(before, promotion, target)
             told = set_address(before, promotion.address) if promotion.address else before
-            return _with_tests(told, state, promotion, target)
+            tested = _with_tests(told, state)
+            _refuse_told_otherwise(tested, state, promotion, target)
+            return tested
 
         said = ReleaseWords(answers={promotion.project: state.answers}, planned={promotion.project: state.planned})
         now = show_moment(time.time())
@@ -229,24 +231,29 @@ def _key(entry: IndexEntry) -> tuple[str, str]:
     return entry.filename, entry.sha256
 
 
-def _with_tests(before: ProjectState, state: ProjectState, promotion: Promotion, target: Storage) -> ProjectState:
-    """Return what a target knows of a project, with what was said of tests since.
-
-    :raises PromotionError: by what is said there, a wheel's tests do not come to what is asked.
-    """
+def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
+    """Return what a target knows of a project, with what was said of tests since: the worse word counts."""
     tests = {_key(entry): entry.tests for entry in state.entries}
-    entries = tuple(
-        replace(each, tests=worse_tests(tests[_key(each)], each.tests)) if _key(each) in tests else each
-        for each in before.entries
-    )
-    refused = [each.filename for each in entries if _key(each) in tests and not promotion.tests.admits(each.outcome)]
-    if refused:
+
+    def tested(entry: IndexEntry) -> IndexEntry:
+        if _key(entry) not in tests:
+            return entry
+        both = (*tests[_key(entry)], *entry.tests)
+        return replace(entry, tests=worst_by(both, key=lambda test: test.machine_and_cell))
+
+    return replace(before, entries=tuple(map(tested, before.entries)))
+
+
+def _refuse_told_otherwise(tested: ProjectState, state: ProjectState, promotion: Promotion, target: Storage) -> None:
+    """Refuse a target that was told otherwise than its source of what tests came to."""
+    promoted = {_key(entry) for entry in state.entries}
+    there = (entry for entry in tested.entries if _key(entry) in promoted)
+    if refused := [entry.filename for entry in there if not promotion.tests.admits(entry.outcome)]:
         raise PromotionError(
             f"{promotion.project} {promotion.version} stays where it is: {target.name} was told otherwise of the tests "
             f"of {_several(refused)}",
             remedy=f"say there what they came to since: wheelsmith index test {target.name}",
         )
-    return replace(before, entries=entries)
 
 
 def _several(names: Sequence[str]) -> str:

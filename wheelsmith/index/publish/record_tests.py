@@ -7,7 +7,7 @@ from functools import partial
 
 from wheelsmith.base.errors import PackageIndexError, WheelTestError
 from wheelsmith.base.printable import visible
-from wheelsmith.index.entries.entry import IndexEntry, ProjectState, outcome_of
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, worst_by
 from wheelsmith.index.entries.recorded_tests import RecordedTest
 from wheelsmith.index.entries.state import project_of, record_test
 from wheelsmith.index.entries.stored_states import existing_project
@@ -35,7 +35,7 @@ def record_tests(
             if allowed is not None and (each.wheel, each.sha256) not in allowed:
                 raise WheelTestError(f"{place} tells of {each.wheel}, which is not one of those that were built")
             by_project.setdefault(project, []).append(each)
-    worst = {project: _worst(tests) for project, tests in by_project.items()}
+    worst = {project: worst_by(tests, key=_wheel_machine_and_cell) for project, tests in by_project.items()}
     # Refused before anything is written, where it is to be refused.
     changes = {project: partial(_recorded, tests=tests) for project, tests in sorted(worst.items())}
     for project, change in changes.items():
@@ -64,14 +64,8 @@ def _listed(storage: Storage, said: RecordedTest, place: str) -> str:
     return project
 
 
-def _worst(tests: Iterable[RecordedTest]) -> list[RecordedTest]:
-    found: dict[tuple[str, str, str], RecordedTest] = {}
-    for each in tests:
-        key = (each.wheel, each.where, each.cell or "")
-        before = found.get(key)
-        if before is None or outcome_of((before.test, each.test)) is not before.outcome:
-            found[key] = each
-    return [found[key] for key in sorted(found)]
+def _wheel_machine_and_cell(each: RecordedTest) -> tuple[str, str, str]:
+    return each.wheel, *each.test.machine_and_cell
 
 
 def _recorded(state: ProjectState, tests: Iterable[RecordedTest]) -> ProjectState:

@@ -88,6 +88,11 @@ class Pipeline:
                     option = f"--{name.replace('_', '-')}"
                     shown = shown_address(word)
                     raise SettingError(f"{shown!r} cannot stand in a pipeline", remedy=f"give {option} a plainer one")
+        self._check_addresses()
+        self._check_together()
+
+    def _check_addresses(self) -> None:
+        """Refuse addresses with a password, and such that other machines do not reach."""
         for name in ("publish", "url", "wheelsmith"):
             address = _REQUIREMENT.sub("", getattr(self, name) or "")
             if may_hold_password(address):
@@ -95,13 +100,13 @@ class Pipeline:
                     f"--{name} is no address, or has what may be a password: {shown_address(address)}",
                     remedy="everybody may read a pipeline: give credentials to the job, in the system's secrets",
                 )
-        if self.publish and self.publish.partition("://")[0] not in _SECRETS:
+        scheme = self.publish.partition("://")[0] if self.publish else None
+        if scheme is not None and scheme not in _SECRETS:
             raise SettingError(
                 "--publish names nothing that other machines reach", remedy="--publish s3://…, gs://…, az://… or hf://…"
             )
-        if self.publish and self.publish.partition("://")[0] in _BUCKETS:
+        if self.publish and scheme in _BUCKETS:
             parse_address(self.publish)
-        self._check_together()
 
     def _check_together(self) -> None:
         """Refuse options of which one says nothing without another."""
