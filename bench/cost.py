@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 _SAMPLE_SECONDS = 0.2
 _GRACE_SECONDS = 20.0

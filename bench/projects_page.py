@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.words import duration
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 _PAGE = Path(__file__).resolve().parent / "projects.md"
 _HEAD = """\

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bench.workshop import ROOT
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import PinnedFile
 
 PATH = ROOT / "bench" / "real_wheels.json"

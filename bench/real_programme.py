@@ -20,7 +20,7 @@ from bench.workshop import ROOT, Workshop, emptied
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain.locate import locate
+from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.toolchain.remote import fetch_whole
 

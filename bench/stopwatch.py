@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 # A process's peak counts what it was before it became another program, so a small one starts it. The clock stands in
 # there too: what that costs is not the command's.

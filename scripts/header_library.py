@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "platforms" / "header_libraries.json"
 SOURCE = "include/ of the tag, commit {}; the versions are those of kernel-builder's nix-builder/lib/deps.nix"

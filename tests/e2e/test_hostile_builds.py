@@ -37,7 +37,7 @@ from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
 from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
-from wheelsmith.pipeline.finishing import RepairJob
+from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.run.build import build, request_of
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare

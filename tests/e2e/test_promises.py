@@ -5,7 +5,7 @@ from test_engines import uncounted  # noqa: F401  # a fixture
 
 from wheelsmith.engine import Local, try_promises
 from wheelsmith.engine.bwrap import Bubblewrap
-from wheelsmith.engine.promises import BOUNDED, DIES, NOT_ALONG, READ_WITHIN
+from wheelsmith.engine.sandbox_selftest import BOUNDED, DIES, NOT_ALONG, READ_WITHIN
 
 pytestmark = pytest.mark.e2e
 INSIDE = {
@@ -48,7 +48,9 @@ def test_an_engine_with_its_filter_open_is_found_out(monkeypatch):
 
 
 def test_without_control_groups_it_says_what_bounds_memory(uncounted, monkeypatch):  # noqa: F811  # the fixture
-    monkeypatch.setattr("wheelsmith.engine.promises.why_no_group", lambda limits: "no control group can be made here")
+    monkeypatch.setattr(
+        "wheelsmith.engine.sandbox_selftest.why_no_group", lambda limits: "no control group can be made here"
+    )
     said = {promise.what: promise for promise in try_promises(uncounted, None)}
     assert said[BOUNDED].holds, said[BOUNDED].found
     assert said[BOUNDED].found.endswith("no control group can be made here")

@@ -26,7 +26,7 @@ from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, default_cache, prepare
 from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain.proof import prove
+from wheelsmith.toolchain.integrity import prove
 
 pytestmark = pytest.mark.e2e
 

@@ -42,7 +42,7 @@ from wheelsmith.store import (
 )
 from wheelsmith.store.pruning import _Removal
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain.proof import proof_path, prove
+from wheelsmith.toolchain.integrity import proof_path, prove
 
 
 def content(name: str, size: int = 10_000) -> bytes:

@@ -13,11 +13,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.cli.doctor import _toolchains
 from wheelsmith.model import PinnedTree
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain import answers, archives
+from wheelsmith.toolchain import archives, http
 from wheelsmith.toolchain.archives import fetch_tree, is_at_hand
 from wheelsmith.toolchain.pip_settings import PipSettings
 from wheelsmith.toolchain.remote import sha256_bytes
@@ -280,6 +280,6 @@ def test_what_a_server_says_is_packed_is_not_unpacked(fetch, tmp_path, answering
 
 
 def test_a_server_that_never_begins_is_left(fetch, answering, monkeypatch):
-    monkeypatch.setattr(answers, "_LONGEST_WAIT", 0.5)
+    monkeypatch.setattr(http, "_LONGEST_WAIT", 0.5)
     with pytest.raises(ToolchainError, match="took longer than"):
         fetch(answering(lambda: itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")))

@@ -9,8 +9,8 @@ import pytest
 from wrong_server import JSON, running
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.toolchain import locate
-from wheelsmith.toolchain.locate import Location, offers
+from wheelsmith.toolchain import package_index
+from wheelsmith.toolchain.package_index import Location, offers
 from wheelsmith.toolchain.pip_settings import PipSettings
 
 SETTINGS = PipSettings(
@@ -86,7 +86,7 @@ def test_a_packed_page_is_read(asked):
     ids=["twice", "much", "cut", "not packed", "another way"],
 )
 def test_a_page_is_unpacked_within_bounds(content, packing, why, asked, monkeypatch):
-    monkeypatch.setattr(locate, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(package_index, "_LARGEST", 1 << 20)
     with pytest.raises(ToolchainError, match=why):
         asked(answered(content, Content_Encoding=packing))
 

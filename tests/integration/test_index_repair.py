@@ -9,7 +9,7 @@ import pytest
 from states import HIDDEN
 from wheels import make_wheel, offer
 
-from wheelsmith.base.record import by_lines
+from wheelsmith.base.json_dataclass import by_lines
 from wheelsmith.index.entries import CellWithoutWheel, NoWheel
 from wheelsmith.index.publish import Index, ReleaseWords, repair, verify
 from wheelsmith.index.storage import Folder

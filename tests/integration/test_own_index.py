@@ -15,7 +15,7 @@ from states import cell, of_torch, project, unserved
 from wheelsmith.index.entries import NoWheel
 from wheelsmith.index.entries.side_files.known import side_files
 from wheelsmith.index.publish import Index, verify
-from wheelsmith.index.publish.own_index import ReleaseState, RunSources, follow_source
+from wheelsmith.index.publish.run_index import ReleaseState, RunSources, follow_source
 from wheelsmith.index.storage import Folder
 
 
@@ -212,7 +212,7 @@ def test_a_run_that_is_killed_between_leaves_nothing_that_passes_for_published(b
         edit(step)
         with monkeypatch.context() as patch:
             place = (
-                "wheelsmith.index.publish.Index.add" if step == "add" else f"wheelsmith.index.publish.own_index.{step}"
+                "wheelsmith.index.publish.Index.add" if step == "add" else f"wheelsmith.index.publish.run_index.{step}"
             )
             patch.setattr(place, lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
@@ -312,7 +312,7 @@ def test_a_wheel_takes_its_room_once(build, monkeypatch):
     assert name.samefile(wheel)
     name.unlink()
     with monkeypatch.context() as patch:
-        patch.setattr("wheelsmith.index.publish.own_index.atomic_link", lambda *_: False)
+        patch.setattr("wheelsmith.index.publish.run_index.atomic_link", lambda *_: False)
         assert build().code == 0
     assert name.read_bytes() == wheel.read_bytes()
     assert not name.samefile(wheel)

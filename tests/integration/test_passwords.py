@@ -6,7 +6,7 @@ import pytest
 
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.run.rebuild.published import published_wheels
-from wheelsmith.run.verifying import verify
+from wheelsmith.run.verify import verify
 
 PICK = ("--torch", "2.11", "--cuda", "cpu")
 PROMOTE = ("k", "1", "--from", "a", "--to", "b")

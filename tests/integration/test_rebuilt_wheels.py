@@ -20,7 +20,7 @@ from kernels import matrix, pure_kernel, tiny_kernel, write
 from plans import plan
 from wheels import make_wheel
 
-from wheelsmith.base.record import canonical_json
+from wheelsmith.base.json_dataclass import canonical_json
 from wheelsmith.index.storage import make_server
 from wheelsmith.model import BuildResult, Cell, Failure, ImageId, Project, Status
 from wheelsmith.run.rebuild.rebuild import _BuiltAgain

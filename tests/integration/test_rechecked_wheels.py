@@ -13,7 +13,7 @@ from kernels import matrix, pure_kernel
 from wheelsmith.store import Store
 from wheelsmith.wheel import checker_digest, wheel_file
 from wheelsmith.wheel.archive import open_wheel
-from wheelsmith.wheel.edition import parts
+from wheelsmith.wheel.checker_version import parts
 from wheelsmith.wheel.repair import pack
 
 BUILD = ("build-matrix", "--engine", "local", "--progress", "plain")
@@ -21,7 +21,7 @@ CELL = "torch212-cxx11-cpu-x86_64-linux"
 # What the check imports besides, of which it takes names, shapes and words.
 SHAPES = {
     "__init__.py",
-    *(f"base/{name}.py" for name in ("__init__", "errors", "files", "layout")),
+    *(f"base/{name}.py" for name in ("__init__", "errors", "files", "sandbox_paths")),
     *(f"base/beneath/{name}.py" for name in ("__init__", "opening", "trees", "work_folder")),
     *(f"model/{name}.py" for name in ("__init__", "build_host", "events", "pinned", "rebuilt", "result")),
 }
@@ -136,7 +136,11 @@ def test_a_change_of_a_rule_is_another_edition(tmp_path):
     shutil.copytree(package, tmp_path / "wheelsmith")
 
     def edition():
-        command = [sys.executable, "-c", "from wheelsmith.wheel.edition import checker_digest; print(checker_digest())"]
+        command = [
+            sys.executable,
+            "-c",
+            "from wheelsmith.wheel.checker_version import checker_digest; print(checker_digest())",
+        ]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
     assert edition() == checker_digest()

@@ -17,8 +17,8 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixMistakesError, SourceError
 from wheelsmith.run import prepare as preparing
 from wheelsmith.run.prepare import Request, prepare
-from wheelsmith.run.source_word import kernel_of
-from wheelsmith.toolchain import locate as locating
+from wheelsmith.run.source_argument import kernel_of
+from wheelsmith.toolchain import package_index as locating
 
 MATRIX = "kernel: {sdist: %s}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
 

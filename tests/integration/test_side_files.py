@@ -175,7 +175,7 @@ def test_what_is_a_link_or_too_large_is_not_taken(signatures, made, tmp_path, ru
 
 
 def test_what_is_too_large_is_not_published_on(index, made, monkeypatch, tmp_path, run):
-    monkeypatch.setattr("wheelsmith.index.publish.sources.LARGEST", len(SIGNED) - 1)
+    monkeypatch.setattr("wheelsmith.index.publish.input_folders.LARGEST", len(SIGNED) - 1)
     answer = run("publish", tmp_path / "target", "--from", index)
     assert (answer.code, f"{made.name}.metadata" in answer.err) == (4, True)
 

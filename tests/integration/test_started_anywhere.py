@@ -10,9 +10,9 @@ from wheels import make_wheel
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.engine import engines
-from wheelsmith.engine.promises import try_promises
+from wheelsmith.engine.sandbox_selftest import try_promises
 from wheelsmith.index.pick.machine import look
-from wheelsmith.index.pick.perform import perform
+from wheelsmith.index.pick.run_install import perform
 from wheelsmith.index.resolve import Template
 from wheelsmith.wheel import auditwheel, repair
 from wheelsmith.wheel.archive import open_wheel

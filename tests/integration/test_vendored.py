@@ -13,7 +13,7 @@ from factory import Factory
 from kernels import matrix, pure_kernel, tiny_kernel, write
 from wheels import make_wheel
 
-from wheelsmith.run.vendoring import _WRITTEN
+from wheelsmith.run.vendor import _WRITTEN
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")

@@ -26,8 +26,8 @@ from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu
-from wheelsmith.run import wheel_test
-from wheelsmith.run.wheel_test import where_of
+from wheelsmith.run import install_check
+from wheelsmith.run.install_check import where_of
 
 CELL = "torch213-cxx11-cpu-x86_64-linux"
 WHEEL = "pure-1-py3-none-any.whl"
@@ -230,7 +230,7 @@ def test_a_test_that_is_cancelled_leaves_nothing(factory, tmp_path):
 @slow
 @pytest.mark.usefixtures("world")
 def test_of_a_wheel_nothing_is_said_where_pip_comes_to_no_end(factory, monkeypatch):
-    monkeypatch.setattr(wheel_test, "_PIP_PATIENCE", 0.5)
+    monkeypatch.setattr(install_check, "_PIP_PATIENCE", 0.5)
     ended = try_it(factory, *python("pass"))
     assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False)
     assert "has not ended in an hour" in ended.stderr
@@ -265,10 +265,10 @@ def test_of_a_wheel_nothing_is_said_where_somebody_kills_pip_or_the_command(fact
     crashed = try_it(factory, *python("import os; os.abort()"))
     assert (crashed.returncode, said(factory)["outcome"]) == (1, "failed"), crashed.stderr
 
-    def kill_pip(self, line, report, pip=wheel_test.WheelTester._pip):
+    def kill_pip(self, line, report, pip=install_check.WheelTester._pip):
         return pip(self, ("sh", "-c", "kill -9 $$") if "install" in line else line, report)
 
-    monkeypatch.setattr(wheel_test.WheelTester, "_pip", kill_pip)
+    monkeypatch.setattr(install_check.WheelTester, "_pip", kill_pip)
     ended = try_it(factory, *python("pass"))
     assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 from plans import plan
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.engine import Command, Exit, Limits, Mount, engines, granted_memory
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, StepFinished, Toolset, WheelFile
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
 from wheelsmith.pipeline.cell_log import CellLog
-from wheelsmith.pipeline.launcher import CompilerLauncher
+from wheelsmith.pipeline.compiler_proxy import CompilerLauncher
 from wheelsmith.pipeline.tasks import MIB, Resources, Task
 from wheelsmith.run.schedule import Capacity, run_builds
 from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
 
-_LAUNCHER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
+_LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
 _WHEEL = WheelFile(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
 
 
@@ -95,18 +95,18 @@ class Caller:
 
     def _command(self):
         toolchains = self.context.toolchains
-        mounts = [Mount(source=self.work, target=layout.WORK, writable=True)]
-        mounts.append(Mount(source=toolchains.toolchains.tools(), target=layout.TOOLS))
+        mounts = [Mount(source=self.work, target=sandbox_paths.WORK, writable=True)]
+        mounts.append(Mount(source=toolchains.toolchains.tools(), target=sandbox_paths.TOOLS))
         if self.plan.toolkit:
-            mounts.append(Mount(source=toolchains.prepare(self.plan.toolkit), target=layout.CUDA))
+            mounts.append(Mount(source=toolchains.prepare(self.plan.toolkit), target=sandbox_paths.CUDA))
         return Command(
             name=f"wheelsmith-calls-{self.name}",
             argv=("/bin/sh", "-c", self.script),
             mounts=tuple(mounts),
-            env={"WHEELSMITH_LAUNCH": layout.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER},
-            workdir=layout.SOURCE,
+            env={"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER},
+            workdir=sandbox_paths.SOURCE,
             limits=replace(self.context.limits, seconds=600),
-            path=(layout.LAUNCH,),
+            path=(sandbox_paths.LAUNCH,),
         )
 
 

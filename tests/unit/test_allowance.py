@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.base.errors import OutputError
-from wheelsmith.pipeline.allowance import Allowance
+from wheelsmith.pipeline.quota import Allowance
 
 
 def test_no_more_is_kept_than_may_be():

@@ -8,7 +8,7 @@ from wheels import make_wheel
 
 from wheelsmith.model import BuildResult, Failure, Status
 from wheelsmith.plan.fold import fold
-from wheelsmith.run.answers import ResultCollector
+from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file
 

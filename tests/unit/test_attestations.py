@@ -17,7 +17,7 @@ from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyErro
 from wheelsmith.frameworks import framework
 from wheelsmith.model import ImageId, LockedWheel, PrefixId, Project, SourceId
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits, cxx_toolchains, header_library
-from wheelsmith.toolchain.made_from import made_from
+from wheelsmith.toolchain.prefix_pins import made_from
 from wheelsmith.wheel.attestation.bundle import LONGEST, Bundle, read_bundle
 from wheelsmith.wheel.attestation.keys import signing_key, verifying_key
 from wheelsmith.wheel.attestation.policy import SignaturePolicy, read_policy

@@ -5,9 +5,9 @@ import pytest
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.address import Address, parse_address, shown
 from wheelsmith.index.storage.bucket_errors import explain, explain_settings, is_final
-from wheelsmith.index.storage.connect import settings
 from wheelsmith.index.storage.headers import headers_of
 from wheelsmith.index.storage.location import open_storage
+from wheelsmith.index.storage.obstore_client import settings
 
 FOREVER = "max-age=365000000, immutable"
 FILE = f"files/ab/{'ab' * 32}/k-1+cu130-py3-none-any.whl"

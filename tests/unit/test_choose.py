@@ -30,7 +30,7 @@ from wheelsmith.index.resolve import (
     slots_of,
     template_for,
 )
-from wheelsmith.index.resolve.commands import torch_compute
+from wheelsmith.index.resolve.install_commands import torch_compute
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells
 from wheelsmith.index.site.human import human_pages
 from wheelsmith.model import CellSettings

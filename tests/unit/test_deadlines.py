@@ -12,7 +12,7 @@ from wheelsmith.base.errors import PackageIndexError, ToolchainError
 from wheelsmith.index.doctor.fetch import FetchBounds, fetching
 from wheelsmith.index.pick import find_catalogue
 from wheelsmith.model import PinnedFile
-from wheelsmith.toolchain.locate import locate
+from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import run_pip
 from wheelsmith.toolchain.pip_settings import PipSettings
 
@@ -73,7 +73,7 @@ def test_pick_does_not_wait_for_ever(first, monkeypatch):
 
 
 def test_toolchains_are_sought_on_the_next_index(first, monkeypatch):
-    monkeypatch.setattr("wheelsmith.toolchain.locate._LONGEST", 0.2)
+    monkeypatch.setattr("wheelsmith.toolchain.package_index._LONGEST", 0.2)
     with dripping(first) as url, dripping(first) as other:
         settings = PipSettings(
             indexes=(url, other),

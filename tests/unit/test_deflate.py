@@ -6,27 +6,27 @@ from dataclasses import replace
 import pytest
 from plans import plan
 
-from wheelsmith.base import deflate
+from wheelsmith.base import zlib_fingerprint
 
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    deflate.other_deflate.cache_clear()
+    zlib_fingerprint.other_deflate.cache_clear()
     yield
-    deflate.other_deflate.cache_clear()
+    zlib_fingerprint.other_deflate.cache_clear()
 
 
 def test_zlib_itself_is_not_named():
     if "zlib-ng" in zlib.ZLIB_RUNTIME_VERSION:
         pytest.skip("this Python has zlib-ng")
-    assert deflate.other_deflate() is None
+    assert zlib_fingerprint.other_deflate() is None
     assert b"deflate" not in plan(1).recorded()
 
 
 def test_another_one_is_another_plan(monkeypatch):
     real = zlib.compressobj
     monkeypatch.setattr(zlib, "compressobj", lambda level, *how: real(1, *how))
-    found = deflate.other_deflate()
+    found = zlib_fingerprint.other_deflate()
     assert found
     made = replace(plan(1), deflate=found)
     assert found.encode() in made.recorded()

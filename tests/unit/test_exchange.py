@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from wheelsmith.base.beneath import WorkFolder
-from wheelsmith.pipeline import exchange as module
-from wheelsmith.pipeline.exchange import BuildEndedError, BuildOverdueError, CallExchange, WaitingCall
+from wheelsmith.pipeline import compiler_ipc as module
+from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, WaitingCall
 
 CALL = {"program": "gcc", "words": ["-c", "a.c", "-o", "a.o"]}
 

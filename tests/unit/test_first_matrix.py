@@ -9,8 +9,8 @@ from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix import KernelRef, parse_matrix
 from wheelsmith.plan.recipe.project_hints import hint_for, project_hints
 from wheelsmith.platforms import CPU
-from wheelsmith.run.first_matrix import Draft, render
-from wheelsmith.run.source_word import kernel_of
+from wheelsmith.run.init_matrix import Draft, render
+from wheelsmith.run.source_argument import kernel_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from wheelsmith.engine.available_resources import granted_cores, granted_memory
 from wheelsmith.engine.cgroup import _homes, group_of_container, members
-from wheelsmith.engine.granted import granted_cores, granted_memory
 from wheelsmith.engine.hierarchy import group_path
 from wheelsmith.engine.protocol import Limits
 

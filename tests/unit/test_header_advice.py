@@ -7,7 +7,7 @@ from plans import plan
 
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import CellSettings, Notice, Recipe, Step, StepFinished, StepKind
-from wheelsmith.run.header_advice import HeaderAdvice
+from wheelsmith.run.torch_header_notice import HeaderAdvice
 from wheelsmith.source import Outputs, fetch_source
 
 SOURCES = {

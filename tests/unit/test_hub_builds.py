@@ -9,7 +9,7 @@ from hub_kernels import contents
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries import IndexEntry
 from wheelsmith.index.publish import NoHubBuildError, build_layout
-from wheelsmith.index.publish.hub_builds import gives_way
+from wheelsmith.index.publish.kernels_layout import gives_way
 from wheelsmith.index.storage import kernel_branch
 from wheelsmith.index.storage.hub_client import parse_target
 from wheelsmith.model import Cell

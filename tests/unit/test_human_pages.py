@@ -10,13 +10,13 @@ import pytest
 from states import cell, entry, of_torch, project, provenance, unserved
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
 from wheelsmith.index.entries.catalogue import dump_catalogue
 from wheelsmith.index.entries.listing import listing_of
 from wheelsmith.index.publish.pages import project_pages, root_pages
 from wheelsmith.index.resolve import Choice, Chooser, Target
-from wheelsmith.index.resolve.commands import clean_base
+from wheelsmith.index.resolve.install_commands import clean_base
 from wheelsmith.index.site.grid import Grid, GridCell, GridRow, GridStatus, catalogue_cells, grids, used_statuses
 from wheelsmith.index.site.human import environment, human_pages, human_root
 

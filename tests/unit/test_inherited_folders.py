@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wheelsmith.wheel.bundled_libraries import OwnLibraries
 from wheelsmith.wheel.elf import Extension
-from wheelsmith.wheel.own_libraries import OwnLibraries
 
 _FOLDERS = 100  # of each library
 

@@ -7,10 +7,10 @@ import pytest
 from packaging.tags import parse_tag
 from wheels import make_wheel
 
+from wheelsmith.wheel.bundled_libraries import OwnLibraries, folder_of, installed
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import read_extension
 from wheelsmith.wheel.manylinux import earned, is_no_older, policy_of, promises
-from wheelsmith.wheel.own_libraries import OwnLibraries, folder_of, installed
 from wheelsmith.wheel.rules.suffix import mistakes as suffix_mistakes
 
 RULES = {

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from wheels import make_wheel
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.toolchain import environment
 from wheelsmith.toolchain.environment import _check_sizes, _folders, install_environment, lock_environment
 from wheelsmith.toolchain.pip import run_pip

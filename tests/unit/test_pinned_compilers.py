@@ -12,12 +12,12 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.matrix import parse_matrix
 from wheelsmith.model import HOST, PINNED, BuildHost, Cell, CellSettings, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
-from wheelsmith.plan.reasons import NotBuildableError, compilers
+from wheelsmith.plan.feasibility import NotBuildableError, compilers
 from wheelsmith.platforms import cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.host_compilers import KIND
-from wheelsmith.toolchain.cxx.link_versions import is_newer
+from wheelsmith.toolchain.cxx.symbol_versions import is_newer
 from wheelsmith.wheel.archive import WheelContents
-from wheelsmith.wheel.relabel import for_platform
+from wheelsmith.wheel.retag import for_platform
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 13", digest="machine's")
 HERE = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)

@@ -21,7 +21,7 @@ from wheelsmith.report.pipelines import (
     github_workflow,
     gitlab_pipeline,
 )
-from wheelsmith.run import sharding
+from wheelsmith.run import shards
 
 WHOLE = Pipeline(wheelsmith="wheelsmith[x]==1", sign=True, publish="s3://wheels/kernels", locked=True, shards="3")
 TESTED = replace(
@@ -463,9 +463,9 @@ def test_buildkite_tests_nothing_where_the_secrets_are():
 
 
 def test_gitlab_has_to_know_how_many_jobs_there_are():
-    for shards, why in (("auto", "has to know the number"), ("201", "no more than 200 jobs")):
+    for number, why in (("auto", "has to know the number"), ("201", "no more than 200 jobs")):
         with pytest.raises(SettingError, match=why):
-            gitlab_pipeline(Pipeline(wheelsmith="wheelsmith==1", shards=shards))
+            gitlab_pipeline(Pipeline(wheelsmith="wheelsmith==1", shards=number))
     build = read(WHOLE, "gitlab")["wheels:build"]
     assert build["parallel"] == "3"
     assert '--shard "$CI_NODE_INDEX/$CI_NODE_TOTAL"' in build["script"][0]
@@ -543,6 +543,6 @@ def test_the_first_step_asks_for_the_steps_of_the_shards(tmp_path, monkeypatch, 
         "wheelsmith ci buildkite --wheelsmith 'wheelsmith[x]==1' --locked --steps wheelsmith.shards.json "
         "> wheelsmith.steps.yml"
     )
-    monkeypatch.setattr(sharding, "read_shards", lambda path: SimpleNamespace(shards=SHARDS))
+    monkeypatch.setattr(shards, "read_shards", lambda path: SimpleNamespace(shards=SHARDS))
     words = shlex.split(line)[1:-2]
     assert run_command(monkeypatch, capsys, *words).out == buildkite_shards(WHOLE, SHARDS)

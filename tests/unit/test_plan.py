@@ -8,7 +8,7 @@ from wheelsmith.base.errors import BuildTomlError
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan import plan_kernel
-from wheelsmith.plan.reasons import NotBuildableError, toolkit_of
+from wheelsmith.plan.feasibility import NotBuildableError, toolkit_of
 from wheelsmith.plan.recipe import KernelSource, parse_build_toml
 from wheelsmith.platforms import header_libraries
 

@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.printable import may_hold_password, shown_address, visible, without_credentials
+from wheelsmith.base.sanitize import may_hold_password, shown_address, visible, without_credentials
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.report.errors import show_error
 

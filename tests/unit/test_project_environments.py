@@ -20,10 +20,10 @@ from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import ImageId, LockedWheel, Notice, Preparing, Project
 from wheelsmith.pipeline.command import build_command
 from wheelsmith.pipeline.environments import environment_mounts
-from wheelsmith.pipeline.finishing import RepairJob
+from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.pipeline.smoke import _unpack, smoke_test
 from wheelsmith.source import Outputs, fetch_source
-from wheelsmith.toolchain import Toolchains, prefixes, proof
+from wheelsmith.toolchain import Toolchains, integrity, prefixes
 
 
 def wheel(name, version="1"):
@@ -101,7 +101,7 @@ def test_an_environment_without_cuda_takes_no_second_place(tmp_path, monkeypatch
     monkeypatch.setattr(prefixes, "install_environment", install)
     cpu = toolchains().environment_without_cuda(TORCH, "3.12", "x86_64")
     # Gigabytes that were compared under their other name.
-    monkeypatch.setattr(proof, "sha256_file", pytest.fail)
+    monkeypatch.setattr(integrity, "sha256_file", pytest.fail)
     whole = toolchains().environment(TORCH, "3.12", "x86_64")
     assert (cpu.name, made) == (f"{whole.name}-cpu", [TORCH])
     assert "cuda: str = None" in (cpu / "torch/version.py").read_text()

@@ -16,7 +16,7 @@ from wheelsmith.plan import plan_project, why_other_cuda
 from wheelsmith.plan.recipe import KernelSource, ProjectSpec, parse_project, with_pkg_info
 from wheelsmith.plan.torch_cuda import torch_cuda
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
-from wheelsmith.wheel.relabel import relabel
+from wheelsmith.wheel.retag import relabel
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
 SOURCE = KernelSource(id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16), paths=(), readme=None)

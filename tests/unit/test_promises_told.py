@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from wheelsmith.engine import Ending, Exit, Local, try_promises
-from wheelsmith.engine.promises import BOUNDED, DIES, READ_WITHIN
+from wheelsmith.engine.sandbox_selftest import BOUNDED, DIES, READ_WITHIN
 
 SECURITY = (Path(__file__).parent.parent.parent / "SECURITY.md").read_text()
 
@@ -36,8 +36,8 @@ def said_of(engine, monkeypatch, **replaced):
     """What is said of an engine, promise by promise; what else is asked of the machine is replaced."""
     answers = {"why_no_group": lambda limits: None, "engine_for_own_programs": lambda engine: engine, **replaced}
     for name, answer in answers.items():
-        monkeypatch.setattr(f"wheelsmith.engine.promises.{name}", answer)
-    monkeypatch.setattr("wheelsmith.engine.promises._HOLDER", "")
+        monkeypatch.setattr(f"wheelsmith.engine.sandbox_selftest.{name}", answer)
+    monkeypatch.setattr("wheelsmith.engine.sandbox_selftest._HOLDER", "")
     return {promise.what: promise for promise in try_promises(engine, None)}
 
 

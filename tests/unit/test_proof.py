@@ -12,8 +12,8 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model.events import Notice
 from wheelsmith.store import Kind, take_inventory
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain import proof as proofs
-from wheelsmith.toolchain.proof import proof_path, prove, why_changed, why_unproven
+from wheelsmith.toolchain import integrity as proofs
+from wheelsmith.toolchain.integrity import proof_path, prove, why_changed, why_unproven
 
 NAME = "torch-2.11.0-x86_64-0123456789abcdef"
 

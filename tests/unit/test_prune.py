@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.store import Bounds, CacheInventory, Kind
+from wheelsmith.store.inventory import Content, Item
 from wheelsmith.store.pruning import choose
-from wheelsmith.store.stock import Content, Item
 
 KEYS = [f"content-{number}" for number in range(6)]
 

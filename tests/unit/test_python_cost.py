@@ -2,8 +2,8 @@
 
 import pytest
 
-from wheelsmith.base.python_cost import parsing_cost
-from wheelsmith.plan.recipe.setup_words import SetupWords, read_setup_py
+from wheelsmith.base.parse_cost import parsing_cost
+from wheelsmith.plan.recipe.static_setup_metadata import SetupWords, read_setup_py
 
 LONG = b"a" * 200_000
 MUCH = 120_000  # more is parsed nowhere

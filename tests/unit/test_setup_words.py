@@ -6,7 +6,7 @@ import pytest
 
 from wheelsmith.plan.recipe.imports import parse_code
 from wheelsmith.plan.recipe.project import ProjectSpec, read_project, with_setup_words
-from wheelsmith.plan.recipe.setup_words import SetupWords, read_setup_cfg, read_setup_py
+from wheelsmith.plan.recipe.static_setup_metadata import SetupWords, read_setup_cfg, read_setup_py
 
 SETUP = """
 import os

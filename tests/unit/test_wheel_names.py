@@ -11,8 +11,8 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.check import check_wheel
-from wheelsmith.wheel.environments import environments, named_pythons
 from wheelsmith.wheel.headers import read_headers
+from wheelsmith.wheel.marker_environments import environments, named_pythons
 from wheelsmith.wheel.requirements import read_requirements, requires_python, torch_markers, torch_requirement
 
 INFO = "kernel-1.dist-info"

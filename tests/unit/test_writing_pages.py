@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wheelsmith.base.record import by_lines
+from wheelsmith.base.json_dataclass import by_lines
 from wheelsmith.index.entries import IndexEntry, ProjectState
 from wheelsmith.index.entries.state import add_entries, dump_state, load_state
 from wheelsmith.index.publish.pages import project_pages

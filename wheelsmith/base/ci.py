@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wheelsmith.base.printable import bare_address
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.sanitize import bare_address
 
 _COMMIT, _FILE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?"), re.compile(r"[\w./-]+", re.ASCII)
 LOCAL = "urn:wheelsmith:builder:local"

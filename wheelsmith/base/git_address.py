@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from wheelsmith.base.printable import STRAY_AT, has_stray_at, shown_address
+from wheelsmith.base.sanitize import STRAY_AT, has_stray_at, shown_address
 
 _LONGEST = 1000  # characters of an address
 _LONGEST_REVISION = 200

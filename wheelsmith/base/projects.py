@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wheelsmith.base.facts import read_facts
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 _VERSIONED = re.compile(r"(python|pip|pydoc|idle|gcc|g\+\+)[-\d.]+t?")
 

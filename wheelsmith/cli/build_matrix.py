@@ -20,10 +20,10 @@ from wheelsmith.cli.options import (
     selection_options,
 )
 from wheelsmith.cli.plan import plan_json, show_plan
-from wheelsmith.cli.running import exit_code, progress_option, run_prepared
+from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
 from wheelsmith.cli.sharding import shard_plan_option, shard_plan_path
 from wheelsmith.run.prepare import prepare
-from wheelsmith.run.sharding import chosen_shard
+from wheelsmith.run.shards import chosen_shard
 
 
 @click.command("build-matrix")

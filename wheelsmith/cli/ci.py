@@ -133,7 +133,7 @@ def buildkite(ctx: click.Context, *, output: Path, check: bool, steps: Path | No
 
 def _steps(pipeline: Pipeline, path: Path) -> str:
     from wheelsmith.report.pipelines import buildkite_shards
-    from wheelsmith.run.sharding import read_shards
+    from wheelsmith.run.shards import read_shards
 
     return buildkite_shards(pipeline, read_shards(path).shards)
 

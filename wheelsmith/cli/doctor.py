@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import click
 
 from wheelsmith.base.errors import EngineError, ExitCode
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import (

@@ -11,7 +11,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode, WheelTestError
 from wheelsmith.base.files import read_bounded
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
@@ -136,7 +136,7 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
 
     Each wheel must be listed with the same bytes. Of two words on one machine and cell, the worse counts.
     """
-    from wheelsmith.run.releasing import built
+    from wheelsmith.run.release import built
 
     said = {str(file): load_tests(_bounded(file), str(file)) for file in files}
     opened = open_index(target, dry_run=dry_run)

@@ -34,9 +34,9 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -
     """
     from wheelsmith.base.files import atomic_write
     from wheelsmith.report import reporter
-    from wheelsmith.run.first_matrix import first_matrix
+    from wheelsmith.run.init_matrix import first_matrix
     from wheelsmith.run.prepare import default_cache
-    from wheelsmith.run.source_word import kernel_of, with_submodules
+    from wheelsmith.run.source_argument import kernel_of, with_submodules
 
     if matrix.exists() and not force:
         raise MatrixError(

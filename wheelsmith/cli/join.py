@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from wheelsmith.cli.options import engine_option, json_option, matrix_option
-from wheelsmith.cli.running import exit_code, progress_option, run_kept
+from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_kept
 from wheelsmith.cli.sharding import shard_plan_option, shard_plan_path
 from wheelsmith.run.join import Joining, join
 from wheelsmith.run.prepare import default_cache
-from wheelsmith.run.shard_outputs import shard_outputs
-from wheelsmith.run.sharding import read_shards
+from wheelsmith.run.shard_results import shard_outputs
+from wheelsmith.run.shards import read_shards
 
 
 @click.command("join")

@@ -10,7 +10,7 @@ from wheelsmith.base.errors import ExitCode, MatrixError
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
 from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, write_lock
-from wheelsmith.run.locking import refuse_losses, with_places, without_packages
+from wheelsmith.run.lock import refuse_losses, with_places, without_packages
 from wheelsmith.run.prepare import prepare_to_lock
 
 

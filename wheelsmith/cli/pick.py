@@ -11,7 +11,7 @@ import click
 
 from wheelsmith.base.errors import NoMatchingWheelError
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.signatures import POLICY, optional_policy, policy_options
+from wheelsmith.cli.signature_options import POLICY, optional_policy, policy_options
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides

@@ -71,7 +71,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     listen = reporter("plain", matrix.parent)
     prepared = prepare(request, listen)
     if shards is not None:
-        from wheelsmith.run.sharding import sharded_plan, write_shards
+        from wheelsmith.run.shards import sharded_plan, write_shards
 
         how = Splitting(count=shards, most=max_shards, hours=max_hours, cores=cores)
         plan = sharded_plan(prepared, how.divide)

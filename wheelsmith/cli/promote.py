@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913  # one parameter an option
 def _named(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:
     """Return which version of which project is meant."""
     if out:
-        from wheelsmith.run.releasing import built
+        from wheelsmith.run.release import built
 
         if project:
             raise click.UsageError("--of FOLDER stands in the place of PROJECT VERSION")

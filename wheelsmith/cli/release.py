@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import ExitCode, ReleaseError, WheelsmithError
-from wheelsmith.base.printable import bare_address
+from wheelsmith.base.sanitize import bare_address
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
-from wheelsmith.cli.running import exit_code, progress_option, run_prepared
+from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
 from wheelsmith.cli.storage import channel_option, dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.run.releasing import (
+from wheelsmith.run.release import (
     BuiltVersion,
     ReleaseStep,
     built,
@@ -160,7 +160,7 @@ def _sign(release: _Release) -> str:
     if release.dry_run:
         return "nothing, in a dry run"
     from wheelsmith.base.ci import ci_run
-    from wheelsmith.run.signing import Signing, sign
+    from wheelsmith.run.sign import Signing, sign
     from wheelsmith.wheel.attestation.keys import signing_key
     from wheelsmith.wheel.attestation.signers import KeySigner
 

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.options import json_option, make_request
-from wheelsmith.cli.running import exit_code, progress_option, run_prepared
+from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
 from wheelsmith.model import BuildResult, CellFinished, Event, RunFinished, RunStarted
 from wheelsmith.model.engines import AUTO, ENGINES
 from wheelsmith.plan.repack import VariantAnswer

@@ -12,7 +12,7 @@ import click
 from wheelsmith.base.ci import ci_run
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.signatures import trust_option
+from wheelsmith.cli.signature_options import trust_option
 
 if TYPE_CHECKING:
     from wheelsmith.wheel.attestation.signers import Signer
@@ -48,7 +48,7 @@ def command(*, folder: Path, builder: str | None, as_json: bool, **given: Any) -
 
     FOLDER is the output folder of build-matrix or join. What is signed goes into its index, and beside the wheels.
     """
-    from wheelsmith.run.signing import Signing, sign
+    from wheelsmith.run.sign import Signing, sign
 
     if given["keyless"] and builder:
         raise click.UsageError("--builder says who built; of --keyless the certificate does")

@@ -10,7 +10,7 @@ import click
 from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
-from wheelsmith.cli.signatures import POLICY, optional_policy, policy_options
+from wheelsmith.cli.signature_options import POLICY, optional_policy, policy_options
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides
@@ -59,30 +59,32 @@ def command(  # noqa: PLR0913  # one parameter an option
     flaky, which passed after it had failed. Where pip cannot install the wheel, nothing is said of it.
     """
     from wheelsmith.base.files import atomic_write
-    from wheelsmith.base.printable import visible
-    from wheelsmith.cli.running import cancelled_by_signals
+    from wheelsmith.base.sanitize import visible
+    from wheelsmith.cli.run_with_reports import cancelled_by_signals
     from wheelsmith.index.entries import WheelOutcome
     from wheelsmith.index.entries.recorded_tests import dump_tests
     from wheelsmith.index.pick import Overrides, for_python, look
     from wheelsmith.index.resolve import Installer, clean_base
-    from wheelsmith.run import wheel_test
+    from wheelsmith.run import install_check
 
     if output and output.is_file() and not output.is_symlink():
         # Whoever finds it afterwards takes it for what this came to.
         output.unlink()
     policy = optional_policy(**{option: believed[option] for option in POLICY})
     details = details or _ci_address()
-    wheel_test.check_words(where or "here", details)
+    install_check.check_words(where or "here", details)
     found = _found(project, index, out)
-    with cancelled_by_signals() as cancel, wheel_test.fresh_environment(look(python).python) as environment:
-        machine = look(str(environment), wheel_test.activated(environment))
+    with cancelled_by_signals() as cancel, install_check.fresh_environment(look(python).python) as environment:
+        machine = look(str(environment), install_check.activated(environment))
         decision = _decided(found, machine, Overrides(torch=torch, compute=cuda), index, policy)
         install = for_python(decision.commands(Installer.PIP, clean_base(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
-        tester = wheel_test.WheelTester(environment=environment, base=clean_base(found.base), say=_say, cancel=cancel)
-        trial = wheel_test.WheelTrial(command=words, attempts=attempts, seconds=timeout)
+        tester = install_check.WheelTester(
+            environment=environment, base=clean_base(found.base), say=_say, cancel=cancel
+        )
+        trial = install_check.WheelTrial(command=words, attempts=attempts, seconds=timeout)
         outcome = tester.try_wheel(decision, install, trial)
-        said = wheel_test.recorded(decision, outcome, where or wheel_test.where_of(machine), details)
+        said = install_check.recorded(decision, outcome, where or install_check.where_of(machine), details)
     if output:
         atomic_write(output, dump_tests([said]))
     click.echo(outcome)
@@ -98,7 +100,7 @@ def _found(project: str, index: str, out: Path | None) -> Found:
     from dataclasses import replace
 
     from wheelsmith.index.pick import find_catalogue
-    from wheelsmith.run.wheel_test import only_built
+    from wheelsmith.run.install_check import only_built
 
     found = find_catalogue(project, index)
     return replace(found, catalogue=only_built(found.catalogue, out)) if out else found
@@ -123,7 +125,7 @@ def _ci_address() -> str | None:
     """Return where the CI system shows this run, where that is a plain address."""
     from wheelsmith.base.ci import ci_run
     from wheelsmith.base.errors import WheelTestError
-    from wheelsmith.run.wheel_test import check_words
+    from wheelsmith.run.install_check import check_words
 
     address = ci_run().invocation
     try:

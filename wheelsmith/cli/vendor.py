@@ -35,7 +35,7 @@ def command(
     FOLDER is wheelsmith.vendor beside the matrix, where nobody says another. What it has already is not fetched again.
     """
     from wheelsmith.report import reporter
-    from wheelsmith.run.vendoring import vendor
+    from wheelsmith.run.vendor import vendor
 
     listen = reporter("plain", matrix.parent)
     target = (folder or vendor_path(matrix)).absolute()

@@ -11,10 +11,10 @@ import click
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.offline import go_offline
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.signatures import policy_of, policy_options
+from wheelsmith.cli.signature_options import policy_of, policy_options
 
 if TYPE_CHECKING:
-    from wheelsmith.run.verifying import Judgement
+    from wheelsmith.run.verify import Judgement
 
 
 @click.command("verify")
@@ -41,7 +41,7 @@ def command(
     WHEELS are files, folders with wheels or an index in them, or addresses of indexes as pip is given them.
     """
     from wheelsmith.model import ignore
-    from wheelsmith.run.verifying import verify
+    from wheelsmith.run.verify import verify
 
     if offline:
         go_offline(Path())

@@ -19,7 +19,7 @@ from wheelsmith.cli.options import (
     matrix_option,
     offline_option,
 )
-from wheelsmith.cli.running import cancelled_by_signals
+from wheelsmith.cli.run_with_reports import cancelled_by_signals
 from wheelsmith.engine import visible
 from wheelsmith.model import Verdict
 

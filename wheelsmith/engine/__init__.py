@@ -1,15 +1,14 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
+from wheelsmith.engine.available_resources import granted_cores, granted_memory
 from wheelsmith.engine.choose import ChosenEngine, choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
-from wheelsmith.engine.granted import granted_cores, granted_memory
+from wheelsmith.engine.host_survey import this_machine
 from wheelsmith.engine.installed_python import with_python_digest
 from wheelsmith.engine.local import Local
-from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.processes import last_words
-from wheelsmith.engine.promises import Promise, try_promises
 from wheelsmith.engine.protocol import (
     Command,
     Ending,
@@ -20,6 +19,7 @@ from wheelsmith.engine.protocol import (
     Probe,
     Readiness,
 )
+from wheelsmith.engine.sandbox_selftest import Promise, try_promises
 
 __all__ = [
     "ChosenEngine",

@@ -13,16 +13,16 @@ from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.engine.bpf import launch_filter
+from wheelsmith.engine.bwrap_mounts import InstalledPython, host_mounts
 from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
 from wheelsmith.engine.host_files import host_view
-from wheelsmith.engine.host_view import InstalledPython, host_mounts
+from wheelsmith.engine.host_survey import this_machine
 from wheelsmith.engine.installed_python import with_visible_pythons
 from wheelsmith.engine.keyring import leave_session_keyring
-from wheelsmith.engine.machine import this_machine
 from wheelsmith.engine.process_tree import ProcessTree, most_processes
 from wheelsmith.engine.processes import SupervisedProcess, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
+from wheelsmith.engine.seccomp_bpf import launch_filter
 from wheelsmith.model import BuildHost
 
 _ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"

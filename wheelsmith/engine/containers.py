@@ -25,12 +25,12 @@ from threading import Event, Timer
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import atomic_write, mark_used, sha256_file
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.engine.cgroup import ControlGroup, group_of_container
 from wheelsmith.engine.client_environment import client_environment
+from wheelsmith.engine.container_init import READY
 from wheelsmith.engine.container_tree import ContainerTree, namespace_of
 from wheelsmith.engine.first_process import first_process
-from wheelsmith.engine.leash import READY
 from wheelsmith.engine.owner import is_dead, this_process
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness, TreeLimits

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wheelsmith.base.facts import read_facts
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.engine import ContainerEngine, Docker, last_words, visible
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, image_reference

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.model import BuildHost
 
 # What setuptools, and distutils before it, take from the Python that they run in.
@@ -27,8 +27,16 @@ _OPTIONS = (
 )
 # What a sandbox mounts over what the machine has there.
 _COVERED = (
-    *(layout.WORK, layout.FINISH, layout.TORCH, layout.TVM_FFI, layout.CUDA, layout.CXX, layout.LIBRARIES),
-    *(layout.TOOLS, layout.ENVIRONMENT, layout.REQUIREMENTS),
+    *(
+        sandbox_paths.WORK,
+        sandbox_paths.FINISH,
+        sandbox_paths.TORCH,
+        sandbox_paths.TVM_FFI,
+        sandbox_paths.CUDA,
+        sandbox_paths.CXX,
+        sandbox_paths.LIBRARIES,
+    ),
+    *(sandbox_paths.TOOLS, sandbox_paths.ENVIRONMENT, sandbox_paths.REQUIREMENTS),
     *("/tmp", "/run", "/dev", "/proc"),  # noqa: S108  # inside
 )
 _ASSIGNED = "build_time_vars = "

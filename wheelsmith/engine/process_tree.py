@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wheelsmith.engine.available_resources import granted_memory
 from wheelsmith.engine.cgroup import limited
-from wheelsmith.engine.granted import granted_memory
 from wheelsmith.engine.protocol import Limits
 
 _PROC = Path("/proc")

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.beneath import apparent_size
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
 
 _PIPE = 1 << 20  # bytes, the most that one may hold (pipe(7))

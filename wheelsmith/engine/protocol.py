@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import BuildHost, ImageId
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from wheelsmith.base.files import atomic_write
-from wheelsmith.base.record import canonical_digest
-from wheelsmith.engine.call_filter import CallRule, system_calls
+from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.engine.seccomp_rules import CallRule, system_calls
 
 # Without sub-architectures: engines shut 32-bit and x32 calls where none is named.
 _ARCHITECTURES = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")

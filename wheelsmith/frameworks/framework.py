@@ -10,7 +10,7 @@ from typing import ClassVar
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import Cell, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
 

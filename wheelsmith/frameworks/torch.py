@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.facts import read_facts
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.frameworks.framework import Framework, Release
@@ -76,7 +76,7 @@ class Torch(Framework):
     name = TORCH
     project = "torch"
     packages = "torch-ext"
-    place = layout.TORCH
+    place = sandbox_paths.TORCH
     headers = "torch/include/"
     include = ("include", "include/torch/csrc/api/include")
     suffix = ".abi3.so"

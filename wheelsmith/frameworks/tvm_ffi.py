@@ -7,7 +7,7 @@ from functools import cache
 
 from packaging.version import Version
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.facts import read_facts
 from wheelsmith.frameworks.framework import Exports, Framework, Release
 
@@ -94,7 +94,7 @@ class TvmFfi(Framework):
     name = "tvm-ffi"
     project = "apache-tvm-ffi"
     packages = "tvm-ffi-ext"
-    place = layout.TVM_FFI
+    place = sandbox_paths.TVM_FFI
     headers = "tvm_ffi/include/"
     include = ("include",)
     suffix = ".so"

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import TORCH, Cell, CellSettings
 
 

@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from wheelsmith.base.git_address import check_subfolder, git_address
-from wheelsmith.base.printable import shown_address
+from wheelsmith.base.sanitize import shown_address
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import HOST, LONGEST_VERSION, PINNED, TORCH

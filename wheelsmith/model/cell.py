@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 HOST, PINNED = "host", "pinned"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model.cell import Excluded
 from wheelsmith.model.plan import BuildPlan, Folded
 from wheelsmith.model.result import BuildResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.base.json_dataclass import Record, canonical_digest
 
 # Part of every prefix's name: raised when the way a prefix is laid out changes.
 _LAYOUT = 2

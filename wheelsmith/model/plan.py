@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from wheelsmith.base.record import Record, canonical_json
+from wheelsmith.base.json_dataclass import Record, canonical_json
 from wheelsmith.model.build_host import ImageId, Toolset
 from wheelsmith.model.cell import TORCH, Cell
 from wheelsmith.model.pinned import PrefixId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 
 class Verdict(StrEnum):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from wheelsmith.base.beneath import WorkFolder
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.model import CellLine, CellProgress, CellStage, Listener, Timing
 
 HEAD_LINES = 100

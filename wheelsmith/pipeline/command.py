@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.frameworks import framework
@@ -21,8 +21,8 @@ from wheelsmith.source import SourceTree, copy_into
 # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
 _TUNABLES = {"hugetlb": 1, "top_pad": 256 * MIB, "mmap_threshold": 1024 * MIB, "trim_threshold": 4096 * MIB}
 _QUICK_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())}
-_PROJECT_BUILDER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/project.py"
-_LAUNCHER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
+_PROJECT_BUILDER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/project.py"
+_LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
 # What build systems take the number of compilers at once from: torch's cpp_extension, and CMake, whatever calls it.
 _JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
@@ -74,7 +74,7 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
         place = framework(plan.cell.framework).place
         mounts.append(Mount(source=context.toolchains.prepare(plan.headers), target=place))
         mounts += [
-            Mount(source=context.toolchains.prepare(library), target=f"{layout.LIBRARIES}/{library.version}")
+            Mount(source=context.toolchains.prepare(library), target=f"{sandbox_paths.LIBRARIES}/{library.version}")
             for library in plan.libraries
         ]
     # An image's own toolkit is where the image has it.
@@ -87,12 +87,12 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
 def host_compiler_mounts(plan: BuildPlan, context: BuildContext) -> tuple[Mount, ...]:
     """Return the mount of pinned compilers, fetching what is not here; none where the machine or the image has them."""
     prefix = plan.pinned_compilers
-    return (Mount(source=context.toolchains.prepare(prefix), target=layout.CXX),) if prefix else ()
+    return (Mount(source=context.toolchains.prepare(prefix), target=sandbox_paths.CXX),) if prefix else ()
 
 
 def host_compiler_path(plan: BuildPlan) -> tuple[str, ...]:
     """Return the folder of pinned compilers, for PATH."""
-    return (f"{layout.CXX}/bin",) if plan.pinned_compilers else ()
+    return (f"{sandbox_paths.CXX}/bin",) if plan.pinned_compilers else ()
 
 
 def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command:
@@ -100,15 +100,15 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
     toolchains = context.toolchains.toolchains
     project = plan.project
     mounts = [
-        Mount(source=work, target=layout.WORK, writable=True),
-        Mount(source=toolchains.tools(), target=layout.TOOLS),
+        Mount(source=work, target=sandbox_paths.WORK, writable=True),
+        Mount(source=toolchains.tools(), target=sandbox_paths.TOOLS),
     ]
-    importable, programs = [f"{layout.TOOLS}/site"], [f"{layout.TOOLS}/bin"]
+    importable, programs = [f"{sandbox_paths.TOOLS}/site"], [f"{sandbox_paths.TOOLS}/bin"]
     mounts += host_compiler_mounts(plan, context)
     programs += host_compiler_path(plan)
     if project:
         if context.engine.isolates:
-            programs.insert(0, layout.LAUNCH)
+            programs.insert(0, sandbox_paths.LAUNCH)
         environment = environment_mounts(project, project.environment, plan.cell.arch, toolchains)
         toolkit = _toolkit_mounts(plan, project, context)
         mounts += (*toolkit, *environment)
@@ -127,7 +127,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
             "PYTHONPATH": ":".join(importable),
             "PYTHONDONTWRITEBYTECODE": "1",
         },
-        workdir=layout.WORK,
+        workdir=sandbox_paths.WORK,
         limits=context.limits,
         path=tuple(programs),
         python=project.python if project else None,
@@ -138,8 +138,14 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
 
 def _build_argv(plan: BuildPlan) -> tuple[str, ...]:
     if plan.project:
-        return (f"python{plan.project.python}", _PROJECT_BUILDER, layout.PLAN, layout.SOURCE, layout.DIST)
-    return ("python3", "-m", "build", "--wheel", "--no-isolation", "--outdir", layout.DIST, layout.SOURCE)
+        return (
+            f"python{plan.project.python}",
+            _PROJECT_BUILDER,
+            sandbox_paths.PLAN,
+            sandbox_paths.SOURCE,
+            sandbox_paths.DIST,
+        )
+    return ("python3", "-m", "build", "--wheel", "--no-isolation", "--outdir", sandbox_paths.DIST, sandbox_paths.SOURCE)
 
 
 def _variables(project: Project | None, context: BuildContext) -> dict[str, str]:
@@ -148,7 +154,7 @@ def _variables(project: Project | None, context: BuildContext) -> dict[str, str]
     if not context.engine.isolates:
         return dict.fromkeys(_JOBS, str(context.cores)) | project.variables
     # As many calls as the board can choose from: what waits costs nothing.
-    answered = {"WHEELSMITH_LAUNCH": layout.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
+    answered = {"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
     return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | answered
 
 
@@ -175,7 +181,7 @@ def compile_command(
         argv=argv,
         mounts=mounts,
         env={**plan.environment, **_QUICK_MEMORY},
-        workdir=layout.WORK,
+        workdir=sandbox_paths.WORK,
         limits=replace(limits, cpus=1.0, reserved=memory),
         path=host_compiler_path(plan),
         image=plan.image,

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.engine import Command, Ending, Exit, Mount
 from wheelsmith.model import BuildPlan, Step, StepFinished, StepKind
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
@@ -180,7 +180,7 @@ class CompileStep:
         reads = whole_inputs(self.plan) if job.is_whole else reads
         commands = [list(phase.argv) for phase in job.phases]
         if job.named_source:
-            commands.append(["of", layout.SOURCE_DATE_EPOCH])
+            commands.append(["of", sandbox_paths.SOURCE_DATE_EPOCH])
         return key(self.step, self.plan, self.context, commands, reads)
 
     def _found(self, job: Job, known: str) -> bool:
@@ -252,13 +252,13 @@ class CompileStep:
         is_seen = job.sees_source or self.step.kind is StepKind.NVCC
         mounts = toolchain_mounts(self.plan, self.context, headers=job.sees_source) if is_seen else ()
         mounts = (*host_compiler_mounts(self.plan, self.context), *mounts)
-        mounts = (Mount(source=folder / "build", target=layout.BUILD, writable=True), *mounts)
+        mounts = (Mount(source=folder / "build", target=sandbox_paths.BUILD, writable=True), *mounts)
         if job.sees_source:
-            mounts = (*mounts, Mount(source=self.work / "src", target=layout.SOURCE))
+            mounts = (*mounts, Mount(source=self.work / "src", target=sandbox_paths.SOURCE))
         elif job.named_source:
-            mounts = (*mounts, Mount(source=folder / NAMED, target=layout.SOURCE))
+            mounts = (*mounts, Mount(source=folder / NAMED, target=sandbox_paths.SOURCE))
         if len(job.phases) > 1:
-            mounts = (*mounts, Mount(source=self.context.toolchains.toolchains.tools(), target=layout.TOOLS))
+            mounts = (*mounts, Mount(source=self.context.toolchains.toolchains.tools(), target=sandbox_paths.TOOLS))
         return compile_command(self.plan, self.context.limits, argv, mounts, name=folder.name, memory=memory)
 
     def _folder(self, job: Job) -> Path:

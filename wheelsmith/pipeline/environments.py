@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.engine import Mount
 from wheelsmith.model import LockedWheel, Project
 from wheelsmith.toolchain import Toolchains
@@ -29,8 +29,8 @@ def environment_mounts(
     torch = torch_wheels(wheels)
     others = tuple(wheel for wheel in wheels if wheel not in torch)
     make = toolchains.environment_without_cuda if project.without_cuda else toolchains.environment
-    found = [Mount(source=make(torch, project.python, arch), target=layout.ENVIRONMENT)]
+    found = [Mount(source=make(torch, project.python, arch), target=sandbox_paths.ENVIRONMENT)]
     if others:
         folder = toolchains.environment(others, project.python, arch)
-        found.append(Mount(source=folder, target=layout.REQUIREMENTS))
+        found.append(Mount(source=folder, target=sandbox_paths.REQUIREMENTS))
     return tuple(found)

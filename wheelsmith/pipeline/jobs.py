@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from posixpath import normpath
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.model import BuildPlan, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.tasks import MIB
@@ -34,7 +34,7 @@ _MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 
 _LEAST = 50 * MIB
 # What debug information adds, which Python's own flags ask for: measured with torch/extension.h of torch 2.13.
 _DEBUG = 1.35
-_RUNNER = f"{layout.TOOLS}/site/wheelsmith/engine/backend/phases.py"
+_RUNNER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/phases.py"
 _PHASES = "build/phases.json"
 _NAMED = "--orig_src_path_name"
 NAMED = "named"  # what is seen as the source folder where only a file's age is asked for
@@ -76,8 +76,8 @@ class Job:
     def lay_out(self, folder: WorkFolder) -> None:
         """Write what it runs, and the folders that it writes to."""
         if self.named_source:
-            named = NAMED + self.named_source.removeprefix(layout.SOURCE)
-            with folder.create_aged(named, int(layout.SOURCE_DATE_EPOCH)):
+            named = NAMED + self.named_source.removeprefix(sandbox_paths.SOURCE)
+            with folder.create_aged(named, int(sandbox_paths.SOURCE_DATE_EPOCH)):
                 pass
         for name in {*self.reads, *(name for phase in self.phases for name in phase.writes)}:
             folder.make_folder(str(PurePosixPath(name).parent))
@@ -106,7 +106,7 @@ def _aged(phases: Iterable[Phase]) -> str | None:
 
 
 def _may_have_an_age(source: str) -> bool:
-    return source.startswith(f"{layout.SOURCE}/") and normpath(source) == source
+    return source.startswith(f"{sandbox_paths.SOURCE}/") and normpath(source) == source
 
 
 def jobs_of(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:

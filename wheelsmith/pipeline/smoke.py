@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event as Flag
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Mount
@@ -20,12 +20,12 @@ from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.plan import why_other_cuda
 from wheelsmith.source import copy_into
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.installed import Scheme, installed_files
+from wheelsmith.wheel.install_layout import Scheme, installed_files
 from wheelsmith.wheel.required import required_in
 
 # Imported by every Python that a test starts.
-_START = f"{layout.WORK}/start"
-_FIRST = files("wheelsmith") / "engine" / "backend" / "installed_first.py"
+_START = f"{sandbox_paths.WORK}/start"
+_FIRST = files("wheelsmith") / "engine" / "backend" / "import_path_guard.py"
 
 
 def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
@@ -62,19 +62,21 @@ def smoke_test(
         environment = environment_mounts(plan.project, wheels, plan.cell.arch, toolchains)
     else:
         found = toolchains.environment(_environment(plan, python, toolchains), python, plan.cell.arch)
-        environment = (Mount(source=found, target=layout.ENVIRONMENT),)
+        environment = (Mount(source=found, target=sandbox_paths.ENVIRONMENT),)
     return engine.run(
         Command(
             name=f"wheelsmith-test-{plan.cell.id}-{plan.build_digest[:12]}",
             argv=("/bin/sh", "-c", command),
-            mounts=(Mount(source=work, target=layout.WORK, writable=True), *environment),
+            mounts=(Mount(source=work, target=sandbox_paths.WORK, writable=True), *environment),
             # Without bytecode: where nothing confines the test, it would write into the environment that others share.
             env={
-                "PYTHONPATH": ":".join([_START, f"{layout.WORK}/site", *(mount.target for mount in environment)]),
+                "PYTHONPATH": ":".join(
+                    [_START, f"{sandbox_paths.WORK}/site", *(mount.target for mount in environment)]
+                ),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LC_ALL": "C.UTF-8",
             },
-            workdir=layout.WORK,
+            workdir=sandbox_paths.WORK,
             limits=context.limits,
             python=plan.project.python if plan.project else None,
             image=plan.image,

@@ -1,9 +1,9 @@
 """From a cell to the plan that makes its wheel, pure but for what it is handed."""
 
+from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import RECIPE_VERSION, plan_kernel
-from wheelsmith.plan.minors import older_minors, plan_by_oldest_minor, with_toolkit
-from wheelsmith.plan.names import with_own_names
 from wheelsmith.plan.project import Resolve, plan_project
+from wheelsmith.plan.pypi_names import with_own_names
 from wheelsmith.plan.torch_cuda import why_other_cuda
 
 __all__ = [

@@ -8,9 +8,9 @@ from functools import partial
 
 from packaging.version import Version
 
-from wheelsmith.base import layout
-from wheelsmith.base.deflate import other_deflate
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import BuildTomlError, Place
+from wheelsmith.base.zlib_fingerprint import other_deflate
 from wheelsmith.frameworks import framework, local_version_of, torch_releases
 from wheelsmith.model import (
     BuildHost,
@@ -23,7 +23,7 @@ from wheelsmith.model import (
     WheelSpec,
     wheel_stem,
 )
-from wheelsmith.plan.reasons import (
+from wheelsmith.plan.feasibility import (
     NotBuildableError,
     check_kernel,
     compilers,
@@ -44,7 +44,7 @@ from wheelsmith.plan.recipe import (
     render_metadata,
 )
 from wheelsmith.plan.recipe.compile import SourceGroup, is_device_source
-from wheelsmith.plan.recipe.make import namespace
+from wheelsmith.plan.recipe.recipe import namespace
 from wheelsmith.plan.sections import (
     applying_sections,
     capabilities_of,
@@ -59,7 +59,7 @@ from wheelsmith.platforms import platforms, python_headers
 RECIPE_VERSION = 3
 
 ENVIRONMENT = {
-    "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH,
+    "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH,
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",

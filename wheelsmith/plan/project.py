@@ -10,10 +10,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from wheelsmith.base import layout
-from wheelsmith.base.deflate import other_deflate
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.base.units import numbers
+from wheelsmith.base.zlib_fingerprint import other_deflate
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
@@ -30,8 +30,8 @@ from wheelsmith.model import (
     WheelSpec,
     wheel_stem,
 )
+from wheelsmith.plan.feasibility import NotBuildableError, check_python, compilers, requested_capabilities, toolkit_of
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
-from wheelsmith.plan.reasons import NotBuildableError, check_python, compilers, requested_capabilities, toolkit_of
 from wheelsmith.plan.recipe import KernelSource, ProjectSpec
 from wheelsmith.plan.torch_cuda import torch_cuda, why_other_cuda
 from wheelsmith.platforms import platforms
@@ -221,7 +221,7 @@ def _variables(cell: Cell, archs: tuple[str, ...], home: str, settings: ProjectS
     # nvcc, with which Meson links, knows these words, too.
     linker = "-Xlinker -s -Xlinker --build-id=none"
     found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": linker, "WHEELSMITH_COMPUTE": cell.compute}
-    found["CMAKE_PREFIX_PATH"] = f"{layout.ENVIRONMENT}/torch:{layout.REQUIREMENTS}"
+    found["CMAKE_PREFIX_PATH"] = f"{sandbox_paths.ENVIRONMENT}/torch:{sandbox_paths.REQUIREMENTS}"
     return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
 
 

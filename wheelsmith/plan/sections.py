@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.version import Version
 
 from wheelsmith.model import Cell
-from wheelsmith.plan.reasons import NotBuildableError, requested_capabilities
+from wheelsmith.plan.feasibility import NotBuildableError, requested_capabilities
 from wheelsmith.plan.recipe import KernelSpec, Section
 from wheelsmith.plan.recipe.compile import SourceGroup
 from wheelsmith.platforms import HeaderLibrary, header_libraries, platforms

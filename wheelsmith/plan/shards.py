@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.model import BuildPlan, Excluded
 from wheelsmith.plan.fold import Build
 

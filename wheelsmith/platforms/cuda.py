@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.facts import read_facts
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
@@ -132,7 +132,7 @@ class Cuda(Platform):
     word = "cu"
     shape = re.compile(r"[1-9][0-9]\.[0-9]")
     device_suffix = ".cu"
-    place = layout.CUDA
+    place = sandbox_paths.CUDA
     section_keys = ("cuda-flags", "cuda-capabilities", "cuda-minver")
     devices = CudaDevices()
 

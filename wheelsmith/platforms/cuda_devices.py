@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wheelsmith.base.facts import read_facts
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.platforms.cuda_capabilities import parse_capability
 from wheelsmith.platforms.devices import Devices, Driver

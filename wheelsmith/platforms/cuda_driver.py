@@ -19,7 +19,7 @@ def cuda_driver() -> Driver | None:
 
 
 def _script() -> str:
-    return files(__package__).joinpath("look_cuda.py").read_text(encoding="utf-8")
+    return files(__package__).joinpath("probe_cuda.py").read_text(encoding="utf-8")
 
 
 def _from_nvidia_smi() -> dict[str, Any] | None:

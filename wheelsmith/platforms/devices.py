@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from wheelsmith.base.facts import read_facts
-from wheelsmith.base.layout import CXX
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.sandbox_paths import CXX
 from wheelsmith.model import PINNED, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.index.entries.catalogue import CatalogueWheel
 from wheelsmith.index.entries.changes import CellChange, VersionChanges

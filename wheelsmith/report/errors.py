@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from wheelsmith.base.errors import MatrixMistakesError, WheelsmithError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 
 _LONGEST = 2000  # characters of what may quote a stranger's file
 

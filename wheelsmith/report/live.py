@@ -22,7 +22,7 @@ from wheelsmith.model import (
     RunStarted,
     Transfer,
 )
-from wheelsmith.report.board import Running, Waiting, Whole, rows, whole_lines
+from wheelsmith.report.live_status import Running, Waiting, Whole, rows, whole_lines
 from wheelsmith.report.style import ID_WIDTH, outcome, sign
 from wheelsmith.report.summary import show_start, show_summary
 

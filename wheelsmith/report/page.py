@@ -15,10 +15,10 @@ from wheelsmith.index.entries.catalogue import CatalogueCell, catalogue_cell
 from wheelsmith.index.site.grid import GridCell, GridStatus, grids, used_statuses
 from wheelsmith.index.site.human import assets, environment
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, Folded, RunFinished, RunStarted, Status
-from wheelsmith.report.figure import draw
 from wheelsmith.report.score import score
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.timeline import Stopwatch, Timeline
+from wheelsmith.report.timeline_layout import draw
 
 if TYPE_CHECKING:
     from jinja2 import Environment

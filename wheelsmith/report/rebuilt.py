@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wheelsmith import __version__
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.index.site.human import assets
 from wheelsmith.model import RebuildAnswer
 from wheelsmith.report.page import report_environment

@@ -33,13 +33,13 @@ from wheelsmith.model import (
 )
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.recipe import PhaseKind
-from wheelsmith.run.answers import ResultCollector
 from wheelsmith.run.executors import BuildOptions, BuildRequest, Executor, open_executor
-from wheelsmith.run.header_advice import HeaderAdvice
 from wheelsmith.run.prepare import Prepared, Request
+from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.run.scratch import scratch
 from wheelsmith.run.stored import stored_wheels
+from wheelsmith.run.torch_header_notice import HeaderAdvice
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel import checker_digest
 

@@ -30,11 +30,11 @@ from wheelsmith.model import (
 from wheelsmith.model.engines import AUTO
 from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.shards import ShardedPlan
-from wheelsmith.run.answers import ResultCollector
 from wheelsmith.run.build import Outcome, make_output_folder
 from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
+from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.scratch import scratch
-from wheelsmith.run.shard_outputs import ShardOutput, ToldResult, copy_log, take_wheel
+from wheelsmith.run.shard_results import ShardOutput, ToldResult, copy_log, take_wheel
 from wheelsmith.source import SourceTree
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file

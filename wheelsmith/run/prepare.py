@@ -20,7 +20,7 @@ from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.lock import Lock
 from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
-from wheelsmith.run.locking import (
+from wheelsmith.run.lock import (
     EnvironmentResolver,
     as_asked,
     keep_to_lock,
@@ -30,7 +30,7 @@ from wheelsmith.run.locking import (
     warn_of_differences,
 )
 from wheelsmith.run.planner import Planner, older_cells
-from wheelsmith.run.source_spec import kernel_source, read_spec
+from wheelsmith.run.project_metadata import kernel_source, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached, read_vendored
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains

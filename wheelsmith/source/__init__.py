@@ -10,7 +10,7 @@ from wheelsmith.source.builds import BuildTrees, read_build_folder
 from wheelsmith.source.folder import read_folder
 from wheelsmith.source.hub import read_hub
 from wheelsmith.source.hub_builds import read_hub_builds
-from wheelsmith.source.outputs import Outputs
+from wheelsmith.source.run_outputs import Outputs
 from wheelsmith.source.tree import SourceTree, copy_into
 from wheelsmith.source.unpack import ARCHIVES
 from wheelsmith.source.vendored import read_vendored, vendor_source

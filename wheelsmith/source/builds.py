@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.plan.recipe import is_licence
 from wheelsmith.source.folder import real_file
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, mode_of, walk

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.printable import shown_address
+from wheelsmith.base.sanitize import shown_address
 from wheelsmith.plan.lock import is_of_a_lock
-from wheelsmith.source.outputs import Outputs
+from wheelsmith.source.run_outputs import Outputs
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, mode_of, walk
 
 # What tools leave behind; nothing of it is source.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:

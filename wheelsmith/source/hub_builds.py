@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.source.builds import BUILD, BuildTrees, check_count, comes_along, tree_or_error
 from wheelsmith.source.hub import explained, find_commit, snapshot_file
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree

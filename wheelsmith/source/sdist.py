@@ -12,12 +12,12 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import SourceError, ToolchainError
 from wheelsmith.base.files import atomic_write, sha256_file
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import listed
 from wheelsmith.model import Listener, PinnedFile
 from wheelsmith.source.archive import MOST_PACKED, check_packed_size, find_unpacked, keep_unpacked, scratch_folder
 from wheelsmith.source.tree import SourceTree
-from wheelsmith.toolchain.locate import Location, Offer, locate, offers
+from wheelsmith.toolchain.package_index import Location, Offer, locate, offers
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder, pip_settings
 from wheelsmith.toolchain.remote import download, fetch_whole
 

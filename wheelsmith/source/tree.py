@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, open_file
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.record import Record, canonical_digest
+from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.model import SourceId
 
 MOST_FILES = 20_000
@@ -26,7 +26,7 @@ _LONGEST_NAME = 255  # bytes, of every file system of Linux
 _DEEPEST = 100  # folders in one another; whoever weighs and clears folders goes into 128
 _READMES = ("README.md", "CARD.md")
 _CHUNK = 1 << 20  # bytes
-_AGE = int(layout.SOURCE_DATE_EPOCH)
+_AGE = int(sandbox_paths.SOURCE_DATE_EPOCH)
 _LONGEST_TEXT = 2 << 20  # bytes of a file that is read whole: a description, or code that is looked through
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from wheelsmith.base.beneath import WorkFolder, open_file
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.git_address import git_address
+from wheelsmith.base.json_dataclass import in_one_line, read_json
 from wheelsmith.base.offline import SOURCE
-from wheelsmith.base.record import in_one_line, read_json
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import SourceId
 from wheelsmith.source.tree import MOST_FILES, FoundFile, SourceTree, copy_into, make_tree, walk

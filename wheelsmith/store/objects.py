@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from wheelsmith.base.files import atomic_pour, atomic_write, mark_used
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 # Raised when the same key would name other content than before.
 FORMAT = 2

@@ -11,8 +11,8 @@ from pathlib import Path
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import StoreError
 from wheelsmith.base.units import counted
+from wheelsmith.store.inventory import CacheInventory, Kind, take_inventory
 from wheelsmith.store.lock import alone_in
-from wheelsmith.store.stock import CacheInventory, Kind, take_inventory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

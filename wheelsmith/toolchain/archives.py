@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import ARCHIVES, VENDOR, is_offline, vendored_folder
-from wheelsmith.base.printable import without_credentials
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.sanitize import without_credentials
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, PinnedPackage, PinnedTree
 from wheelsmith.toolchain.apt_sources import debian_mirrors

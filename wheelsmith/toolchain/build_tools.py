@@ -9,14 +9,14 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 
 # All of them pure Python: any Python that the sandbox has can run them.
 _DISTRIBUTIONS = ("build", "pyproject_hooks", "packaging")
-_LAUNCH = PurePosixPath(layout.LAUNCH).name
+_LAUNCH = PurePosixPath(sandbox_paths.LAUNCH).name
 _COMPILERS = ("gcc", "g++")
 
 

@@ -20,8 +20,8 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import atomic_write
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import VENDOR, is_offline
-from wheelsmith.base.record import canonical_digest
 from wheelsmith.base.units import show_size
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip

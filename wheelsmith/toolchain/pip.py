@@ -14,7 +14,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import is_offline
 
 _TICK = 0.2  # seconds between looks at the cancel flag
-_PROGRAM = str(files("wheelsmith.toolchain") / "wheels_only.py")
+_PROGRAM = str(files("wheelsmith.toolchain") / "pip_no_build.py")
 
 
 def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subprocess.CompletedProcess[str]:

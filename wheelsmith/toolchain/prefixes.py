@@ -14,20 +14,20 @@ from filelock import FileLock
 from wheelsmith.base.beneath import make_read_only, remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
-from wheelsmith.base.layout import SOURCE_DATE_EPOCH
-from wheelsmith.base.printable import some_of
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.sandbox_paths import SOURCE_DATE_EPOCH
+from wheelsmith.base.sanitize import some_of
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
-from wheelsmith.toolchain.complete_toolkit import HOME, LAYOUT, lay_out_toolkit
+from wheelsmith.toolchain.cpu_environment import lay_out_without_cuda, twin_of
 from wheelsmith.toolchain.cxx.programs import programs_of
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import forget_lock, install_environment, known_lock, lock_environment
-from wheelsmith.toolchain.preparing import preparing
-from wheelsmith.toolchain.proof import prove, why_changed, why_unproven
-from wheelsmith.toolchain.without_cuda import lay_out_without_cuda, twin_of
+from wheelsmith.toolchain.integrity import prove, why_changed, why_unproven
+from wheelsmith.toolchain.progress import preparing
+from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, lay_out_toolkit
 
 # nvcc calls these; cicc reads the last.
 _COMPILERS = (
@@ -59,8 +59,8 @@ class Toolchains:
 
         :raises ToolchainError: it cannot be made, and what fixes that.
         """
-        from wheelsmith.toolchain.making import make_prefix
-        from wheelsmith.toolchain.supply import Supply
+        from wheelsmith.toolchain.downloads import Supply
+        from wheelsmith.toolchain.prefix_builder import make_prefix
 
         final = self._path(prefix)
 

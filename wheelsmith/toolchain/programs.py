@@ -9,7 +9,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 
 _GROUPS = ("console_scripts", "gui_scripts")
 _FILE = ".dist-info/entry_points.txt"

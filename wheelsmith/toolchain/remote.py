@@ -14,8 +14,8 @@ from wheelsmith.base.deadline import not_too_slow
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model import Listener, PinnedFile, Transfer
-from wheelsmith.toolchain.answers import FAILURES, answer, reason
-from wheelsmith.toolchain.locate import Location
+from wheelsmith.toolchain.http import FAILURES, answer, reason
+from wheelsmith.toolchain.package_index import Location
 
 # The end of the file: the archive's directory and, in wheels, RECORD. torch's is 1.2 MB.
 _TAIL = 2 << 20

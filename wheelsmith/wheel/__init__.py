@@ -3,7 +3,7 @@
 What repairs, checks and makes wheels is imported from its own module: most runs have no use for it.
 """
 
-from wheelsmith.wheel.edition import checker_digest
+from wheelsmith.wheel.checker_version import checker_digest
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.finished import CHECKING, FINISHED, LEFT, ORDER, PACKED, RepairRequest, RepairResponse
 from wheelsmith.wheel.report import CheckReport, Finding

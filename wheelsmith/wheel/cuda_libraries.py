@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from wheelsmith.wheel.brought_by_torch import CUDA_LIBRARY
-from wheelsmith.wheel.providers import CUDA_MAJORS, TORCH_CUDA
+from wheelsmith.wheel.symbol_resolution import CUDA_MAJORS, TORCH_CUDA
 from wheelsmith.wheel.symbols import cuda_exports
+from wheelsmith.wheel.torch_libraries import CUDA_LIBRARY
 
 _FIRST = 12  # of CUDA 11 too much has names of its own
 

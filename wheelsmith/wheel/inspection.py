@@ -20,14 +20,14 @@ from wheelsmith.frameworks import LocalVersion, frameworks, read_local_version, 
 from wheelsmith.model import WheelName, WheelSpec, read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
+from wheelsmith.wheel.content_scan import ContentScan, survey
 from wheelsmith.wheel.cpu_code import find_cpu_code
+from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
-from wheelsmith.wheel.environments import MOST_NAMED, Environment, environments, holds, named_pythons
 from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
-from wheelsmith.wheel.installed import EntryPoint, read_entry_points
-from wheelsmith.wheel.loading import CALLS, LibraryLoad, read_loads
-from wheelsmith.wheel.providers import Providers
+from wheelsmith.wheel.install_layout import EntryPoint, read_entry_points
+from wheelsmith.wheel.marker_environments import MOST_NAMED, Environment, environments, holds, named_pythons
 from wheelsmith.wheel.python_code import PythonCode, PythonFiles, read_python_code
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.requirements import (
@@ -38,7 +38,7 @@ from wheelsmith.wheel.requirements import (
     torch_markers,
     torch_requirement,
 )
-from wheelsmith.wheel.survey import ContentScan, survey
+from wheelsmith.wheel.symbol_resolution import Providers
 from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 from wheelsmith.wheel.variant_format import NULL
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.base.python_cost import parsing_cost
+from wheelsmith.base.parse_cost import parsing_cost
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.headers import LONGEST_TEXT
 

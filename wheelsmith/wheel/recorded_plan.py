@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.base.record import canonical_json, read_json
+from wheelsmith.base.json_dataclass import canonical_json, read_json
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import RECORDED_PLAN
 

@@ -9,17 +9,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
 from wheelsmith.model import RECORDED_PLAN, WheelSpec, wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
+from wheelsmith.wheel.bundled_libraries import every_process_has
 from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
 from wheelsmith.wheel.finished import RepairRequest
 from wheelsmith.wheel.manylinux import policies
-from wheelsmith.wheel.own_libraries import every_process_has
-from wheelsmith.wheel.relabel import for_platform, relabel
-from wheelsmith.wheel.search_paths import without_host_folders
+from wheelsmith.wheel.retag import for_platform, relabel
+from wheelsmith.wheel.rpath import without_host_folders
 
 SBOMS = "sboms"  # in the .dist-info folder, PEP 770
 
@@ -129,7 +129,7 @@ def pack(contents: WheelContents, work: Path) -> Path:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "SOURCE_DATE_EPOCH": layout.SOURCE_DATE_EPOCH},
+        env={**os.environ, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH},
     )
     found = list(target.glob("*.whl"))
     if answer.returncode or len(found) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 # Characters that a message may spend on a name, on one thing that is wrong, and in all. C++ has names of 250.
 _LONGEST_NAME, _LONGEST_THING, _LONGEST = 250, 600, 1900

@@ -11,8 +11,8 @@ from packaging.tags import Tag
 from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.archive import Archive
 from wheelsmith.wheel.archive.contents import info_folder
-from wheelsmith.wheel.environments import environments, holds
 from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
+from wheelsmith.wheel.marker_environments import environments, holds
 from wheelsmith.wheel.requirements import read_requirements
 
 _MOST = 500  # requirements; each is a word of a command line

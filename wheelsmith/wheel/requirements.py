@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.frameworks import patches_of
-from wheelsmith.wheel.environments import MOST_NAMED, Environment, named_extras, named_pythons
+from wheelsmith.wheel.marker_environments import MOST_NAMED, Environment, named_extras, named_pythons
 
 # Characters of one line, and lines: more than any real wheel has, and little enough to take apart at leisure.
 _LONGEST = 8192

@@ -11,9 +11,9 @@ from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
 from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.gpu.code import joined
-from wheelsmith.wheel.relabel import renamed
 from wheelsmith.wheel.repair import pack
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.retag import renamed
 from wheelsmith.wheel.variant_file import VARIANT_FILE, variant_of
 from wheelsmith.wheel.variant_format import Variant, dump_variants
 from wheelsmith.wheel.variant_properties import property_mistakes

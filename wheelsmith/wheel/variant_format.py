@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import STABLE, framework, read_local_version
 from wheelsmith.model import VARIANT_LABEL
 from wheelsmith.platforms import cuda_of, parse_capability

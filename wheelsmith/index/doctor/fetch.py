@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.printable import STRAY_AT, has_stray_at, shown_address, visible
+from wheelsmith.base.sanitize import STRAY_AT, has_stray_at, shown_address, visible
 from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_userinfo
 
 if TYPE_CHECKING:

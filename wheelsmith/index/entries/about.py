@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.index.entries.metadata import headers_of
 
 # Characters; a licence in its author's words is a name, or it is the whole text, which is shown nowhere.

@@ -8,8 +8,8 @@ from typing import Any
 
 from packaging.version import Version
 
-from wheelsmith.base.printable import visible
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries.about import About
 from wheelsmith.index.entries.completeness import Completeness, all_completeness
 from wheelsmith.index.entries.entry import (

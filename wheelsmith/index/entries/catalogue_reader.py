@@ -11,7 +11,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.record import Record, in_one_line, read_json
+from wheelsmith.base.json_dataclass import Record, in_one_line, read_json
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.catalogue import (

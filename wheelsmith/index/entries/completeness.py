@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.index.entries.entry import IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.state import public_of
 

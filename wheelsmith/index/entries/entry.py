@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.index.entries.about import About
 from wheelsmith.model import Cell, SourceId
 from wheelsmith.wheel.variant_format import Variant

@@ -9,7 +9,7 @@ from operator import itemgetter
 from packaging.version import Version
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.record import Record, by_lines, in_one_line, read_json
+from wheelsmith.base.json_dataclass import Record, by_lines, in_one_line, read_json
 from wheelsmith.base.units import numbers
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelTestError
-from wheelsmith.base.record import Record, in_one_line
+from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.base.units import counted
 from wheelsmith.index.entries.entry import WheelOutcome, WheelTest
 from wheelsmith.index.entries.validity import check_test

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from packaging.version import Version
 
-from wheelsmith.base.record import by_lines
+from wheelsmith.base.json_dataclass import by_lines
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.entries.side_files.known import Announced, announced

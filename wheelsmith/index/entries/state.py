@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
-from wheelsmith.base.record import by_lines, in_one_line, read_json
+from wheelsmith.base.json_dataclass import by_lines, in_one_line, read_json
 from wheelsmith.index.entries.entry import (
     SCHEMA_VERSION,
     CellWithoutWheel,

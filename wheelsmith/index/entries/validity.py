@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from wheelsmith.base.printable import shown_address
+from wheelsmith.base.sanitize import shown_address
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import (

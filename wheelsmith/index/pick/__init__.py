@@ -2,7 +2,7 @@
 
 from wheelsmith.index.pick.decide import Decision, Overrides, decide
 from wheelsmith.index.pick.machine import Machine, look
-from wheelsmith.index.pick.perform import for_python, perform
+from wheelsmith.index.pick.run_install import for_python, perform
 from wheelsmith.index.pick.signed import verified
 from wheelsmith.index.pick.source import Found, find_catalogue
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import MachineError, NoMatchingWheelError
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve import (

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import read_bounded
-from wheelsmith.base.printable import shown_address
+from wheelsmith.base.sanitize import shown_address
 from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """What goes into an index: releases from runs, indexes and wheels, published so that a reader never meets a half."""
 
-from wheelsmith.index.publish.foreign import foreign_wheel
-from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout
+from wheelsmith.index.publish.external_wheels import foreign_wheel
 from wheelsmith.index.publish.hub_release import add_release
-from wheelsmith.index.publish.own_index import RunResults, RunSources, publish_run
+from wheelsmith.index.publish.input_folders import RUNS, has_index, loose_wheels, mark_sources, release_from, release_of
+from wheelsmith.index.publish.kernels_layout import NoHubBuildError, build_layout
 from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
 from wheelsmith.index.publish.publishing import (
@@ -16,7 +16,7 @@ from wheelsmith.index.publish.publishing import (
 )
 from wheelsmith.index.publish.release import IndexRelease, variant_wheels
 from wheelsmith.index.publish.repair import repair
-from wheelsmith.index.publish.sources import RUNS, has_index, loose_wheels, mark_sources, release_from, release_of
+from wheelsmith.index.publish.run_index import RunResults, RunSources, publish_run
 from wheelsmith.index.publish.verify import Trouble, advise, verify
 from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.utils import parse_wheel_filename
 
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
-from wheelsmith.index.publish.hub_builds import METADATA, gives_way
+from wheelsmith.index.publish.kernels_layout import METADATA, gives_way
 from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 

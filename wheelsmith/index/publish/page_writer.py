@@ -16,7 +16,7 @@ from wheelsmith.index.entries.listing import Listing, dump_listing, listing_of, 
 from wheelsmith.index.entries.stored_states import LISTING, project_names, read_project, state_key
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish.pages import project_pages, root_pages
-from wheelsmith.index.storage.converge import AT_ONCE, converge, persist, replace_file
+from wheelsmith.index.storage.compare_and_swap import AT_ONCE, converge, persist, replace_file
 from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 
 # A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.

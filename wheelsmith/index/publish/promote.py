@@ -22,8 +22,8 @@ from wheelsmith.index.entries.side_files.known import Announced, announced
 from wheelsmith.index.entries.state import is_known, public_of, set_address
 from wheelsmith.index.entries.stored_states import existing_project, load_project
 from wheelsmith.index.publish.hub_release import add_release
+from wheelsmith.index.publish.input_folders import listed_wheel, refuse_what_is_of_others
 from wheelsmith.index.publish.publishing import Published, hub_builds
-from wheelsmith.index.publish.sources import listed_wheel, refuse_what_is_of_others
 from wheelsmith.index.publish.writer import ReleaseWords, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 

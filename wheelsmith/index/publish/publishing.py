@@ -14,10 +14,10 @@ from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries import IndexEntry, project_of
 from wheelsmith.index.entries.side_files.known import signatures
 from wheelsmith.index.entries.state import set_address
-from wheelsmith.index.publish.hub_builds import NoHubBuildError, build_layout, kernel_version
 from wheelsmith.index.publish.hub_release import HubBuild, add_release
+from wheelsmith.index.publish.input_folders import mark_sources, refuse_what_is_of_others, release_from
+from wheelsmith.index.publish.kernels_layout import NoHubBuildError, build_layout, kernel_version
 from wheelsmith.index.publish.release import IndexRelease
-from wheelsmith.index.publish.sources import mark_sources, refuse_what_is_of_others, release_from
 from wheelsmith.index.publish.unpublished import mark_published
 from wheelsmith.index.publish.writer import Index, WheelUpload
 from wheelsmith.index.storage import Storage, kernel_branch, open_storage

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from wheelsmith.base.errors import PackageIndexError, WheelTestError
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, worst_by
 from wheelsmith.index.entries.recorded_tests import RecordedTest
 from wheelsmith.index.entries.state import project_of, record_test

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wheelsmith import __version__
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.entries import (
     CellWithoutWheel,

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterable
 
-from wheelsmith.base.record import read_json
-from wheelsmith.index.storage.converge import persist, replace_file
+from wheelsmith.base.json_dataclass import read_json
+from wheelsmith.index.storage.compare_and_swap import persist, replace_file
 from wheelsmith.index.storage.protocol import Storage, Stored
 
 UNPUBLISHED = "_state/.unpublished.json"

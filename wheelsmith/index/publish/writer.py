@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.record import in_one_line
+from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.side_files.known import Announced, announced, paths, with_files
 from wheelsmith.index.entries.state import add_entries, check_project, dump_state, project_of
@@ -25,7 +25,7 @@ from wheelsmith.index.entries.validity import check_state
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish.page_writer import put_file, put_new_file, write_all_pages, write_pages
 from wheelsmith.index.publish.verify import TEMPORARY
-from wheelsmith.index.storage.converge import AT_ONCE, persist, replace_file
+from wheelsmith.index.storage.compare_and_swap import AT_ONCE, persist, replace_file
 from wheelsmith.index.storage.protocol import Storage
 
 T = TypeVar("T")

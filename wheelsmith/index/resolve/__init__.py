@@ -1,7 +1,7 @@
 """Which wheel is right for a target, and why there is none."""
 
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.commands import (
+from wheelsmith.index.resolve.install_commands import (
     Installer,
     Presence,
     Template,

@@ -15,9 +15,9 @@ from wheelsmith.base.units import listed, numbers
 from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, Unserved
 from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.listing import EVERYTHING
-from wheelsmith.index.resolve.fits import accepts, platforms_for, tag_ranks
+from wheelsmith.index.resolve.incompatibility import gpu_note, obstacle
 from wheelsmith.index.resolve.nearest import Axes, nearest
-from wheelsmith.index.resolve.obstacles import gpu_note, obstacle
+from wheelsmith.index.resolve.tag_match import accepts, platforms_for, tag_ranks
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target
 from wheelsmith.model import TORCH
 from wheelsmith.platforms import compute_name, compute_order

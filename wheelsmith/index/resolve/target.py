@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from wheelsmith.frameworks import framework, read_local_version
 from wheelsmith.index.entries.catalogue import CatalogueWheel
-from wheelsmith.index.resolve.fits import wanted
+from wheelsmith.index.resolve.tag_match import wanted
 from wheelsmith.model import TORCH, ReleaseRecord
 
 

@@ -14,8 +14,8 @@ from packaging.version import Version
 from wheelsmith.base.units import numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, CatalogueWheel, Unserved
 from wheelsmith.index.entries.entry import NoWheel
-from wheelsmith.index.resolve.pairing import torch_build
 from wheelsmith.index.resolve.target import KnownWheel, Target
+from wheelsmith.index.resolve.torch_build_match import torch_build
 from wheelsmith.platforms import compute_name, compute_order
 
 

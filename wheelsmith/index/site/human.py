@@ -17,7 +17,7 @@ from wheelsmith.index.entries.catalogue import Catalogue, Unserved, catalogue_ke
 from wheelsmith.index.entries.entry import NoWheel, ProjectState
 from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.commands import Installer, Presence, fill, slots_of, template_for
+from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
 from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
 from wheelsmith.index.site.picker import Picker, picker_data, picker_of

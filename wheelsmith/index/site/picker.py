@@ -10,7 +10,7 @@ from typing import Any
 from wheelsmith.base.units import show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.commands import Installer, Presence, slots_of, template_for
+from wheelsmith.index.resolve.install_commands import Installer, Presence, slots_of, template_for
 from wheelsmith.index.resolve.nearest import Axes
 from wheelsmith.index.resolve.target import Choice, Refusal, Target
 from wheelsmith.index.site.grid import target_query

@@ -12,7 +12,7 @@ from wheelsmith.base.units import numbers
 from wheelsmith.index.entries.catalogue import CatalogueCell, CatalogueWheel
 from wheelsmith.index.entries.listing import EVERYTHING
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.commands import pin
+from wheelsmith.index.resolve.install_commands import pin
 from wheelsmith.index.resolve.target import Choice, Target
 from wheelsmith.index.site.grid import target_query
 from wheelsmith.index.site.picker import USUAL, Picker

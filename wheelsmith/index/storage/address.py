@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import AddressError
-from wheelsmith.base.printable import shown_address
+from wheelsmith.base.sanitize import shown_address
 
 BUCKETS = ("s3", "gs", "az")
 # Azure serves a website from the container $web.

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.address import Address, parse_address
 from wheelsmith.index.storage.bucket_errors import explain, is_final, lacks_bucket
-from wheelsmith.index.storage.connect import connect, endpoint_of
 from wheelsmith.index.storage.headers import headers_of
+from wheelsmith.index.storage.obstore_client import connect, endpoint_of
 from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from wheelsmith.plan.recipe.comments import without_c_comments, without_python_comments
 from wheelsmith.plan.recipe.compile import is_known_source
-from wheelsmith.plan.recipe.make import is_licence
+from wheelsmith.plan.recipe.recipe import is_licence
 from wheelsmith.plan.recipe.spec import KernelSpec
 
 # What people write to people, at whatever place, and what is beside the code at the top.

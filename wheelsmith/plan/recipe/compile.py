@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from wheelsmith.base import layout
+from wheelsmith.base import sandbox_paths
 from wheelsmith.frameworks import Framework
 from wheelsmith.model import Step, StepKind
 from wheelsmith.platforms import CPU, DeviceCompile, Platform, platforms
@@ -65,12 +65,12 @@ class CompileTarget:
     @property
     def includes(self) -> tuple[str, ...]:
         """Return the header folders that every source sees."""
-        own = ["-isystem", f"{layout.SOURCE}/{OWN_HEADERS}"] if self.light_headers or self.python else []
-        found = ["-I", f"{layout.SOURCE}/csrc", *own]
+        own = ["-isystem", f"{sandbox_paths.SOURCE}/{OWN_HEADERS}"] if self.light_headers or self.python else []
+        found = ["-I", f"{sandbox_paths.SOURCE}/csrc", *own]
         for folder in self.framework.include:
             found += ["-isystem", f"{self.framework.place}/{folder}"]
         for library in self.libraries:
-            found += ["-isystem", f"{layout.LIBRARIES}/{library}/include"]
+            found += ["-isystem", f"{sandbox_paths.LIBRARIES}/{library}/include"]
         # nvcc finds its own headers; sources for the host compiler need to be told.
         return (*found, *(("-isystem", f"{self.home}/include") if self.platform else ()))
 
@@ -184,8 +184,8 @@ def _host(source: str, group: SourceGroup, target: CompileTarget) -> Step:
                 "-DNDEBUG",
             ),
             *("-fPIC", "-fno-gnu-unique", *target.defines),
-            *(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
-            *(*target.includes, *group.cxx_flags, "-c", f"{layout.SOURCE}/{source}", "-o", output),
+            *(f"-I{sandbox_paths.SOURCE}/{folder}" for folder in group.include),
+            *(*target.includes, *group.cxx_flags, "-c", f"{sandbox_paths.SOURCE}/{source}", "-o", output),
         ),
     )
 
@@ -197,10 +197,10 @@ def _device(source: str, group: SourceGroup, target: CompileTarget, platform: Pl
         cxx_std=target.cxx_std,
         defines=target.defines,
         capabilities=group.capabilities,
-        own_include=tuple(f"-I{layout.SOURCE}/{folder}" for folder in group.include),
+        own_include=tuple(f"-I{sandbox_paths.SOURCE}/{folder}" for folder in group.include),
         include=target.includes,
         flags=group.device_flags,
-        source=f"{layout.SOURCE}/{source}",
+        source=f"{sandbox_paths.SOURCE}/{source}",
         output=_object(source),
     )
     return Step(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from posixpath import normpath
 
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.model import Step, StepKind
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, check_splittable
 

@@ -6,7 +6,7 @@ import ast
 import warnings
 from collections.abc import Iterator
 
-from wheelsmith.base.python_cost import parsing_cost
+from wheelsmith.base.parse_cost import parsing_cost
 
 _MOST_CODE = 120_000  # of what a file costs to parse
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
-from wheelsmith.plan.recipe.make import KernelSource
+from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.spec import KernelSpec
 
 REQUIRES_PYTHON = ">=3.9"

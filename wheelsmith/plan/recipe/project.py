@@ -14,9 +14,9 @@ from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import Place, SourceError
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import LONGEST_VERSION, TORCH
-from wheelsmith.plan.recipe.setup_words import SetupWords, read_setup_cfg, read_setup_py
+from wheelsmith.plan.recipe.static_setup_metadata import SetupWords, read_setup_cfg, read_setup_py
 from wheelsmith.plan.recipe.toml_text import load_toml
 
 PROJECT_FILES = ("pyproject.toml", "setup.py")

@@ -8,7 +8,7 @@ from functools import cache
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.facts import read_facts
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

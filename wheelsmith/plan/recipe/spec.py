@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework
 from wheelsmith.model import TORCH
 from wheelsmith.platforms import CPU, platforms

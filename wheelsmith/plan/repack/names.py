@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from packaging.version import Version
 
-from wheelsmith.base.printable import visible
+from wheelsmith.base.sanitize import visible
 from wheelsmith.frameworks import Framework, framework, frameworks, torch_releases
 from wheelsmith.model import CUDA, TORCH, Cell
 from wheelsmith.plan.repack.types import HubVariant

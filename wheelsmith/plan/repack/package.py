@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.printable import visible
-from wheelsmith.plan.repack.said import METADATA
+from wheelsmith.base.sanitize import visible
+from wheelsmith.plan.repack.metadata_json import METADATA
 from wheelsmith.plan.repack.types import BuiltPackage
 
 _INIT = "__init__.py"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wheelsmith.base.deflate import other_deflate
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.zlib_fingerprint import other_deflate
 from wheelsmith.frameworks import framework, local_version_of
 from wheelsmith.model import CUDA, BuildPlan, Cell, ImageId, Recipe, WheelSpec, wheel_stem
+from wheelsmith.plan.feasibility import NotBuildableError, python_depends
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, noarch_requirements
-from wheelsmith.plan.reasons import NotBuildableError, python_depends
 from wheelsmith.plan.recipe import KernelSpec, Requirements, render_metadata
 from wheelsmith.plan.recipe.generated import PYPROJECT
 from wheelsmith.plan.repack.types import BuildFolder

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from wheelsmith.base.errors import PackageIndexError, SettingError
-from wheelsmith.base.printable import may_hold_password, shown_address
+from wheelsmith.base.sanitize import may_hold_password, shown_address
 from wheelsmith.index.entries import index_address
 from wheelsmith.index.storage.address import parse_address
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.engine import Limits
 from wheelsmith.model import BuildPlan, BuildResult, Listener
 from wheelsmith.source import SourceTree

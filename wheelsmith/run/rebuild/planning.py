@@ -16,9 +16,9 @@ from wheelsmith.plan.recipe import KernelSource, KernelSpec
 from wheelsmith.platforms import CPU, platform_of
 from wheelsmith.run.planner import Planner
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare
-from wheelsmith.run.rebuild.asked import matrices_of
-from wheelsmith.run.source_spec import describe, kernel_source, own_words, read_spec
-from wheelsmith.run.source_word import kernel_of
+from wheelsmith.run.project_metadata import describe, kernel_source, own_words, read_spec
+from wheelsmith.run.rebuild.matrix_from_record import matrices_of
+from wheelsmith.run.source_argument import kernel_of
 from wheelsmith.source import SourceTree
 from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
 

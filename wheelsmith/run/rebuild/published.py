@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.printable import shown_address, visible
+from wheelsmith.base.sanitize import shown_address, visible
 from wheelsmith.model import Listener, read_wheel_name
-from wheelsmith.toolchain.locate import Location, Offer, every_offer, projects
+from wheelsmith.toolchain.package_index import Location, Offer, every_offer, projects
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import download
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX

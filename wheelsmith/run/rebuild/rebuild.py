@@ -29,7 +29,7 @@ from wheelsmith.run.rebuild.request import RebuildRequest, wheels_in
 from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store, StoredWheel, in_use
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
-from wheelsmith.wheel.compare import wheel_differences
+from wheelsmith.wheel.diff import wheel_differences
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.variant import make_variant
 from wheelsmith.wheel.variant_format import variant_for, variant_version

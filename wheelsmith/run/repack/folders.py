@@ -11,7 +11,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import MatrixError, SourceError
 from wheelsmith.base.units import counted, listed
 from wheelsmith.model import Listener, Notice
-from wheelsmith.plan.names import own_name, why_not_own
+from wheelsmith.plan.pypi_names import own_name, why_not_own
 from wheelsmith.plan.recipe import KernelSource, may_import
 from wheelsmith.plan.repack import (
     METADATA,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.record import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix import Matrix

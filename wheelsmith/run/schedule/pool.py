@@ -10,7 +10,7 @@ from typing import Protocol
 
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.pipeline.tasks import Resources, RetryTask, Task, TaskAdder
-from wheelsmith.run.schedule.board import Capacity, TaskQueue
+from wheelsmith.run.schedule.task_queue import Capacity, TaskQueue
 
 _TICK = 0.2  # seconds between looks at the cancel flag
 

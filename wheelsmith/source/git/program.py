@@ -22,7 +22,7 @@ from typing import IO
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.printable import visible, without_credentials
+from wheelsmith.base.sanitize import visible, without_credentials
 
 LONGEST = 1800.0  # seconds that one command may take
 _PATIENCE = 180.0  # seconds in which it says nothing at all; while it fetches, git tells every second how far it is

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wheelsmith.base.errors import AttestationError
-from wheelsmith.base.record import canonical_json, in_one_line
+from wheelsmith.base.json_dataclass import canonical_json, in_one_line
 
 SUFFIX = ".sigstore.json"
 LONGEST = 4 << 20  # bytes of a bundle

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import AttestationError
-from wheelsmith.base.record import in_one_line
+from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.wheel.attestation.claims import Claims, read_claims
 from wheelsmith.wheel.attestation.identity import Identity, not_believed
 from wheelsmith.wheel.attestation.trust import verifier

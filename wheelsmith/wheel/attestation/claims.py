@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, ExtensionType

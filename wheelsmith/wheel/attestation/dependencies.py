@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.ci import Checkout
 from wheelsmith.model import PinnedFile, PinnedPackage, PinnedTree, PrefixId, SourceId
-from wheelsmith.toolchain.made_from import made_from
+from wheelsmith.toolchain.prefix_pins import made_from
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 
 # Of several files together: the source's, those below a folder of an archive, and the pins of a prefix.

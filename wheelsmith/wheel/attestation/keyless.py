@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from wheelsmith.base.errors import AttestationError, SigningKeyError
-from wheelsmith.base.printable import without_credentials
-from wheelsmith.base.record import in_one_line
+from wheelsmith.base.json_dataclass import in_one_line
+from wheelsmith.base.sanitize import without_credentials
 from wheelsmith.wheel.attestation.bundle import read_bundle
 from wheelsmith.wheel.attestation.certified import signed_by
 from wheelsmith.wheel.attestation.claims import Claims

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from wheelsmith.base.errors import AttestationError
-from wheelsmith.base.record import in_one_line
+from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.wheel.attestation.bundle import Bundle, strict_json
 from wheelsmith.wheel.attestation.claims import Claims
 from wheelsmith.wheel.attestation.identity import GITHUB, GITLAB

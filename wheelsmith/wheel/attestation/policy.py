@@ -12,7 +12,7 @@ import yaml
 
 from wheelsmith.base.errors import Place, PolicyError
 from wheelsmith.base.files import read_bounded
-from wheelsmith.base.record import in_one_line
+from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.wheel.attestation.identity import Identity, identity_of
 from wheelsmith.wheel.attestation.keys import VerifyingKey, verifying_key
 from wheelsmith.wheel.attestation.patterns import matches

@@ -12,7 +12,7 @@ from typing import Any
 
 from wheelsmith.base.ci import Checkout
 from wheelsmith.base.errors import AttestationError
-from wheelsmith.base.record import Record, canonical_json, in_one_line
+from wheelsmith.base.json_dataclass import Record, canonical_json, in_one_line
 from wheelsmith.model import SourceId
 from wheelsmith.wheel.attestation.bundle import strict_json
 from wheelsmith.wheel.attestation.dependencies import dependencies

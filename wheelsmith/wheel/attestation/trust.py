@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.base.files import read_bounded
+from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.printable import without_credentials
-from wheelsmith.base.record import in_one_line
+from wheelsmith.base.sanitize import without_credentials
 
 if TYPE_CHECKING:
     from sigstore.models import ClientTrustConfig, TrustedRoot

@@ -12,7 +12,7 @@ from wheelsmith.base.beneath import open_file
 from wheelsmith.base.beneath.opening import NotRegularError
 from wheelsmith.base.ci import LOCAL
 from wheelsmith.base.errors import AttestationError, WheelError
-from wheelsmith.base.record import Record
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 from wheelsmith.wheel.attestation.certified import verify_certified

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.bytecode_numbers import bytecode_numbers
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.installed import Scheme, installed_files
+from wheelsmith.wheel.install_layout import Scheme, installed_files
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 

@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.frameworks import cuda_major, names_cuda
 from wheelsmith.platforms import cuda_packages
-from wheelsmith.wheel.environments import holds
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.marker_environments import holds
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 

@@ -10,7 +10,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.base.projects import known_projects
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.installed import EntryPoint, Scheme, installed_files
+from wheelsmith.wheel.install_layout import EntryPoint, Scheme, installed_files
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wheelsmith.wheel.bundled_libraries import folder_of
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.own_libraries import folder_of
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.projects import KnownProjects, known_projects
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.installed import Installed, Scheme, installed_files, is_in_standard_library
+from wheelsmith.wheel.install_layout import Installed, Scheme, installed_files, is_in_standard_library
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 

@@ -6,12 +6,12 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wheelsmith.wheel.bundled_libraries import every_process_has
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.own_libraries import every_process_has
-from wheelsmith.wheel.providers import Providers, cuda_releases, torch_names
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbol_resolution import Providers, cuda_releases, torch_names
 
 _MOST_TOLD = 20  # libraries in one finding
 

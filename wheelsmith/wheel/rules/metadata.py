@@ -11,8 +11,8 @@ from packaging.metadata import Metadata, RawMetadata, parse_email
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.projects import known_projects
-from wheelsmith.wheel.environments import EXTRA
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.marker_environments import EXTRA
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.requirements import LONG_NUMBER, requires_python
 from wheelsmith.wheel.rules.rule import Rule

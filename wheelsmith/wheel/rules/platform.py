@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from wheelsmith.wheel.bundled_libraries import every_process_has
 from wheelsmith.wheel.elf import Extension, Reference
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.manylinux import earned, is_no_older, oldest, policy_of, promised_kernel, promises
-from wheelsmith.wheel.own_libraries import every_process_has
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbols import platform_exports

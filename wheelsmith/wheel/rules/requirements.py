@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.units import counted
-from wheelsmith.wheel.environments import holds, named_extras
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.marker_environments import holds, named_extras
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.providers import CUDA_MAJORS, LookupScope, Providers, cuda_releases, torch_names
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbol_resolution import CUDA_MAJORS, LookupScope, Providers, cuda_releases, torch_names
 from wheelsmith.wheel.symbols import cuda_exports, symbol_table
 
 # Names as C++ mangles them, of torch's own namespaces.

@@ -2,7 +2,7 @@
 // Fills in where this index is served, and copies what stands beside a button.
 (() => {
   "use strict";
-  // The rule of commands.py, once more: nothing in it that a shell reads.
+  // The rule of install_commands.py, once more: nothing in it that a shell reads.
   const clean = (address) => address.replace(/[^A-Za-z0-9._~:/@%+=,[\]-]/gu, (sign) =>
     Array.from(new TextEncoder().encode(sign), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
   const root = document.documentElement;

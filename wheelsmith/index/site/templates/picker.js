@@ -4,7 +4,7 @@
   "use strict";
   const $ = (id) => document.getElementById(id);
 
-  // The rule of commands.py, once more: slots, then quotes.
+  // The rule of install_commands.py, once more: slots, then quotes.
   const quoted = (word) => (word && !/[^\w@%+=:,./-]/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
   const filled = (word, slots) => {
     const whole = /^\{([a-z0-9_]+)\}$/.exec(word);

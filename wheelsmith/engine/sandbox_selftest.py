@@ -1,0 +1,258 @@
+"""What of SECURITY.md's promises holds on this machine: each is tried in a sandbox, by what would break it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from threading import Event
+
+from wheelsmith.base.beneath import WorkFolder, remove_tree
+from wheelsmith.base.errors import OutputError
+from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.units import counted
+from wheelsmith.engine.bwrap import Bubblewrap
+from wheelsmith.engine.cgroup import why_no_group
+from wheelsmith.engine.choose import engine_for_own_programs
+from wheelsmith.engine.protocol import Command, Engine, Exit, Limits, Mount
+from wheelsmith.model import ImageId
+
+_TRIAL = "/opt/wheelsmith-trial.py"
+_SHOWN = "/opt/shown"
+_MIB = 2**20
+_LIMITS = Limits(memory=256 * _MIB, seconds=30.0, pids=64, output=_MIB, disk=16 * _MIB)
+_HELD = "tried, and refused"
+# What SECURITY.md calls what the trial's parts try.
+_TRIED_INSIDE = {
+    "network": "no network, loopback and other address families included",
+    "files": "no files of the host but those declared, read-only",
+    "environment": "no tokens, no environment of yours",
+    "calls": "one filter of system calls, with the reason beside each",
+    "host": "nothing about the host is told",
+}
+BOUNDED = "memory, processes, time, output and disk are bounded"
+DIES = "it dies with wheelsmith, however that ends"
+READ_WITHIN = "what it left is read within the same limits"
+NOT_ALONG = "nothing of the host is touched along a path that it wrote"
+
+_PROCESSES = """
+import os, time
+for _ in range(64):
+    os.fork() or (time.sleep(5), os._exit(0))
+time.sleep(2)
+"""
+# Each does more than it may, and ends well if it can.
+_EXCESSES = {
+    "memory": (
+        "x = bytearray(b'x') * (512 << 20)\nimport time; time.sleep(2)",
+        replace(_LIMITS, memory=64 * _MIB),
+    ),
+    "processes": (_PROCESSES, replace(_LIMITS, pids=24)),
+    "time": ("import time; time.sleep(5)", replace(_LIMITS, seconds=0.5)),
+    "output": ("print('x' * (1 << 20))", replace(_LIMITS, output=65536)),
+    "disk": ("open('big', 'wb').write(bytes(8 << 20))", replace(_LIMITS, disk=_MIB)),
+}
+_DEATH_SECONDS = 10.0
+_HOLDER = """
+import json, sys, threading
+from pathlib import Path
+from wheelsmith.engine import Command, Limits, Mount, engines
+from wheelsmith.model import ImageId
+order = json.loads(sys.argv[1])
+command = Command(
+    name=order["name"], argv=tuple(order["argv"]), env={}, workdir="/work",
+    limits=Limits(memory=1 << 28, seconds=100.0),
+    mounts=(Mount(source=Path(order["work"]), target="/work", writable=True),),
+    image=ImageId.from_json(order["image"]) if order["image"] else None,
+)
+engine = engines(Path(order["cache"]))[order["engine"]]
+engine.run(command, lambda line: print(line, flush=True), threading.Event())
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise(Record):
+    """One promise on one engine.
+
+    :param what: as SECURITY.md has it.
+    :param found: how it holds, or what does not.
+    :param remedy: what fixes it, where something does.
+    """
+
+    engine: str
+    what: str
+    holds: bool
+    found: str
+    remedy: str | None = None
+
+
+def try_promises(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
+    """Yield what was promised of an engine that is ready, once each was tried.
+
+    :param image: one that the engine has, for engines with images.
+    :raises EngineError: it starts no sandbox.
+    """
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-doctor-") as name:
+        bench = _Bench(engine=engine, image=image, folder=Path(name).resolve())
+        yield from bench.inside()
+        yield bench.bounded()
+        yield bench.dies()
+        yield bench.read_within()
+        yield bench.not_along()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bench:
+    """Where one engine is tried.
+
+    :param folder: of the host, for this alone.
+    """
+
+    engine: Engine
+    image: ImageId | None
+    folder: Path
+
+    def inside(self) -> Iterator[Promise]:
+        """Try what is seen and called from inside."""
+        variable = f"WHEELSMITH_TRIAL_{secrets.token_hex(8).upper()}"
+        shown = self.folder / "shown"
+        shown.mkdir()
+        (self.folder / "private").write_text("of the host")
+        with socket.create_server(("127.0.0.1", 0)) as ear, _variable(variable):
+            baits = {
+                "port": ear.getsockname()[1],
+                "file": str(self.folder / "private"),
+                "shown": _SHOWN,
+                "variable": variable,
+                "hostname": socket.gethostname(),
+                "pid": os.getpid(),
+                "marker": Path("/proc/self/cmdline").read_text(encoding="utf-8", errors="replace"),
+            }
+            mounts = (Mount(source=_trial_file(), target=_TRIAL), Mount(source=shown, target=_SHOWN))
+            exit_, lines = self._run(("python3", _TRIAL, json.dumps(baits)), _LIMITS, *mounts)
+        try:
+            found = dict(json.loads(lines[-1])) if exit_.ok else {}
+        except (ValueError, TypeError, IndexError):
+            found = {}
+        for name, what in _TRIED_INSIDE.items():
+            broken = found.get(name, [f"it could not be tried: {lines[-1] if lines else exit_.ending}"])
+            yield self._promise(what, holds=not broken, found="; ".join(broken) or _HELD)
+
+    def bounded(self) -> Promise:
+        """Try to use more than is granted."""
+        broken = []
+        for name, (code, limits) in _EXCESSES.items():
+            exit_, _ = self._run(("python3", "-c", code), limits)
+            if exit_.ok:
+                broken.append(name)
+        if broken:
+            return self._promise(BOUNDED, holds=False, found=f"not bounded: {', '.join(broken)}")
+        how = "the engine's own control groups" if self.engine.has_images else "the kernel counts"
+        reason = None if self.engine.has_images and os.getuid() == 0 else why_no_group(_LIMITS)
+        if reason is None:
+            return self._promise(BOUNDED, holds=True, found=f"{how}; disk is looked at five times a second")
+        looked = "memory is looked at ten times a second and a burst can overshoot, the kernel counts the processes"
+        return self._promise(BOUNDED, holds=True, found=f"{looked}: {reason}")
+
+    def dies(self) -> Promise:
+        """Kill a process of ours that has a sandbox, and look for what it ran."""
+        marker = f"wheelsmith-doctor-{secrets.token_hex(8)}"
+        order = {
+            "name": marker,
+            "argv": ["python3", "-c", "import time; print('up', flush=True); time.sleep(120)", marker],
+            "engine": self.engine.name,
+            "cache": str(self.folder / "cache"),
+            "work": str(self._work()),
+            "image": self.image.to_json() if self.image else None,
+        }
+        argv = [sys.executable, "-P", "-c", _HOLDER, json.dumps(order)]  # -P: the current folder may be a stranger's
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
+            assert holder.stdout is not None  # noqa: S101  # stdout=PIPE above
+            began = holder.stdout.readline().strip() == "up"
+            holder.send_signal(signal.SIGKILL)
+        if not began:
+            return self._promise(DIES, holds=False, found="it could not be tried: nothing started")
+        end = time.monotonic() + _DEATH_SECONDS
+        while (left := _with_words(marker)) and time.monotonic() < end:
+            time.sleep(0.1)
+        alive = counted(len(left), "process lives", "processes live")
+        return self._promise(DIES, holds=not left, found=f"{alive} on" if left else "tried by a kill")
+
+    def read_within(self) -> Promise:
+        """Say where wheelsmith's own programs read it."""
+        own = engine_for_own_programs(self.engine)
+        confined = own.isolates or not self.engine.isolates
+        found = f"by a program of its own in {own.name}" if confined else "within the limits, but in no sandbox"
+        remedy = None if confined else Bubblewrap().probe().remedy
+        return self._promise(READ_WITHIN, holds=confined, found=found, remedy=remedy)
+
+    def not_along(self) -> Promise:
+        """Read along a link that leads out."""
+        work = self._work()
+        (work / "out").symlink_to(self.folder)
+        (self.folder / "beside").write_text("of the host")
+        try:
+            with WorkFolder(work) as folder:
+                read = b"".join(folder.chunks("out/beside", _MIB))
+        except OutputError:
+            read = b""
+        found = "a link is followed" if read else "a link that leads out is not followed; each name is opened by itself"
+        return self._promise(NOT_ALONG, holds=not read, found=found)
+
+    def _run(self, argv: tuple[str, ...], limits: Limits, *mounts: Mount) -> tuple[Exit, list[str]]:
+        work = self._work()
+        lines: list[str] = []
+        command = Command(
+            name=f"wheelsmith-doctor-{os.getpid()}",
+            argv=argv,
+            mounts=(Mount(source=work, target="/work", writable=True), *mounts),
+            env={},
+            workdir="/work",
+            limits=limits,
+            image=self.image,
+        )
+        try:
+            return self.engine.run(command, lines.append, Event()), lines
+        finally:
+            remove_tree(work)
+
+    def _work(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.folder))
+
+    def _promise(self, what: str, *, holds: bool, found: str, remedy: str | None = None) -> Promise:
+        return Promise(engine=self.engine.name, what=what, holds=holds, found=found, remedy=remedy)
+
+
+@contextmanager
+def _variable(name: str) -> Iterator[None]:
+    """Have a variable in our own environment."""
+    os.environ[name] = "of the host"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def _trial_file() -> Path:
+    return Path(str(files("wheelsmith.engine"))) / "backend" / "selftest_probe.py"
+
+
+def _with_words(marker: str) -> list[str]:
+    """Return the processes whose command line has a word in it."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):  # it ended
+            if folder.name.isdigit() and marker.encode() in (folder / "cmdline").read_bytes():
+                found.append(folder.name)
+    return found

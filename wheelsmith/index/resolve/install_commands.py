@@ -1,0 +1,233 @@
+"""From a choice to what people paste: templates with named slots, and the one rule that fills them.
+
+The rule is also in ``picker.js``, because a page does not know its own address before somebody opens it. A template is
+lines of words. ``{slot}`` in a word is replaced; a word that is the slot of a list becomes its words; then words are
+quoted for a shell, where the template is for one.
+
+What makes a command right was measured with pip and uv, see docs/how-to/choose-a-wheel.md: the wheel is named by its
+whole version, which no other index can have; torch by the release that the wheel was made for; and where torch is there
+already, no index is named that has a torch, so none can take its place.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from packaging.utils import canonicalize_name
+
+from wheelsmith.base.json_dataclass import Record
+from wheelsmith.frameworks import framework, frameworks, torch_releases
+from wheelsmith.index.resolve.tag_match import accepts
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
+from wheelsmith.index.resolve.torch_build_match import torch_build
+from wheelsmith.model import TORCH
+
+TORCH_INDEX = "https://download.pytorch.org/whl/"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")
+_SLOT = re.compile(r"\{([a-z0-9_]+)\}")
+
+Slots = Mapping[str, str | tuple[str, ...]]
+
+
+class Installer(StrEnum):
+    """What the answer is written for."""
+
+    PIP = "pip"
+    UV = "uv"
+    PROJECT = "uv-project"
+    REQUIREMENTS = "requirements"
+    DOCKERFILE = "dockerfile"
+
+    @property
+    def label(self) -> str:
+        """Return what people call it."""
+        return _LABELS[self]
+
+
+class Presence(StrEnum):
+    """Whether the framework is there already, and must stay as it is, or is to be installed with the wheel."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+
+    @property
+    def label(self) -> str:
+        """Say how it is with the framework."""
+        return "installed already" if self is Presence.PRESENT else "to be installed too"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template(Record):
+    """What one installer is told.
+
+    :param shell: the lines are commands, each its words, run one after the other; otherwise the text of a file.
+    :param before: written before a command, e.g. ``RUN ``.
+    :param note: what people must know beside it.
+    """
+
+    lines: tuple[tuple[str, ...], ...]
+    shell: bool = True
+    before: str = ""
+    note: str | None = None
+
+    def text(self, quote: Callable[[str], str] = shlex.quote) -> str:
+        """Return what is pasted."""
+        if not self.shell:
+            return "\n".join(" ".join(words) for words in self.lines)
+        return self.before + " && ".join(" ".join(map(quote, words)) for words in self.lines)
+
+
+_LABELS = {
+    Installer.PIP: "pip",
+    Installer.UV: "uv pip",
+    Installer.PROJECT: "uv project",
+    Installer.REQUIREMENTS: "requirements.txt",
+    Installer.DOCKERFILE: "Dockerfile",
+}
+_FROM_ROOT = ("{requirement}", "{framework}", "--index-url", "{base}{root}/")
+_WITH_TORCH = ("{requirement}", "{framework}", "--index-url", "{base}{root}/", "--extra-index-url", "{torch_index}")
+_ADDRESS = "{name} @ {base}{path}#sha256={sha256}"
+# pip looks into all its indexes for every project; a wheel that is named by its address cannot come from another.
+_BY_ADDRESS = (_ADDRESS, "{framework}", "--extra-index-url", "{torch_index}")
+_UV_FROM_ROOT = ("{requirement}", "{framework}", "--default-index", "{base}{root}/")
+# uv takes a project from the first index that has it.
+_UV_WITH_TORCH = ("{requirement}", "{framework}", "--index", "{base}{root}/", "--index", "{torch_index}")
+# A framework without an index of its own comes from where pip and uv look anyway.
+_ALONE = (_ADDRESS, "{framework}")
+_OTHERS = ("{requires}", "{framework}")
+_PROJECT = (
+    'dependencies = ["{requirement}", "{framework_release}"]',
+    "",
+    "[tool.uv.sources]",
+    '{name} = { index = "{name}-{root}" }',
+    'torch = { index = "pytorch-{torch_compute}" }',
+    "",
+    "[[tool.uv.index]]",
+    'name = "{name}-{root}"',
+    'url = "{base}{root}/"',
+    "explicit = true",
+    "",
+    "[[tool.uv.index]]",
+    'name = "pytorch-{torch_compute}"',
+    'url = "{torch_index}"',
+    "explicit = true",
+)
+_PROJECT_ALONE = (
+    'dependencies = ["{requirement}", "{framework_release}"]',
+    "",
+    "[tool.uv.sources]",
+    '{name} = { index = "{name}-{root}" }',
+    "",
+    "[[tool.uv.index]]",
+    'name = "{name}-{root}"',
+    'url = "{base}{root}/"',
+    "explicit = true",
+)
+_PROJECT_NOTE = "dependencies belong to [project] in pyproject.toml; then run uv sync."
+_HASHED = ("--extra-index-url {base}{root}/", "{requirement} --hash=sha256:{sha256}")
+_HASHED_NOTE = (
+    "A hash in the file makes pip ask for one of everything that it installs: "
+    "what is installed already needs none, and a torch of another release stops it."
+)
+_ADDRESSED = ("--extra-index-url {torch_index}", "{framework}", _ADDRESS)
+
+
+_ADDRESSED_ALONE = ("{framework}", _ADDRESS)
+
+
+def template_for(installer: Installer, presence: Presence, *, framework: str = TORCH, others: bool) -> Template:
+    """Return what an installer is told.
+
+    :param others: the wheel asks for more than torch, which the index of the wheel does not have.
+    """
+    own_index = frameworks()[framework].by_compute
+    if installer is Installer.PROJECT:
+        text = _PROJECT if own_index else _PROJECT_ALONE
+        return Template(lines=tuple((line,) for line in text), shell=False, note=_PROJECT_NOTE)
+    present = presence is Presence.PRESENT
+    words: tuple[str, ...]
+    if installer is Installer.REQUIREMENTS:
+        words = _HASHED if present else _ADDRESSED if own_index else _ADDRESSED_ALONE
+        return Template(lines=tuple((line,) for line in words), shell=False, note=_HASHED_NOTE if present else None)
+    if installer is Installer.UV:
+        program, words = ("uv", "pip", "install"), _UV_FROM_ROOT if present else _UV_WITH_TORCH
+    else:
+        quiet = ("--no-cache-dir",) if installer is Installer.DOCKERFILE else ()
+        program = ("pip", "install", *quiet)
+        words = _FROM_ROOT if present else _BY_ADDRESS if others else _WITH_TORCH
+    if not present and not own_index:
+        words = _ALONE
+    first = ((*program, *_OTHERS),) if others and present else ()
+    before = "RUN " if installer is Installer.DOCKERFILE else ""
+    return Template(lines=(*first, (*program, *words)), before=before)
+
+
+def fill(template: Template, slots: Slots) -> Template:
+    """Return the template with its slots filled in."""
+    return replace(
+        template, lines=tuple(tuple(w for word in line for w in _fill(word, slots)) for line in template.lines)
+    )
+
+
+def by_address(template: Template) -> Template:
+    """Return the template with the wheel named by its address and its hash, where it is not."""
+    lines = (tuple(_ADDRESS if word == "{requirement}" else word for word in line) for line in template.lines)
+    return replace(template, lines=tuple(lines))
+
+
+def slots_of(choice: Choice, target: Target, presence: Presence) -> dict[str, str | tuple[str, ...]]:
+    """Return what fills the slots but for ``base``, the index's own address with a slash at its end."""
+    wheel = choice.wheel
+    name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
+    known = KnownWheel(wheel)
+    compute = torch_compute(target, known)
+    release = framework(target.framework).requirement(target.release)
+    whole = f"torch=={target.torch_version}" if target.torch_version else release
+    return {
+        "name": name,
+        "requirement": pin(name, wheel.version, equals=choice.exact),
+        "root": choice.root,
+        "path": wheel.path,
+        "sha256": wheel.sha256,
+        "requires": known.beside(target.framework),
+        "framework_release": release,
+        "framework": whole if presence is Presence.PRESENT else _pinned_torch(choice, target, compute) or release,
+        "torch_compute": compute,
+        "torch_index": f"{TORCH_INDEX}{compute}",
+    }
+
+
+def pin(name: str, version: str, *, equals: bool) -> str:
+    """Name one version; ``===`` where ``==`` would take others too."""
+    return f"{name}{'==' if equals else '==='}{version}"
+
+
+def torch_compute(target: Target, known: KnownWheel | None = None) -> str:
+    """Return which of torch's own builds goes with a target, or the target's own compute platform where none does."""
+    return torch_build(target, known) or target.compute
+
+
+def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
+    """Pin torch to one build: ``==2.11.*`` would leave another CUDA's build of it where it is."""
+    release = torch_releases().get(target.release) if target.framework == TORCH else None
+    if release is None or not accepts(choice.wheel.requires_torch, release.version):
+        return None
+    return f"torch=={release.version}+{compute}"
+
+
+def clean_base(address: str) -> str:
+    """Return an index's address with a slash at its end, and nothing in it that a shell, TOML or pip would read."""
+    safe = re.sub(
+        r"[^A-Za-z0-9._~:/@%+=,\[\]-]", lambda match: "".join(f"%{b:02X}" for b in match[0].encode()), address
+    )
+    return safe.rstrip("/") + "/"
+
+
+def _fill(word: str, slots: Slots) -> tuple[str, ...]:
+    if (whole := _SLOT.fullmatch(word)) and not isinstance(values := slots[whole[1]], str):
+        return values
+    return (_SLOT.sub(lambda match: str(slots[match[1]]), word),)

@@ -1,0 +1,237 @@
+"""The matrix.yaml to begin with: for what a source's users are most likely to run, planned before it is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wheelsmith.base.errors import MatrixError
+from wheelsmith.base.units import numbers
+from wheelsmith.frameworks import framework, torch_releases
+from wheelsmith.matrix import KernelRef, OutputSettings, parse_matrix
+from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, Excluded, Listener
+from wheelsmith.plan.pypi_names import own_name, why_not_own
+from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
+from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
+from wheelsmith.platforms import CPU, platforms
+from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
+from wheelsmith.run.project_metadata import own_words
+from wheelsmith.source import ARCHIVES, SourceTree
+
+_RELEASES = 2  # of a framework, the newest
+_TRIED = 4  # releases of torch that a project is asked for, one after the other
+# Of what is sold today, each kind once; what is newer has the last one compiled by its driver.
+_CAPABILITIES = ("8.0", "9.0", "10.0", "12.0+PTX")
+_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./@+=~-]*(:[A-Za-z0-9_./@+=~-]+)*")
+_NO_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
+_GUESSED_VERSION = "0.1.0"
+# The end of an archive's name, with the version in it.
+_ARCHIVE = re.compile(rf"(-v?\d[^-]*)?({'|'.join(map(re.escape, ARCHIVES))})$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a first matrix.yaml says.
+
+    :param kernel: where the source is.
+    :param distribution: of a project that does not say it plainly, or of a kernel whose name is another project's.
+    :param module: the import name of such a kernel.
+    :param version: of what does not say it plainly.
+    :param computes: ``cpu`` and CUDA toolkits, as the axis has them.
+    :param python: of a project; None for a kernel, which serves every one.
+    :param hint: what its build wants to be told.
+    """
+
+    kernel: KernelRef
+    framework: str
+    releases: tuple[str, ...]
+    computes: tuple[str, ...]
+    distribution: str | None = None
+    module: str | None = None
+    version: str | None = None
+    python: str | None = None
+    hint: ProjectHint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstMatrix:
+    """The text of a matrix.yaml, and what comes of it.
+
+    :param kernel: what people call it, with the commit.
+    :param cells: how many have a plan.
+    """
+
+    text: str
+    kernel: str
+    cells: int
+
+
+def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> FirstMatrix:
+    """Return the matrix.yaml to begin with.
+
+    :param kernel: where the source is.
+    :param file: where it will lie: paths start from there.
+    :raises WheelsmithError: the source cannot be had, or nothing of it can be built here.
+    """
+    request, base = Request(matrix=file, cache=cache), file.resolve().parent
+    source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
+    spec = own_words(source)
+    if isinstance(spec, KernelSpec):
+        drafts = _of_kernel(kernel, spec)
+    else:
+        drafts = _of_project(kernel, spec, source, spec.name or _likely_name(kernel, base))
+    excluded: tuple[Excluded, ...] = ()
+    for draft in drafts:
+        tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, listen, source)
+        if tried.plans:
+            kept = _narrowed(draft, tried.plans)
+            # A cell has the same plan whatever others stand beside it.
+            cells = sum(_has(kept, plan.cell) for plan in tried.plans)
+            return FirstMatrix(text=render(kept), kernel=tried.kernel, cells=cells)
+        excluded = tried.excluded or excluded
+    raise _nothing(excluded)
+
+
+def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
+    computes = [CPU, *(toolkit for platform in platforms().values() for toolkit in platform.toolkits())]
+    releases = tuple(framework(spec.framework).releases())
+    own = None
+    if why_not_own(spec.name, distribution=None, module=spec.module):
+        own = own_name(kernel.hub or spec.repo_id or f"{spec.name}-kernel")
+    yield Draft(
+        kernel=kernel,
+        framework=spec.framework,
+        releases=releases,
+        computes=tuple(computes),
+        distribution=own,
+        module=own and own.replace("-", "_"),
+        version=None if spec.version is not None else _GUESSED_VERSION,
+    )
+
+
+def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str) -> Iterator[Draft]:
+    """Yield a draft for each release of torch, the newest first: an environment is looked up for each."""
+    hint = hint_for(name)
+    backends = hint.backends if hint else _backends(source)
+    for release in [*reversed(torch_releases().values())][:_TRIED]:
+        toolkits = [cuda for cuda in release.cuda if cuda in platforms()[CUDA].toolkits()]
+        yield Draft(
+            kernel=kernel,
+            framework=TORCH,
+            releases=(release.minor,),
+            computes=(*((CPU,) if CPU in backends else ()), *(toolkits if CUDA in backends else ())),
+            distribution=None if spec.name else name,
+            version=None if spec.version else _GUESSED_VERSION,
+            python=f"{sys.version_info[0]}.{sys.version_info[1]}",
+            hint=hint,
+        )
+
+
+def _likely_name(kernel: KernelRef, base: Path) -> str:
+    """Return what a project is most likely called that does not say it: as the place where it lies."""
+    if kernel.sdist:
+        return kernel.sdist.partition("==")[0]
+    place = kernel.subdirectory or kernel.hub or (kernel.git or "").removesuffix(".git")
+    name = _ARCHIVE.sub("", Path(place or (base / str(kernel.path)).resolve()).name)
+    return re.sub(r"[^A-Za-z0-9]+", "-", name)[:100].strip("-") or "project"
+
+
+def _backends(source: SourceTree) -> tuple[str, ...]:
+    """Return what a project is for, by the classes of torch's cpp_extension that its setup.py names."""
+    text = source.read_bytes("setup.py") if "setup.py" in source.paths else b""
+    device = any(path.endswith(".cu") for path in source.paths) or b"CUDAExtension" in text
+    only_device = b"CUDAExtension" in text and b"CppExtension" not in text
+    return (*(() if only_device else (CPU,)), *((CUDA,) if device else ()))
+
+
+def _narrowed(draft: Draft, plans: tuple[BuildPlan, ...]) -> Draft:
+    """Keep the newest releases that are planned, and of them the CPU and the newest toolkit."""
+    cells = [plan.cell for plan in plans]
+    releases = sorted({cell.release for cell in cells}, key=numbers)[-_RELEASES:]
+    newest = {cell.toolkit for cell in cells if cell.release == releases[-1]}
+    toolkits = sorted((toolkit for toolkit in newest if toolkit), key=numbers)[-1:]
+    computes = (*((CPU,) if None in newest else ()), *toolkits)
+    narrow = replace(draft, releases=tuple(releases), computes=computes)
+    kept = {cell.release for cell in cells if _has(narrow, cell)}
+    return replace(narrow, releases=tuple(release for release in releases if release in kept))
+
+
+def _has(draft: Draft, cell: Cell) -> bool:
+    return cell.release in draft.releases and (cell.toolkit or CPU) in draft.computes
+
+
+def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:
+    reasons = list(dict.fromkeys(item.reason for item in excluded))
+    return MatrixError(
+        f"nothing of it can be built here: {'; '.join(reasons[-3:]) or 'there is no cell'}",
+        remedy="wheelsmith doctor says what this machine can build; docs/how-to says how a matrix.yaml is written",
+    )
+
+
+def render(draft: Draft) -> str:
+    """Return the text, with comments that say what else may stand there."""
+    return "".join(f"{line}\n" for line in _lines(draft))
+
+
+def _lines(draft: Draft) -> Iterator[str]:
+    yield "# What is built, and for whom: wheelsmith plan shows it, wheelsmith build-matrix makes it."
+    yield "kernel:"
+    for key, text in _place(draft.kernel):
+        moves = key == "revision" and not re.fullmatch(r"[0-9a-f]{40}", text)
+        yield f"  {key}: {_scalar(text)}" + ("    # a tag or a commit stays what it is" if moves else "")
+    if draft.kernel.submodules is not None:
+        named = ", ".join(map(_scalar, draft.kernel.submodules))
+        yield f"  submodules: {f'[{named}]' if named else 'false'}"
+    why = "its own name is another project's on PyPI" if draft.module else "a guess; the build compares it"
+    if draft.distribution:
+        yield f"  distribution: {_scalar(draft.distribution)}    # {why}"
+    if draft.module:
+        yield f"  module: {_scalar(draft.module)}"
+    yield '  # test: python3 -c "import …"    # run with every wheel by build-matrix --test'
+    if draft.version:
+        yield f"version: {_scalar(draft.version)}    # a guess: no file of the project says it plainly"
+    yield "axes:"
+    yield f"  {draft.framework}: [{', '.join(map(_quoted, draft.releases))}]"
+    yield f"  cuda: [{', '.join(draft.computes)}]"
+    if draft.python:
+        yield f"  python: [{draft.python}]    # its wheels serve one Python each"
+    if draft.computes != (CPU,):
+        archs = f"gpu-archs: [{', '.join(_CAPABILITIES)}]"
+        yield f"{archs}    # each takes its time" if draft.python else f"# {archs}    # default: all of the toolkit's"
+    yield from _told(draft.hint)
+
+
+def _place(kernel: KernelRef) -> Iterator[tuple[str, str]]:
+    for key in ("hub", "git", "path", "sdist", "revision", "subdirectory"):
+        if text := getattr(kernel, key):
+            yield key, text
+
+
+def _told(hint: ProjectHint | None) -> Iterator[str]:
+    if hint is None:
+        return
+    if hint.env:
+        yield f"env:    # {hint.why}"
+    for name, text in hint.env.items():
+        yield f"  {name}: {json.dumps(text)}"
+    if hint.build_requires:
+        yield f"build-requires: [{', '.join(hint.build_requires)}]"
+    if hint.before_build:
+        perhaps = "" if hint.needs_before_build else "# "
+        yield f"{perhaps}before-build: {json.dumps(hint.before_build)}    # {hint.before_build_why}"
+
+
+def _quoted(release: str) -> str:
+    return f'"{release}"' if release.endswith("0") else release
+
+
+def _scalar(text: str) -> str:
+    """Return a text as YAML has it, in quotes only where it must be."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
+        return text
+    # JSON has two escapes for one sign beyond the first 65,536, and YAML takes each for a sign of its own.
+    return json.dumps(text, ensure_ascii=not text.isprintable())

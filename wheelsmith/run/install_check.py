@@ -1,0 +1,287 @@
+"""Test, on the machine where this runs, the wheel that an index has for it: installed afresh, as anybody would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import distributions
+from pathlib import Path
+from threading import Event
+
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from wheelsmith.base.errors import MachineError, PackageIndexError, ReleaseError, WheelTestError
+from wheelsmith.base.files import read_bounded
+from wheelsmith.engine import last_words
+from wheelsmith.engine.process_tree import ProcessTree
+from wheelsmith.engine.processes import SupervisedProcess
+from wheelsmith.engine.protocol import Ending, Exit, Limits
+from wheelsmith.index.entries import Catalogue, WheelOutcome, WheelTest
+from wheelsmith.index.entries.recorded_tests import RecordedTest
+from wheelsmith.index.entries.validity import check_test
+from wheelsmith.index.pick import Decision, Machine
+from wheelsmith.index.resolve import Choice, Target, Template
+from wheelsmith.model.wheel_name import same_version
+from wheelsmith.run.release import built
+
+_ENVIRONMENT_PATIENCE = 300.0  # seconds in which a virtual environment is there, on a slow disk
+_PIP_PATIENCE = 3600.0  # seconds in which torch is fetched and installed, on a slow line
+_MOST_OUTPUT = 16 << 20  # bytes that a command may print
+_MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
+_LONGEST_WHERE = 300  # characters
+_NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
+_ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
+# What somebody sends where memory comes to its end, or a job of CI: a program that crashes has other signals. Of a
+# command that it ran, a shell tells 128 more.
+_SENT = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_KILLED = {-number for number in _SENT} | {128 + number for number in _SENT}
+# What would have a Python find packages elsewhere than in its own environment.
+_ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
+# What pip may be told by variables: where packages come from, and how to get there. Others would have it install
+# something else than anybody gets, or somewhere else.
+_OF_PIP = {
+    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT"),
+    *("PIP_CLIENT_CERT", "PIP_PROXY", "PIP_KEYRING_PROVIDER", "PIP_CONFIG_FILE", "PIP_CACHE_DIR", "PIP_NO_CACHE_DIR"),
+    *("PIP_RETRIES", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT", "PIP_RESUME_RETRIES", "PIP_NO_INPUT", "PIP_PROGRESS_BAR"),
+    *("PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_COLOR", "PIP_VERBOSE", "PIP_USE_FEATURE", "PIP_USE_DEPRECATED"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelTrial:
+    """What is to be run.
+
+    :param command: its words; the first is looked for beside the fresh environment's Python first.
+    :param attempts: how often it may be run until it passes.
+    :param seconds: that one attempt may take.
+    """
+
+    command: tuple[str, ...]
+    attempts: int = 1
+    seconds: float = 3600.0
+
+
+@contextmanager
+def fresh_environment(python: str) -> Iterator[Path]:
+    """Make a virtual environment with nothing in it, in a temporary folder.
+
+    :param python: the interpreter that it is made from.
+    :raises MachineError: there can be none.
+    """
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-test-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch, "environment")
+        # -I: the folder that this was started in may be a stranger's, and hold a venv.py.
+        argv = (python, "-I", "-m", "venv", "--without-pip", str(folder))
+        try:
+            made = subprocess.run(argv, capture_output=True, text=True, timeout=_ENVIRONMENT_PATIENCE, check=False)
+            wrong = last_words(made.stderr) if made.returncode else None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            wrong = str(error)
+        if wrong is not None:
+            raise MachineError(
+                f"{python} makes no virtual environment: {wrong}", remedy="name another Python: --python PATH"
+            )
+        yield folder
+
+
+def only_built(catalogue: Catalogue, out: Path) -> Catalogue:
+    """Return what an index offers of what a run or join left, and nothing else.
+
+    :param out: its output folder.
+    :raises ReleaseError: it has another project, or the index has none of its wheels.
+    """
+    left = built(out)
+    if left.state.project != catalogue.project:
+        project = left.state.project
+        raise ReleaseError(f"{out} has wheels of {project}", remedy=f"test that: wheelsmith test {project}")
+    there = {(entry.filename, entry.sha256) for entry in left.entries}
+    wheels = tuple(wheel for wheel in catalogue.wheels if (wheel.filename, wheel.sha256) in there)
+    if not wheels:
+        raise ReleaseError(
+            f"the index lists no wheel that is in {out}", remedy="publish it first; if something caches the index, wait"
+        )
+    return replace(catalogue, wheels=wheels)
+
+
+def where_of(machine: Machine) -> str:
+    """Describe a machine in one line."""
+    names = [f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus]
+    gpus = [f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
+    driver = f"driver for CUDA {machine.driver}" if machine.driver else "no NVIDIA driver"
+    python = ".".join(machine.python_version.split(".")[:2]) + ("t" if machine.free_threaded else "")
+    words = [*(gpus or ["no GPU"]), driver, machine.arch, f"glibc {machine.glibc}", f"Python {python}"]
+    shown = "".join(letter if letter.isprintable() else " " for letter in ", ".join(words))
+    return " ".join(shown.split())[:_LONGEST_WHERE].rstrip()
+
+
+def check_words(where: str, details: str | None) -> None:
+    """Refuse words that no page could show.
+
+    :raises WheelTestError: it says which.
+    """
+    try:
+        check_test(WheelTest(outcome=WheelOutcome.PASSED, where=where, details=details))
+    except ValueError as error:
+        raise WheelTestError(
+            f"this cannot be said of a test: {error}", remedy="say it otherwise: --on, --details"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelTester:
+    """Who tests a wheel.
+
+    :param environment: a fresh one.
+    :param base: the index's address, with a slash at its end.
+    :param say: takes each line that is printed meanwhile, made harmless.
+    :param cancel: ends it.
+    """
+
+    environment: Path
+    base: str
+    say: Callable[[str], None]
+    cancel: Event
+
+    def try_wheel(self, decision: Decision, install: Template, trial: WheelTrial) -> WheelOutcome:
+        """Install the wheel that was chosen, and run the command.
+
+        :param install: what pick's command is for that environment.
+        :raises PackageIndexError: another wheel was installed than the one that was chosen.
+        :raises MachineError: the wheel cannot be installed here, or the command not run, or somebody killed it.
+        :raises KeyboardInterrupt: it was cancelled.
+        """
+        self._install(decision, install)
+        for attempt in range(1, trial.attempts + 1):
+            ended = self._run(trial.command, activated(self.environment), Path(), trial.seconds)
+            if ended.ok:
+                return WheelOutcome.PASSED if attempt == 1 else WheelOutcome.FLAKY
+            self.say(f"attempt {attempt} of {trial.attempts}: {_ending(ended)}")
+        return WheelOutcome.FAILED
+
+    def _install(self, decision: Decision, install: Template) -> None:
+        """Install the wheel with what goes with it, and see that it is this one, and there.
+
+        What pip cannot do says nothing of a wheel: a server, a disk or a proxy may have been the reason.
+        """
+        name = _project(decision)
+        report = self.environment.with_name("pip.json")
+        for line in install.lines:
+            names_it = any(re.match(rf"{re.escape(name)} ?(==|@)", word) for word in line)
+            ended = self._pip(line, report if names_it else None)
+            if not ended.ok:
+                shown = f"{' '.join(line[1:4])} ended with {_ending(ended)}"
+                raise MachineError(shown, remedy="mend what pip says above; nothing is said of the wheel")
+        self._require_chosen(decision, report)
+        self._require_there(decision)
+
+    def _require_chosen(self, decision: Decision, report: Path) -> None:
+        """Refuse to test another wheel than the one of which it will be said."""
+        wheel, name = _choice(decision).wheel, _project(decision)
+        version, found = _reported(report, name)
+        if version is not None and not same_version(version, Version(wheel.version)):
+            raise PackageIndexError(f"{name} {version} was installed, and not {wheel.version}", remedy=_ASK)
+        if found is None:
+            # An old pip tells nothing, and a new one only what the page had: it looks at the bytes itself.
+            address = f"{name} @ {self.base}{wheel.path}#sha256={wheel.sha256}"
+            again = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "--no-deps")
+            found = wheel.sha256 if self._pip((*again, address), None).ok else None
+        if found != wheel.sha256:
+            raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
+
+    def _require_there(self, decision: Decision) -> None:
+        """Refuse an installation that pip was configured to make elsewhere, or not at all."""
+        folders = {str(folder) for folder in self.environment.glob("lib*/python*/site-packages")}
+        there = distributions(name=_project(decision), path=sorted(folders))
+        if not any(same_version(each.version, Version(_choice(decision).wheel.version)) for each in there):
+            raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
+
+    def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
+        """Run pip, which reads its options from variables, too, and leaves one alone that it does not know."""
+        told = {"PIP_REPORT": str(report)} if report else {}
+        ended = self._run(line, {**activated(self.environment), **told}, self.environment, _PIP_PATIENCE)
+        if ended.ending is Ending.TIMEOUT:
+            raise MachineError(f"{' '.join(line[1:4])} has not ended in an hour", remedy=_NOTHING_SAID)
+        return ended
+
+    def _run(self, argv: Sequence[str], variables: dict[str, str], folder: Path, seconds: float) -> Exit:
+        limits = Limits(seconds=seconds, output=_MOST_OUTPUT, pids=_MOST_PROCESSES)
+        group = ProcessTree(limits=limits)
+        process = SupervisedProcess(argv=argv, env=variables, cwd=str(folder), limits=limits, folders=(), group=group)
+        try:
+            ended = process.run(self.say, self.cancel)
+        except OSError as error:
+            why = f"{argv[0]} cannot be run: {error.strerror}"
+            raise MachineError(why, remedy="name a program that is here") from None
+        if ended.ending is Ending.CANCELLED:
+            raise KeyboardInterrupt
+        killed = ended.ending in {Ending.EXITED, Ending.KILLED} and ended.code in _KILLED
+        if killed or ended.ending in {Ending.OUT_OF_MEMORY, Ending.DISK_FULL}:
+            raise MachineError(f"{argv[0]} was ended: {ended.ending}", remedy=_NOTHING_SAID)
+        return ended
+
+
+def recorded(decision: Decision, outcome: WheelOutcome, where: str, details: str | None) -> RecordedTest:
+    """Return what is to be said of the wheel that was chosen."""
+    wheel = _choice(decision).wheel
+    cells = (cell for cell in wheel.cells if _is_cell(decision.target, cell.framework, cell.release, cell.compute))
+    found = (cell.id for cell in cells if cell.arch == decision.target.arch and _runs(decision.target, cell.python))
+    return RecordedTest(
+        wheel=wheel.filename,
+        sha256=wheel.sha256,
+        outcome=outcome,
+        where=where,
+        cell=next(found, None),
+        details=details,
+    )
+
+
+def _is_cell(target: Target, framework: str, release: str, compute: str) -> bool:
+    return (target.framework, target.release, target.compute) == (framework, release, compute)
+
+
+def _runs(target: Target, python: str | None) -> bool:
+    return python in {None, target.python_minor}
+
+
+def _choice(decision: Decision) -> Choice:
+    assert isinstance(decision.answer, Choice)  # noqa: S101  # who calls has told of a refusal
+    return decision.answer
+
+
+def activated(environment: Path) -> dict[str, str]:
+    """Return this process's variables, as if the environment had been activated, and nothing else were to be found."""
+    kept = {
+        name: text
+        for name, text in os.environ.items()
+        if name not in _ELSEWHERE and (name in _OF_PIP or not name.startswith("PIP_"))
+    }
+    path = f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    # Python would otherwise import from the folder that it is started in: the source in the place of the wheel.
+    return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
+
+
+def _project(decision: Decision) -> str:
+    return str(canonicalize_name(_choice(decision).wheel.filename.partition("-")[0]))
+
+
+def _ending(ended: Exit) -> str:
+    return f"exit code {ended.code}" if ended.code > 0 else str(ended.ending)
+
+
+def _reported(report: Path, name: str) -> tuple[str | None, str | None]:
+    """Return the version and the sha256 of what pip installed, as it says itself; None where it does not."""
+    try:
+        items = json.loads(read_bounded(report, _MOST_OUTPUT))["install"]
+        found = next(item for item in items if canonicalize_name(item["metadata"]["name"]) == name)
+        hashes = found["download_info"].get("archive_info", {}).get("hashes", {})
+        return str(found["metadata"]["version"]), hashes.get("sha256")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
+        return None, None

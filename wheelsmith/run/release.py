@@ -1,0 +1,205 @@
+"""The steps of a release that one machine makes: each looks at what lies there, so that any can be run again alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from packaging.version import Version
+
+from wheelsmith.base.errors import PackageIndexError, ReleaseError
+from wheelsmith.base.files import read_bounded, sha256_file
+from wheelsmith.base.json_dataclass import read_json
+from wheelsmith.base.sanitize import bare_address
+from wheelsmith.index.doctor import Severity, WalkScope, examine
+from wheelsmith.index.entries import (
+    Catalogue,
+    IndexEntry,
+    ProjectState,
+    catalogue_of,
+    check_project,
+    completeness,
+    of_version,
+    roots,
+)
+from wheelsmith.index.entries.changes import VersionChanges, version_changes
+from wheelsmith.index.entries.stored_states import load_project
+from wheelsmith.index.publish import Index, IndexRelease, ReleaseWords, release_from
+from wheelsmith.index.storage import Folder, Storage
+from wheelsmith.model import Listener, Status
+from wheelsmith.run.rebuild.published import PublishedWheel, fetch_wheel
+from wheelsmith.toolchain.package_index import Offer, every_offer
+from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.wheel.attestation.bundle import LONGEST
+from wheelsmith.wheel.attestation.policy import SignaturePolicy
+from wheelsmith.wheel.attestation.verification import verify_wheel
+from wheelsmith.wheel.check import check_wheel
+
+_AGAIN = "look again: --step live"
+_FAILED = {Status.FAILED, Status.CANCELLED}
+_BUILD = "build first: build-matrix, join, or release --step build"
+_LONGEST = 256 << 20  # bytes of results.json
+
+
+class ReleaseStep(StrEnum):
+    """What a release consists of, in order."""
+
+    BUILD = "build"
+    CHECK = "check"
+    SIGN = "sign"
+    CHANGES = "changes"
+    PUBLISH = "publish"
+    LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltVersion:
+    """What a run left of its project.
+
+    :param version: that the run made, without a local part.
+    :param failed: ids of the cells that have no wheel and should.
+    """
+
+    state: ProjectState
+    version: str
+    failed: tuple[str, ...]
+
+    @property
+    def entries(self) -> tuple[IndexEntry, ...]:
+        """Return the wheels of that version: the folder may have those of earlier ones, too."""
+        return of_version(self.state.entries, self.version)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Return what is told of it."""
+        return catalogue_of(self.state)
+
+
+def built(out: Path) -> BuiltVersion:
+    """Return what the last run left: of its project the version that it made.
+
+    :param out: the output folder.
+    :raises ReleaseError: there was none, or it has no wheel.
+    """
+    try:
+        told = read_json(read_bounded(out / "results.json", _LONGEST))
+        project, version = check_project(str(told["distribution"])), Version(str(told["kernel_version"]))
+        failed = tuple(sorted(name for name, cell in told["cells"].items() if cell["status"] in _FAILED))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PackageIndexError):
+        raise ReleaseError(f"there is no wheel in {out} of a run that can be read", remedy=_BUILD) from None
+    state = Index(Folder(out / "index")).states().get(project)
+    if state is None or not of_version(state.entries, str(version)):
+        raise ReleaseError(f"there is no wheel in {out} of {project} {version}", remedy=_BUILD)
+    return BuiltVersion(state=state, version=str(version), failed=failed)
+
+
+def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
+    """Return what is to be published: the version that was made, and no other that lies there.
+
+    :raises PackageIndexError: what lies there is not whole.
+    """
+    release, project, asked = release_from([out]), found.state.project, Version(found.version)
+    wanted = {entry.sha256 for entry in of_version(found.state.entries, found.version)}
+    answers = tuple(each for each in found.state.answers if Version(each.version) == asked)
+    planned = tuple(each for each in found.state.planned if Version(each.version) == asked)
+    return IndexRelease(
+        offers=tuple(offer for offer in release.offers if offer.entry.sha256 in wanted),
+        said=ReleaseWords(answers={project: answers}, planned={project: planned}),
+    )
+
+
+def refuse_incomplete(found: BuiltVersion) -> None:
+    """Refuse a version of which a planned cell has no wheel.
+
+    :raises ReleaseError: it is one, and names what is missing.
+    """
+    complete = completeness(found.state, found.version)
+    if complete is None or complete.missing or found.failed:
+        lacks = sorted({*complete.missing, *found.failed}) if complete else ()
+        missing = ", ".join(lacks) or "nobody says which cells it is to have"
+        raise ReleaseError(
+            f"version {found.version} is not complete: {missing}",
+            remedy="mend what failed, exclude it with a reason in matrix.yaml, or release it so: --incomplete",
+        )
+
+
+def check_again(out: Path, found: BuiltVersion) -> int:
+    """Check every wheel of the version as it lies there; return how many that are.
+
+    :raises ReleaseError: one does not tell the truth.
+    """
+    entries = of_version(found.state.entries, found.version)
+    for entry in entries:
+        report = check_wheel(out / "index" / entry.path)
+        if not report.ok:
+            wrong = "; ".join(finding.message for finding in report.findings if not finding.ok)
+            raise ReleaseError(f"{entry.filename} does not tell the truth: {wrong}", remedy="build it again")
+    return len(entries)
+
+
+def changes_since(storage: Storage, found: BuiltVersion) -> VersionChanges:
+    """Return what the version brings, against what an index has.
+
+    :raises PackageIndexError: the index cannot be read.
+    """
+    state, _ = load_project(storage, found.state.project)
+    return version_changes(catalogue_of(state), found.catalogue, found.version)
+
+
+def live_wheels(
+    address: str, found: BuiltVersion, listen: Listener, policy: SignaturePolicy | None = None
+) -> Iterator[str]:
+    """Fetch every wheel of the version as an installer would, and yield the names of those that are the right ones.
+
+    :param address: where the index is served: its root, beneath which ``simple/`` lies.
+    :param policy: who must have signed it; None where that is nobody's matter.
+    :raises ReleaseError: one is not listed, yanked, or of other bytes.
+    :raises AttestationError: it is not signed so.
+    :raises ToolchainError: the index does not answer.
+    """
+    base, settings, project = address.rstrip("/"), pip_settings(), found.state.project
+    entries = [entry for entry in of_version(found.state.entries, found.version) if roots(entry)]
+    pages = {root: f"{base}/{root}/" for entry in entries for root in roots(entry)}
+    offers = {
+        root: {each.filename: each for each in every_offer(project, page, settings)} for root, page in pages.items()
+    }
+    for entry in entries:
+        for root in roots(entry):
+            _refuse_unlisted(entry, offers[root].get(entry.filename), bare_address(pages[root]))
+        shown = bare_address(base)
+        with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
+            live = fetch_wheel(offers[roots(entry)[0]][entry.filename], Path(scratch), settings, listen)
+            if sha256_file(live.path) != entry.sha256:
+                raise ReleaseError(
+                    f"{entry.filename} on {shown} is another file than the one that was built",
+                    remedy="purge what is cached in front of it; if it stays, somebody else writes there",
+                )
+            if policy:
+                verify_wheel(live.path, _bundle(live), policy)
+        yield entry.filename
+
+
+def _refuse_unlisted(entry: IndexEntry, offer: Offer | None, root: str) -> None:
+    if offer is None or offer.yanked is not None or offer.sha256 not in {None, entry.sha256}:
+        wrong = "is not listed" if offer is None else "is yanked" if offer.yanked is not None else "has another hash"
+        raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if something caches it, wait; {_AGAIN}")
+
+
+def _bundle(live: PublishedWheel) -> bytes:
+    if live.bundle is None:
+        raise ReleaseError(f"what was signed of {live.path.name} is not on the index", remedy="--step publish")
+    return read_bounded(live.bundle, LONGEST)
+
+
+def examine_live(address: str, found: BuiltVersion) -> None:
+    """Look at the project's pages as pip and uv would.
+
+    :raises ReleaseError: one of them would fail.
+    """
+    diagnosis = examine(address, WalkScope(projects=(found.state.project,)))
+    if not diagnosis.ok:
+        wrong = "; ".join(finding.message for finding in diagnosis.findings if finding.severity is Severity.ERROR)
+        raise ReleaseError(f"installers would fail: {wrong}", remedy=f"wheelsmith index doctor {bare_address(address)}")

@@ -1,0 +1,162 @@
+"""The plan that the jobs of a pipeline share: written once, and kept to by each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from wheelsmith.base.errors import MatrixError, PackageIndexError, Place
+from wheelsmith.base.files import atomic_write, read_bounded
+from wheelsmith.base.json_dataclass import canonical_json, in_one_line, read_json
+from wheelsmith.base.sanitize import visible
+from wheelsmith.index.entries import check_project
+from wheelsmith.model import Listener
+from wheelsmith.plan.fold import Build
+from wheelsmith.plan.shards import Shard, ShardedPlan
+from wheelsmith.run.prepare import Prepared, Request, prepare
+from wheelsmith.run.schedule import BuildCosts
+from wheelsmith.run.shard_results import SHARD, ShardName
+from wheelsmith.store import Costs
+from wheelsmith.wheel.recorded_plan import plan_differences
+
+_LONGEST = 256 << 20  # bytes: a plan of flash-attn2's is one megabyte
+_WORD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
+_AGAIN = "write it again: wheelsmith plan --shards 3"
+
+Divide = Callable[[Sequence[Build], dict[str, float]], tuple[Shard, ...]]
+
+
+def sharded_plan(prepared: Prepared, divide: Divide) -> ShardedPlan:
+    """Split what was prepared.
+
+    :param divide: makes shards of builds and of what they took before, as cell id → seconds of one core.
+    :raises MatrixError: nobody says what the project is called, so that there can be no index.
+    """
+    if not prepared.distribution or not prepared.version:
+        raise MatrixError("nobody says what the project is called", remedy="say kernel.distribution and version")
+    costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
+    return ShardedPlan(
+        kernel=prepared.kernel,
+        distribution=prepared.distribution,
+        version=prepared.version,
+        cells=tuple(sorted(prepared.cells)),
+        offered=tuple(sorted(prepared.offered)),
+        trees=tuple(sorted(prepared.trees)),
+        commit=prepared.source.id.commit,
+        plans=prepared.plans,
+        excluded=prepared.excluded,
+        not_folded=prepared.not_folded,
+        variants=prepared.matrix.output.variants,
+        matrix_sha256=prepared.matrix_sha256,
+        shards=divide(prepared.builds, costs.known()),
+    )
+
+
+def write_shards(plan: ShardedPlan, path: Path) -> None:
+    """Write what the jobs share."""
+    atomic_write(path, canonical_json(plan.to_json()) + b"\n")
+
+
+def read_shards(path: Path) -> ShardedPlan:
+    """Read what the jobs share.
+
+    :raises MatrixError: it is not there, or cannot be read.
+    """
+    try:
+        plan = ShardedPlan.from_json(read_json(read_bounded(path, _LONGEST)))
+    except FileNotFoundError:
+        raise MatrixError(
+            f"there is no {path}", remedy="write it once for all jobs: wheelsmith plan --shards 3"
+        ) from None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise MatrixError(
+            f"it cannot be read: {in_one_line(error)}",
+            where=Place(file=str(path)),
+            remedy=_AGAIN,
+        ) from None
+    if wrong := _why_not_whole(plan):
+        raise MatrixError(wrong, where=Place(file=str(path)), remedy=_AGAIN)
+    return plan
+
+
+def _why_not_whole(plan: ShardedPlan) -> str | None:
+    """Say why a plan that somebody wrote is none that is written here."""
+    named = sorted(name for shard in plan.shards for name in shard.cells)
+    planned = sorted(each.cell.id for each in plan.plans)
+    excluded = {each.cell.id for each in plan.excluded}
+    if named != planned or len(set(planned)) != len(planned) or excluded & set(planned):
+        return "its shards are not of its cells"
+    if not planned or visible(plan.kernel) != plan.kernel:
+        return "it has no cells, or calls them after nothing"
+    try:
+        Version(plan.version)
+        check_project(plan.distribution)
+    except (ValueError, PackageIndexError):
+        return "it is of no version of any project"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenShard:
+    """One shard of a plan that all jobs share."""
+
+    plan: ShardedPlan
+    number: int
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Return the ids of what it builds."""
+        return self.plan.shards[self.number - 1].cells
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Return what results.json says of it."""
+        return {SHARD: ShardName(plan=self.plan.digest, number=self.number).to_json()}
+
+    def prepare(self, request: Request, listen: Listener) -> Prepared:
+        """Prepare its cells alone.
+
+        :raises MatrixError: this machine plans one of them otherwise than all jobs agreed on.
+        """
+        prepared = prepare(replace(request, only=self.cells), listen)
+        _keep_to(self.plan, prepared)
+        return prepared
+
+
+def chosen_shard(word: str, path: Path) -> ChosenShard:
+    """Return the shard that ``2/3`` is.
+
+    :param path: of the plan that all jobs share.
+    :raises MatrixError: it is none of that plan's, or that cannot be read.
+    """
+    plan = read_shards(path)
+    match, count = _WORD.fullmatch(word), len(plan.shards)
+    if match is None or int(match["count"]) != count or not 1 <= int(match["number"]) <= count:
+        raise MatrixError(f"{word!r} is none of the plan's shards", remedy=f"name one of 1/{count} to {count}/{count}")
+    return ChosenShard(plan=plan, number=int(match["number"]))
+
+
+def _keep_to(plan: ShardedPlan, prepared: Prepared) -> None:
+    agreed = {each.cell.id: each for each in plan.plans}
+    for item in prepared.excluded:
+        if item.cell.id in agreed:
+            raise _otherwise(item.cell.id, f"it is not built: {item.reason}")
+    for each in prepared.plans:
+        known = agreed.get(each.cell.id)
+        if known and known.build_digest != each.build_digest:
+            told = (json.loads(one.recorded()) for one in (known, each))
+            found = plan_differences(*told, said=("all jobs have", "here it is"))
+            raise _otherwise(each.cell.id, found[0])
+
+
+def _otherwise(cell: str, how: str) -> MatrixError:
+    return MatrixError(
+        f"{cell} is planned otherwise here than for all jobs: {how}",
+        remedy="plan and build with the same wheelsmith, source and lock (wheelsmith lock), on machines alike",
+    )

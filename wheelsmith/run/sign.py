@@ -1,0 +1,236 @@
+"""Sign what a run left: every wheel of its index, with a statement of how it was made."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from wheelsmith.base.ci import CiRun
+from wheelsmith.base.errors import AttestationError, PackageIndexError, WheelError
+from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
+from wheelsmith.base.json_dataclass import Record, read_json
+from wheelsmith.index.entries import IndexEntry, Provenance
+from wheelsmith.index.entries.side_files.known import announced
+from wheelsmith.index.publish import Index
+from wheelsmith.index.storage import Folder
+from wheelsmith.model import Status
+from wheelsmith.wheel.attestation.bundle import SUFFIX, read_bundle
+from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
+from wheelsmith.wheel.attestation.signers import Signed, Signer
+from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
+from wheelsmith.wheel.attestation.verification import recorded_plan
+
+_LONGEST = 256 << 20  # bytes of results.json
+_SHOWN = 80  # characters
+# As RFC 3339 has it, which Python's own reader does not hold to.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedWheel(Record):
+    """A wheel that has a signature now.
+
+    :param provenance: whether an index can offer it as PEP 740 has it.
+    :param new: whether it was made now; a statement that says the same and is by the same signer stays.
+    """
+
+    wheel: str
+    sha256: str
+    new: bool
+    provenance: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """What is to be signed, and what is said of all of it.
+
+    :param folder: a run's output folder, or a join's.
+    :param by: who built.
+    """
+
+    folder: Path
+    signer: Signer
+    by: CiRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signable:
+    entry: IndexEntry
+    path: Path
+    statement: bytes
+    before: bytes | None
+
+
+def sign(signing: Signing) -> tuple[SignedWheel, ...]:
+    """Sign every wheel of the folder's index; all of them can be signed, or none is.
+
+    :raises AttestationError: a wheel is not what the run left, or was not made by wheelsmith.
+    :raises PackageIndexError: there is no index, or it cannot be written.
+    """
+    index = Index(Folder(signing.folder / "index"))
+    states = index.states()
+    if not any(state.entries for state in states.values()):
+        raise PackageIndexError(
+            f"there is no index with wheels in {signing.folder}", remedy="name a folder that build-matrix or join wrote"
+        )
+    beside = _wheels_of(signing.folder)
+    run = _run_results(signing.folder)
+    todo = {name: [_signable(signing, entry, run) for entry in state.entries] for name, state in states.items()}
+    # All signatures before any is kept: a service may refuse the next one.
+    made = {name: [(each, *_signed(each, signing.signer)) for each in wheels] for name, wheels in todo.items()}
+    for project, wheels in made.items():
+        index.attach(project, {each.entry.sha256: _files(signed) for each, signed, _ in wheels})
+    told = []
+    for each, signed, new in (found for wheels in made.values() for found in wheels):
+        if (beside / each.entry.filename).is_file():
+            _write_beside(beside / each.entry.filename, _files(signed))
+        told.append(
+            SignedWheel(
+                wheel=each.entry.filename,
+                sha256=each.entry.sha256,
+                new=new,
+                provenance=signed.provenance is not None,
+            )
+        )
+    return tuple(told)
+
+
+def _files(signed: Signed) -> dict[str, bytes | None]:
+    """Return what is to lie beside a wheel: suffix → content, None for what may not stay of an earlier signature."""
+    return {SUFFIX: signed.bundle, PROVENANCE: signed.provenance}
+
+
+def _write_beside(wheel: Path, files: Mapping[str, bytes | None]) -> None:
+    for suffix, data in files.items():
+        path = wheel.with_name(f"{wheel.name}{suffix}")
+        if data is not None:
+            atomic_write(path, data)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _wheels_of(folder: Path) -> Path:
+    """Return where a run left its wheels under their names alone.
+
+    :raises PackageIndexError: a link stands there, which may lead anywhere.
+    """
+    wheels = folder / "wheels"
+    if wheels.is_symlink():
+        raise PackageIndexError(
+            f"{wheels} is a link", remedy=f"put a folder in its place: rm {shlex.quote(str(wheels))}"
+        )
+    return wheels
+
+
+def _signed(wheel: _Signable, signer: Signer) -> tuple[Signed, bool]:
+    """Return what is signed of a wheel, and whether it was signed now: times are no reason to sign again."""
+    before = wheel.before
+    if before and says_the_same(read_bundle(before).statement, wheel.statement) and (kept := _kept(before, signer)):
+        return kept, False
+    return signer.sign(wheel.statement), True
+
+
+def _kept(before: bytes, signer: Signer) -> Signed | None:
+    try:
+        return signer.kept(before)
+    except AttestationError:
+        return None
+
+
+def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _Signable:
+    folder = signing.folder / "index"
+    path = folder / entry.path
+    known = entry.provenance
+    if known is None or not _is_of_the_run(entry, known, run):
+        raise AttestationError(f"nobody says how {entry.filename} was made", remedy=_AGAIN)
+    try:
+        if sha256_file(path) != entry.sha256:
+            raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_AGAIN)
+        recorded = recorded_plan(path)
+    except OSError as error:
+        raise AttestationError(f"{entry.filename} cannot be read: {error.strerror}", remedy=_AGAIN) from None
+    except WheelError as error:
+        raise AttestationError(f"{entry.filename} cannot be read: {error.message}", remedy=_AGAIN) from None
+    if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
+        raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_AGAIN)
+    made = Made(
+        cells=tuple(sorted(cell.id for cell in entry.cells)),
+        source=known.source,
+        wheelsmith=known.wheelsmith,
+        builder=signing.by.builder,
+        invocation=signing.by.invocation,
+        checkout=signing.by.checkout,
+        image=known.image,
+        **_told(run, known.plan_digest),
+    )
+    statement = write_statement(entry.filename, entry.sha256, recorded, made)
+    return _Signable(entry=entry, path=path, statement=statement, before=_bundle_of(folder, entry))
+
+
+def _is_of_the_run(entry: IndexEntry, known: Provenance, run: Mapping[str, Any]) -> bool:
+    """Say whether results.json tells of a wheel as the index does; of a variant wheel, of the one with its content."""
+    cells = run.get("cells")
+    for each in cells.values() if isinstance(cells, dict) else ():
+        told = each.get("wheel") if isinstance(each, dict) else None
+        if not isinstance(told, dict) or each.get("plan_digest") != known.plan_digest:
+            continue
+        same = told.get("sha256") == entry.sha256 if entry.variant is None else told.get("filename") == entry.variant_of
+        if same and each.get("source") == known.source.to_json():
+            return True
+    return False
+
+
+def _bundle_of(folder: Path, entry: IndexEntry) -> bytes | None:
+    """Return what was signed of a wheel before; None where nothing was, or it is lost or broken."""
+    for side in announced(entry):
+        if side.kind.suffix == SUFFIX and (stored := Folder(folder).read(side.path)):
+            try:
+                read_bundle(stored.data)
+            except AttestationError:
+                return None
+            return stored.data
+    return None
+
+
+def _run_results(folder: Path) -> dict[str, Any]:
+    """Return results.json; nothing where the folder has none, as after an index was copied."""
+    try:
+        data = read_json(read_bounded(folder / "results.json", _LONGEST))
+        return data if isinstance(data, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _told(run: Mapping[str, Any], digest: str) -> dict[str, str | None]:
+    """Return what a run tells of a wheel: its matrix, and when it built it, if it did.
+
+    :raises AttestationError: it is no hash, or no time.
+    """
+    cells = run.get("cells")
+    answers = [each for each in cells.values() if isinstance(each, dict)] if isinstance(cells, dict) else []
+    own = [each.get("status") for each in answers if each.get("plan_digest") == digest]
+    found = {"matrix_sha256": run.get("matrix_sha256")} if own else {}
+    if Status.BUILT in own:
+        found |= {name: run.get(name) for name in ("started_on", "finished_on")}
+    for name, value in found.items():
+        if value is not None and not _is_told_well(name, value):
+            raise AttestationError(f"results.json has {str(value)[:_SHOWN]!r} as its {name}", remedy=_AGAIN)
+    return found
+
+
+def _is_told_well(name: str, value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    if name == "matrix_sha256":
+        return _SHA256.fullmatch(value) is not None
+    try:
+        return _TIME.fullmatch(value) is not None and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False

@@ -1,0 +1,146 @@
+"""Lay out Debian's packages of compilers and of a C library as one folder, which may lie anywhere.
+
+GCC finds its own programs, headers and libraries from where it lies; the C library's it finds below ``--sysroot``,
+which what stands in ``bin`` says. https://gcc.gnu.org/onlinedocs/gcc/Directory-Options.html
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.platforms import CxxToolchain, HostCompilers
+from wheelsmith.toolchain.cxx.libstdcxx_nonshared import NONSHARED, keep_newer_objects
+from wheelsmith.toolchain.cxx.symbol_versions import limit_versions
+from wheelsmith.toolchain.cxx.wrappers import RUNTIME, move_program, write_compiler, write_starter
+from wheelsmith.toolchain.debian_package import package_members, write_member
+
+# What only running programs need, and programs that nobody calls to compile or to link.
+_UNUSED = re.compile(
+    r"(etc|sbin|usr/sbin|usr/share|var|usr/lib/(compat-ld|gold-ld)|usr/lib/[^/]+/(gconv|audit|gprofng|bfd-plugins))/.*"
+    r"|usr/bin/(?!.*-((gcc|g\+\+|cpp)-\d+|addr2line|ar|as|c\+\+filt|ld\.bfd|nm|objcopy|objdump|ranlib|readelf|size|strip)$).*"
+)
+_COMPILERS = {"gcc": "gcc", "cc": "gcc", "g++": "g++", "c++": "g++", "cpp": "cpp"}
+_PROGRAMS = {"ld": "ld.bfd"}  # what is called otherwise
+_BINUTILS = ("addr2line", "ar", "as", "c++filt", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size", "strip")
+# What libstdc++'s headers use of the C library that it was configured beside, and an older one lacks.
+_NEWER_CALLS = re.compile(
+    rb"^#define (_GLIBCXX_USE_(?:PTHREAD_(?:COND_CLOCKWAIT|MUTEX_CLOCKLOCK|RWLOCK_CLOCKLOCK)|UCHAR_C8RTOMB_MBRTOC8_\w+)"
+    rb"|_GLIBCXX_HAVE_ARC4RANDOM) 1$",
+    re.MULTILINE,
+)
+# Of the compilers' packages, what is linked with.
+_RUNTIME = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
+
+
+def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: Path) -> None:
+    """Write ``bin`` with compilers, and what they need.
+
+    :param packages: the toolchain's, compared with their pins, by their file names.
+    :raises ToolchainError: a package lacks something.
+    """
+    for pin in toolchain.compilers.packages:
+        # Beside the C library that is compiled with lies none of their own: that is older than they are.
+        _unpack(packages[pin.filename], folder, {"lib": "usr/lib"})
+    for pin in toolchain.policy.packages[toolchain.compilers.arch]:
+        _unpack(packages[pin.filename], folder, {})
+    _unpack(packages[toolchain.compilers.runtime.filename], folder / RUNTIME, {})
+    _keep_links_inside(folder)
+    _move_programs(folder)
+    _name_programs(folder, toolchain.compilers)
+    _limit_libraries(folder, toolchain)
+    _limit_headers(folder)
+
+
+def _unpack(package: Path, folder: Path, moved: dict[str, str]) -> None:
+    def place(name: str) -> Path:
+        first, *rest = _inside(package, name).parts or (".",)
+        return folder.joinpath(moved.get(first, first), *rest)
+
+    for member, content in package_members(package):
+        if member.isdir() or _UNUSED.fullmatch(PurePosixPath(member.name).as_posix()):
+            continue
+        path = place(member.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if member.issym():
+            path.symlink_to(member.linkname)
+        elif member.islnk():
+            path.hardlink_to(place(member.linkname))
+        else:
+            write_member(member, content, path)
+
+
+def _inside(package: Path, name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ToolchainError(f"{package.name} would write outside its folder: {name!r}")
+    return path
+
+
+def _keep_links_inside(folder: Path) -> None:
+    """Have links lead to what lies here, and not to the machine's own; take away those that lead to nothing."""
+    links = [path for path in folder.rglob("*") if path.is_symlink()]
+    for path in links:
+        target = path.readlink()
+        if target.is_absolute():
+            path.unlink()
+            path.symlink_to(os.path.relpath(folder / target.relative_to("/"), path.parent))
+    for path in [path for path in links if not path.exists()]:
+        path.unlink()
+
+
+def _move_programs(folder: Path) -> None:
+    for program in (*folder.glob("usr/bin/*"), *folder.glob("usr/lib/gcc*/*/*/*")):
+        if program.is_file() and not program.is_symlink() and _is_program(program):
+            move_program(program, folder)
+
+
+def _is_program(path: Path) -> bool:
+    with path.open("rb") as file:
+        return bool(path.stat().st_mode & 0o111) and file.read(4) == b"\x7fELF" and ".so" not in path.name
+
+
+def _name_programs(folder: Path, compilers: HostCompilers) -> None:
+    triplet = compilers.triplet
+    # The second is where GCC looks before PATH.
+    programs, beside, own = folder / "bin", folder / "usr" / triplet / "bin", folder / "usr" / "bin"
+    for made in (programs, beside):
+        made.mkdir(parents=True, exist_ok=True)
+    for name, program in _COMPILERS.items():
+        called = own / f"{triplet}-{program}-{compilers.major}"
+        write_compiler(programs / f"{triplet}-{name}", called, folder, compilers)
+    for name in _BINUTILS:
+        called = own / f"{triplet}-{_PROGRAMS.get(name, name)}"
+        for path in (programs / f"{triplet}-{name}", beside / name):
+            path.unlink(missing_ok=True)
+            write_starter(path, called, folder)
+    if compilers.machine == compilers.arch:
+        for name in (*_COMPILERS, *_BINUTILS):
+            (programs / name).symlink_to(f"{triplet}-{name}")
+
+
+def _limit_libraries(folder: Path, toolchain: CxxToolchain) -> None:
+    """Leave to the linker what is allowed of each library, and of libstdc++ the rest to put into what is linked."""
+    compilers, newest = toolchain.compilers, toolchain.policy.newest
+    own = next(folder.glob(f"usr/lib/gcc*/{compilers.triplet}/{compilers.major}"))
+    library = own / "libstdc++.so"
+    shared = library.resolve()
+    compilers_own = (path for path in shared.parent.glob("lib*.so*") if path.name.startswith(_RUNTIME))
+    offered = {}
+    for path in sorted((*(folder / "lib" / compilers.triplet).glob("*.so*"), *compilers_own)):
+        if not path.is_symlink():
+            offered[path] = limit_versions(path, newest)
+    programs = folder / "bin" / f"{compilers.triplet}-"
+    keep_newer_objects(own / "libstdc++_pic.a", own / f"lib{NONSHARED}.a", *offered[shared], str(programs))
+    library.unlink()
+    library.write_text(f"INPUT ( -l:{shared.name.partition('.so')[0]}.so.6 -l{NONSHARED} )\n")
+
+
+def _limit_headers(folder: Path) -> None:
+    for header in folder.glob("usr/**/c++config.h"):
+        text = header.read_bytes()
+        header.unlink()
+        header.write_bytes(_NEWER_CALLS.sub(rb"/* #undef \1 */", text))

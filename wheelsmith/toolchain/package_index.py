@@ -1,0 +1,246 @@
+"""Find a pinned file on the user's indexes, by its name and hash."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+import httpx
+from packaging.utils import canonicalize_name
+
+from wheelsmith.base.deadline import ended_after
+from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.offline import VENDOR, is_offline
+from wheelsmith.model import PinnedFile
+from wheelsmith.toolchain.bundle_links import bundle_url, html_base, html_bundle_urls
+from wheelsmith.toolchain.http import FAILURES, answer, reason
+from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
+
+if TYPE_CHECKING:
+    from mousebender.simple import ProjectFileDetails
+
+_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_LONGEST = 120.0  # seconds for all of a page
+_LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
+_GZIP = 31  # wbits of zlib
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a pinned file is: exactly one of a URL and a path on this machine."""
+
+    url: str | None = None
+    path: Path | None = None
+
+
+def locate(pin: PinnedFile, settings: PipSettings) -> Location:
+    """Return the first place that offers exactly this file.
+
+    :raises ToolchainError: no configured index has it, or none answers.
+    """
+    for link in settings.find_links:
+        folder = local_folder(link)
+        # The hash is verified when the file is read; here its size tells it from a build of the same name.
+        if folder and (path := folder / pin.filename).is_file() and path.stat().st_size == pin.size:
+            return Location(path=path)
+    troubles = []
+    for index in settings.indexes:
+        try:
+            found = offers(pin.project, index, settings)
+        except ToolchainError as error:
+            troubles.append(error.message)
+            continue
+        for offer in found:
+            if offer.filename == pin.filename and offer.sha256 in {pin.sha256, None}:
+                return offer.location
+    raise _not_found(pin, troubles)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One file of a project, as an index has it.
+
+    :param sha256: in hex, or None where the index does not say.
+    :param yanked: the reason why nobody should take it any more, which may be empty; None of any other.
+    :param bundle: where that is which somebody signed of it.
+    """
+
+    filename: str
+    location: Location
+    sha256: str | None = None
+    yanked: str | None = None
+    bundle: Location | None = None
+
+
+def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
+    """Return the files of a project that an index has; none where it does not know it.
+
+    :param project: its name, normalized.
+    :raises ToolchainError: the index does not answer, or with what is no page of an index.
+    """
+    with _explained(index, f"page of {project}"), settings.client() as client:
+        # One each: a client that an index was too slow for is closed.
+        return tuple(_offers(project, index, client))
+
+
+def every_offer(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
+    """Return the files of a project that an index has, as ``offers`` does; one whose link is broken is not passed over.
+
+    :raises ToolchainError: as ``offers``, or a link cannot be followed.
+    """
+    with _explained(index, f"page of {project}"), settings.client() as client:
+        return tuple(_offer(*found) for found in _files(project, index, client))
+
+
+def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
+    """Return the projects that an index has, normalized.
+
+    :raises ToolchainError: it does not answer, or with what is no list of projects.
+    """
+    from mousebender import simple
+
+    with _explained(index, "list of projects"), settings.client() as client:
+        page = _page(f"{index.rstrip('/')}/", client)
+        if page is None:
+            raise ToolchainError(f"{_host(index)}: there is no index at this address")
+        if "json" in page.content_type:
+            found = simple.parse_project_index(page.text, page.content_type)
+        else:
+            with _any_minor_version():
+                found = simple.from_project_index_html(page.text)
+        return tuple(sorted({canonicalize_name(str(each["name"])) for each in found["projects"]}))
+
+
+@contextmanager
+def _explained(index: str, what: str) -> Iterator[None]:
+    """Say of which index it is that something goes wrong."""
+    from mousebender.simple import UnsupportedAPIVersion
+
+    try:
+        yield
+    except (*FAILURES, OSError, ValueError, RuntimeError, zlib.error) as error:
+        raise ToolchainError(f"{_host(index)}: {reason(error)}") from error
+    except (UnsupportedAPIVersion, LookupError, TypeError, AttributeError, AssertionError) as error:
+        raise ToolchainError(f"{_host(index)}: its {what} cannot be read") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    text: str
+    content_type: str
+    address: str
+
+
+def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
+    for file, base, bundles in _files(project, index, client):
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
+            yield _offer(file, base, bundles)
+
+
+def _files(
+    project: str, index: str, client: httpx.Client
+) -> Iterator[tuple[ProjectFileDetails, str, Mapping[str, str]]]:
+    """Yield each file of a page, the page's address, and what its HTML tells of signed words: file name → address."""
+    from mousebender import simple
+
+    page = _page(f"{index.rstrip('/')}/{project}/", client)
+    if page is None:
+        return
+    base = page.address
+    if "json" in page.content_type:
+        details, bundles = simple.parse_project_details(page.text, page.content_type, project), {}
+    else:
+        with _any_minor_version():
+            details, bundles = simple.from_project_details_html(page.text, project), html_bundle_urls(page.text)
+        base = html_base(page.text, page.address)
+    yield from ((file, base, bundles) for file in details["files"])
+
+
+@contextmanager
+def _any_minor_version() -> Iterator[None]:
+    """Take pages of newer minor versions without a word: what they add is not asked for (PEP 629)."""
+    from mousebender.simple import APIVersionWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", APIVersionWarning)
+        yield
+
+
+def _page(address: str, client: httpx.Client) -> _Page | None:
+    """Return a page of an index; None where there is none."""
+    if folder := local_folder(address):
+        page = folder / "index.html"
+        if not page.is_file():
+            return None
+        return _Page(text=page.read_text(encoding="utf-8"), content_type="text/html", address=address)
+    headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
+    with ended_after(client, _LONGEST), answer(client, address, headers) as response:
+        if response.status_code == httpx.codes.NOT_FOUND:
+            return None
+        response.raise_for_status()
+        content_type = response.headers["content-type"]
+        return _Page(text=_text(response), content_type=content_type, address=str(response.url))
+
+
+def _text(response: httpx.Response) -> str:
+    """Return a page, unpacked by ourselves: what is packed twice is a million times as large as what was sent."""
+    packing = response.headers.get("content-encoding", "identity").strip().lower()
+    if packing not in {"identity", "gzip"}:
+        raise ValueError("its page is packed in a way that was not asked for")
+    inflater = zlib.decompressobj(_GZIP) if packing == "gzip" else None
+    data = bytearray()
+    for chunk in response.iter_raw():
+        data += inflater.decompress(chunk, _LARGEST + 1 - len(data)) if inflater else chunk
+        if len(data) > _LARGEST:
+            raise ValueError(f"its page is larger than {_LARGEST >> 20} MiB")
+    if inflater and not inflater.eof:
+        raise ValueError("its page is cut short")
+    # As JSON and HTML are, whatever else a server says: there are encodings that take days.
+    return data.decode("utf-8", "replace")
+
+
+def _offer(file: ProjectFileDetails, base: str, bundles: Mapping[str, str]) -> Offer:
+    yanked, filename = file.get("yanked", False), str(file["filename"])
+    bundle = bundle_url(file) or bundles.get(filename)
+    return Offer(
+        filename=filename,
+        location=_place(file["url"], base),
+        sha256=file["hashes"].get("sha256", "").lower() or None,
+        yanked=None if yanked is False else yanked if isinstance(yanked, str) else "",
+        bundle=_place(bundle, base) if bundle else None,
+    )
+
+
+def _place(link: str, base: str) -> Location:
+    url = urljoin(base, link).split("#")[0]
+    local = local_folder(url)
+    if local and not local_folder(base):
+        raise ValueError("a page of the network names a file of this machine")
+    return Location(path=local) if local else Location(url=url)
+
+
+def _host(index: str) -> str:
+    try:
+        return httpx.URL(index).host or index
+    except httpx.InvalidURL:
+        return "an index whose address is no URL"
+
+
+def _not_found(pin: PinnedFile, troubles: list[str]) -> ToolchainError:
+    if is_offline():
+        return ToolchainError(f"{pin.filename} is not in the vendored folder, and wheelsmith is offline", remedy=VENDOR)
+    if troubles:
+        return ToolchainError(
+            f"{pin.filename} could not be looked up ({'; '.join(troubles)})",
+            remedy="check the network and pip's configuration: python3 -m pip config list",
+        )
+    return ToolchainError(
+        f"no configured index offers {pin.filename} (sha256 {pin.sha256[:12]}…)",
+        remedy="add an index that has it: PIP_EXTRA_INDEX_URL=… wheelsmith …",
+    )
