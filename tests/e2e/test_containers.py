@@ -14,7 +14,7 @@ import wants
 from factory import Factory, example
 from kernels import matrix, tiny_kernel
 
-from wheelsmith.engine.owner import this_process
+from wheelsmith.engine.containers import this_process
 from wheelsmith.index.publish import verify
 from wheelsmith.index.storage import Folder
 

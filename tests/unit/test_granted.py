@@ -5,8 +5,7 @@ import os
 import pytest
 
 from wheelsmith.engine.available_resources import granted_cores, granted_memory
-from wheelsmith.engine.cgroup import _homes, group_of_container, members
-from wheelsmith.engine.hierarchy import group_path
+from wheelsmith.engine.cgroup import _homes, group_of_container, group_path, members
 from wheelsmith.engine.protocol import Limits
 
 GIB = 2**30

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheelsmith.engine.hierarchy import GroupPath, group_path
+from wheelsmith.engine.cgroup import GroupPath, group_path
 
 _PROC = Path("/proc")
 # Version 1 writes an absent limit as the largest number of whole pages; anything of that size is none.

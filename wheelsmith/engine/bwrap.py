@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import shutil
@@ -13,12 +14,10 @@ from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.engine.bwrap_mounts import InstalledPython, host_mounts
+from wheelsmith.engine.bwrap_mounts import InstalledPython, host_mounts, host_view
 from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
-from wheelsmith.engine.host_files import host_view
 from wheelsmith.engine.host_survey import this_machine
 from wheelsmith.engine.installed_python import with_visible_pythons
-from wheelsmith.engine.keyring import leave_session_keyring
 from wheelsmith.engine.process_tree import ProcessTree, most_processes
 from wheelsmith.engine.processes import SupervisedProcess, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
@@ -242,3 +241,18 @@ def _release(version: str) -> tuple[int, ...]:
 
 def _output(*argv: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
+
+
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING = 1
+
+
+def leave_session_keyring() -> None:
+    """Give this thread, and what it starts from now on, a session keyring of its own, with no keys in it.
+
+    A child inherits its session's keyring through every namespace, and with it what Kerberos and eCryptfs keep there.
+    """
+    number = _KEYCTL.get(platform.machine())
+    if number is not None:
+        # A kernel without key store has nothing to leave.
+        ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None)

@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -29,12 +30,10 @@ from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.engine.cgroup import ControlGroup, group_of_container
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_init import READY
-from wheelsmith.engine.container_tree import ContainerTree, namespace_of
-from wheelsmith.engine.first_process import first_process
-from wheelsmith.engine.owner import is_dead, this_process
+from wheelsmith.engine.process_tree import ContainerTree, namespace_of
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness, TreeLimits
-from wheelsmith.engine.seccomp import profile_file
+from wheelsmith.engine.seccomp_rules import profile_file
 from wheelsmith.model import BuildHost, ImageId
 
 OWNER = "org.wheelsmith.owner"
@@ -351,3 +350,59 @@ def _survey_file() -> Path:
 
 def _survey_digest() -> str:
     return canonical_digest(sha256_file(_survey_file()))[:12]
+
+
+_STARTTIME = 19  # the field's place in /proc/PID/stat after the program's name; proc(5) calls it 22
+
+
+def this_process() -> str:
+    """Name this process by machine, boot, process namespace, number and start."""
+    return ":".join([*_here(), str(os.getpid()), str(_start(os.getpid()))])
+
+
+def is_dead(owner: str) -> bool:
+    """Say whether the process that ``this_process`` named is surely no more.
+
+    A daemon may be shared with other machines, and with other containers of this one, whose processes cannot be seen
+    from here: those are never called dead.
+    """
+    words = owner.split(":")
+    own = _here()
+    if len(words) != len(own) + 2:
+        return False
+    machine, boot, namespace, pid, start = words
+    if boot != own[1]:
+        return bool(machine) and machine == own[0]
+    return namespace == own[2] and pid.isdigit() and _start(int(pid)) != start
+
+
+def _here() -> tuple[str, str, str]:
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except OSError:
+        machine = ""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return machine, boot, str(Path("/proc/self/ns/pid").stat().st_ino)
+
+
+def _start(pid: int) -> str | None:
+    try:
+        stat = Path("/proc", str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The program's name stands in parentheses and may hold anything, parentheses too.
+    return stat.rpartition(")")[2].split()[_STARTTIME]
+
+
+_LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
+
+
+def first_process(limits: Limits) -> str:
+    """Return a shell's words that wait for the end of the pipe, though not for ever.
+
+    Without Python in the image, what runs beside it can hold the pipe open.
+    """
+    seconds = int(limits.seconds) + _LATE
+    program = shlex.quote(files("wheelsmith.engine").joinpath("container_init.py").read_text(encoding="utf-8"))
+    without = f'echo "{READY}"; exec timeout {seconds} cat >/dev/null'
+    return f"command -v python3 >/dev/null && exec python3 -I -S -c {program} {seconds}; {without}"
