@@ -59,6 +59,24 @@ class WheelsmithError(Exception):
         return f"{self.where}: {self.message}" if self.where else self.message
 
 
+class WorkerError(WheelsmithError):
+    """The worker could not read a file: it failed, or came to a limit.
+
+    :param details: what it wrote to stderr or the traceback, for developers.
+    """
+
+    def __init__(
+        self, message: str, *, where: Place | None = None, remedy: str | None = None, details: str = ""
+    ) -> None:
+        super().__init__(message, where=where, remedy=remedy)
+        self.details = details
+
+    @classmethod
+    def about(cls, subject: str, reason: str, details: str = "") -> WorkerError:
+        """Return the error for a file, or for something without a name."""
+        return cls(f"{subject} cannot be read: {reason}" if subject else reason, details=details)
+
+
 class MatrixError(WheelsmithError):
     """matrix.yaml, or what the command line adds to it, is wrong."""
 

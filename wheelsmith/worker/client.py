@@ -1,0 +1,110 @@
+"""Ask a worker to read bytes from others."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from queue import Empty
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from wheelsmith.base.beneath import remove_tree
+from wheelsmith.base.errors import WheelsmithError, WorkerError
+from wheelsmith.worker.process import WorkerProcess
+from wheelsmith.worker.protocol import READY, WorkerLimits, result_of
+
+_START = 60  # seconds
+_SIGNALLED = 128  # exit statuses above are of a signal
+
+
+class Worker:
+    """A process that performs operations on request, one at a time, within limits.
+
+    It starts with the first request and serves all others; after a failure the next request starts another. It runs in
+    bubblewrap where that works: without a network, and with ``folder`` as the only one that it can write to.
+
+    :param beside: the folder in which ``folder`` is made, for files that are to be moved from there without a copy.
+    """
+
+    def __init__(self, limits: WorkerLimits | None = None, *, beside: Path | None = None) -> None:
+        self._limits = limits or WorkerLimits()
+        self._beside = beside
+        self._sandbox = shutil.which("bwrap")
+        self._process: WorkerProcess | None = None
+        self._lock = Lock()
+        self.folder = Path()
+
+    def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="wheelsmith-worker-", dir=self._beside)).resolve()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop()
+        remove_tree(self.folder)
+
+    def call(self, operation: str, request: dict[str, Any], *, subject: str = "", size: int = 0) -> dict[str, Any]:
+        """Perform an operation and return its result.
+
+        :param operation: ``module:function``; the function takes and returns plain data.
+        :param request: plain data; paths in it are absolute.
+        :param subject: the file that is read, for messages.
+        :param size: bytes of the file; larger files get more memory and time.
+        :raises WheelsmithError: the operation raised it.
+        :raises WorkerError: the reader failed or came to a limit.
+        """
+        limits = self._limits.for_input(size)
+        with self._lock:
+            try:
+                return result_of(self._exchange(operation, request, subject, limits), subject, limits)
+            except BaseException as error:
+                if isinstance(error, WorkerError) or not isinstance(error, WheelsmithError):
+                    self._stop()
+                raise
+
+    def _exchange(self, operation: str, request: dict[str, Any], subject: str, limits: WorkerLimits) -> bytes:
+        if self._process and self._process.ended:
+            self._stop()
+        process = self._process or self._start()
+        process.write({"operation": operation, "input": request, "limits": asdict(limits)})
+        try:
+            response = process.read(limits.seconds)
+        except Empty:
+            raise WorkerError.about(subject, f"it took more than {limits.seconds} s") from None
+        if not response:
+            raise WorkerError.about(subject, _reason(process.wait(), limits), details=process.last_words)
+        return response
+
+    def _start(self) -> WorkerProcess:
+        details = ""
+        for sandbox in dict.fromkeys((self._sandbox, None)):
+            process = self._process = WorkerProcess(self.folder, sandbox)
+            with suppress(Empty):
+                if process.read(_START).rstrip() == READY:
+                    self._sandbox = sandbox
+                    return process
+            process.stop()
+            details = process.last_words
+        raise WorkerError("the reader of archives and wheels does not start", details=details)
+
+    def _stop(self) -> None:
+        if self._process:
+            self._process.stop()
+        self._process = None
+
+
+def _reason(status: int, limits: WorkerLimits) -> str:
+    """Return why a process ended without an answer."""
+    number = status - _SIGNALLED
+    if number == signal.SIGXCPU:
+        return f"it took more than {limits.cpu_seconds} s of processor time"
+    if number == signal.SIGKILL:
+        return "the reader was killed"
+    ending = f"signal {number}" if number > 0 else f"exit code {status}"
+    return f"the reader stopped unexpectedly ({ending})"

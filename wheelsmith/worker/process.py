@@ -1,0 +1,145 @@
+"""One process of a worker, and the thread that starts it and listens to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Any
+
+import wheelsmith
+
+_MAX_RESPONSE = 64 * 2**20  # bytes
+_ENDING = 5  # seconds
+_CHUNK, _KEPT_CHUNKS = 4096, 8  # of stderr
+
+
+class WorkerProcess:
+    """A running ``python -m wheelsmith.worker``.
+
+    The system kills the process when the thread that started it ends, so it has a thread of its own.
+
+    :param folder: the only one that it may write to, where ``sandbox`` is given.
+    :param sandbox: the program bubblewrap.
+    :raises OSError: it cannot be started.
+    """
+
+    def __init__(self, folder: Path, sandbox: str | None) -> None:
+        self._responses: SimpleQueue[bytes] = SimpleQueue()
+        self._noise: deque[bytes] = deque(maxlen=_KEPT_CHUNKS)
+        argv = (*(_in_bubblewrap(sandbox, folder) if sandbox else ()), sys.executable, "-m", "wheelsmith.worker")
+        started: Future[subprocess.Popen[bytes]] = Future()
+        self._thread = Thread(target=self._listen, args=(argv, folder, started), daemon=True)
+        self._thread.start()
+        self._process = started.result()
+
+    def read(self, seconds: float) -> bytes:
+        """Return the next response; nothing if the process ended.
+
+        :raises queue.Empty: it takes longer.
+        """
+        return self._responses.get(timeout=seconds)
+
+    def write(self, request: dict[str, Any]) -> None:
+        """Send a request; a process that has ended does not get it, and ``read`` returns nothing."""
+        assert self._process.stdin  # noqa: S101  # a pipe
+        with suppress(OSError):
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Kill the process and all that it started."""
+        if not self.ended:
+            _kill(self._process)
+        self._thread.join()
+        assert self._process.stdin  # noqa: S101  # a pipe
+        with suppress(OSError):
+            self._process.stdin.close()
+
+    def wait(self) -> int:
+        """Return the exit status, as a shell has it, of a process that has closed its stdout."""
+        self._thread.join(timeout=_ENDING)
+        self.stop()
+        status = self._process.returncode
+        return 128 - status if status < 0 else status
+
+    @property
+    def last_words(self) -> str:
+        """The end of its stderr."""
+        return b"".join(self._noise).decode(errors="replace").strip()
+
+    def _listen(self, argv: tuple[str, ...], folder: Path, started: Future[subprocess.Popen[bytes]]) -> None:
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(
+                argv, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment(folder), cwd=folder, start_new_session=True
+            )
+        except Exception as error:  # noqa: BLE001  # it is raised where the process was wanted
+            started.set_exception(error)
+            return
+        assert process.stdout  # noqa: S101  # a pipe
+        assert process.stderr  # noqa: S101  # likewise
+        noise = Thread(target=self._keep, args=(process.stderr,), daemon=True)
+        noise.start()
+        started.set_result(process)
+        with process.stdout, process.stderr:
+            while line := process.stdout.readline(_MAX_RESPONSE):
+                self._responses.put(line)
+            self._responses.put(b"")
+            # Until it is waited for, its number is no other process's.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            _kill(process)
+            process.wait()
+            noise.join()
+
+    def _keep(self, stderr: IO[bytes]) -> None:
+        while chunk := os.read(stderr.fileno(), _CHUNK):
+            self._noise.append(chunk)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def import_path() -> tuple[str, ...]:
+    """Return the folders that this process imports from, without the standard library."""
+    own = Path(wheelsmith.__file__).parents[1]
+    entries = (Path(entry) for entry in sys.path)
+    packages = (entry for entry in entries if entry.name in {"site-packages", "dist-packages"} and entry.is_dir())
+    return tuple(dict.fromkeys(str(path) for path in (own, *packages)))
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": ":".join(import_path()),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUTF8": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _in_bubblewrap(program: str, folder: Path) -> tuple[str, ...]:
+    """Return the options of a sandbox without a network, in which only one folder can be written to."""
+    # Root reads files of every user, as it does outside, and so it needs no user namespace.
+    users = ("--cap-drop", "ALL", "--cap-add", "CAP_DAC_READ_SEARCH") if os.geteuid() == 0 else ("--unshare-user",)
+    spaces = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users)
+    mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--ro-bind-try", "/dev/shm", "/dev/shm", "--proc", "/proc")  # noqa: S108
+    return (program, *spaces, "--die-with-parent", "--new-session", *mounts, "--bind", str(folder), str(folder), "--")

@@ -1,0 +1,88 @@
+"""Requests and responses of the worker, in JSON.
+
+A response is an object with one of three keys: the ``result`` of the operation; an ``error``, raised by the operation
+for its users; or a ``failure`` of the reader itself, after which its process is not used again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from wheelsmith.base import errors
+from wheelsmith.base.errors import MatrixMistakesError, Place, WheelsmithError, WorkerError
+
+READY = b'{"ready": true}'  # what a worker writes when it takes requests
+_SCALE = 256 * 2**20  # bytes of input that add the base limits once more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """Limits of one request.
+
+    :param memory: bytes of address space.
+    :param cpu_seconds: processor time.
+    :param seconds: time by the clock.
+    :param file_size: bytes of each file that is written.
+    """
+
+    memory: int = 4 * 2**30
+    cpu_seconds: int = 60
+    seconds: int = 600
+    file_size: int = 64 * 2**30
+
+    def for_input(self, size: int) -> WorkerLimits:
+        """Return the limits for an input of this many bytes."""
+        factor = 1 + size / _SCALE
+        return replace(
+            self,
+            memory=self.memory + size,
+            cpu_seconds=round(self.cpu_seconds * factor),
+            seconds=round(self.seconds * factor),
+        )
+
+
+def result_of(response: bytes, subject: str, limits: WorkerLimits | None = None) -> dict[str, Any]:
+    """Return the result of a response, or raise its error.
+
+    :param subject: the file that was read, for messages.
+    """
+    try:
+        data = json.loads(response)
+    except (ValueError, RecursionError):
+        data = None
+    match data:
+        case {"result": dict(result)}:
+            return result
+        case {"error": {"type": str(), "message": str()} as error}:
+            raise _error_from_json(error)
+        case {"failure": "memory"}:
+            amount = f" ({limits.memory / 2**30:.3g} GiB)" if limits else ""
+            raise WorkerError.about(subject, f"the reader ran out of memory{amount}")
+        case {"failure": str(reason)}:
+            raise WorkerError.about(subject, reason, details=str(data.get("traceback", "")))
+    raise WorkerError.about(subject, "the reader gave no answer that can be read")
+
+
+def error_to_json(error: WheelsmithError) -> dict[str, Any]:
+    """Return an error as plain data; of a class that is not in ``base.errors``, the nearest one that is."""
+    mistakes = error.mistakes if isinstance(error, MatrixMistakesError) else ()
+    return {
+        "type": next(cls.__name__ for cls in type(error).__mro__ if cls.__module__ == errors.__name__),
+        "message": error.message,
+        "where": asdict(error.where) if error.where else None,
+        "remedy": error.remedy,
+        "mistakes": [error_to_json(each) for each in mistakes],
+    }
+
+
+def _error_from_json(data: dict[str, Any]) -> WheelsmithError:
+    mistakes = tuple(_error_from_json(each) for each in data.get("mistakes") or ())
+    if mistakes:
+        return MatrixMistakesError(mistakes)
+    where = Place(**data["where"]) if data.get("where") else None
+    cls = getattr(errors, data["type"], None)
+    if not (isinstance(cls, type) and issubclass(cls, WheelsmithError)):
+        cls = WheelsmithError
+    return cls(data["message"], where=where, remedy=data.get("remedy"))

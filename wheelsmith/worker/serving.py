@@ -1,0 +1,105 @@
+"""The worker's own side: perform operations on request."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import importlib
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from wheelsmith.base.errors import WheelsmithError, system_error
+from wheelsmith.worker.job import REQUEST, RESPONSE
+from wheelsmith.worker.protocol import READY, WorkerLimits, error_to_json
+
+_PR_SET_PDEATHSIG = 1
+_FAILURE = b'{"failure": '  # what such a response begins with
+_OUT_OF_MEMORY = _FAILURE + b'"memory"}'
+_SHOWN = 200  # characters of an exception's text
+
+
+def serve_lines() -> None:
+    """Perform requests from stdin until it ends, or until one fails; print a line when ready."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # One byte: at 0, a crash is still handed to a program that the kernel names.
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    # Whatever a library prints goes to stderr; the programs that it starts read nothing.
+    requests, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _send(responses, READY)
+    for line in requests:
+        request = json.loads(line)
+        _set_limits(WorkerLimits(**request["limits"]))
+        response = _response(request)
+        _send(responses, response)
+        if response.startswith(_FAILURE):
+            return
+
+
+def serve_folder(folder: Path) -> None:
+    """Perform the one request in a folder, within the limits that this process has, and write the response there."""
+    response = _response(json.loads((folder / REQUEST).read_bytes()))
+    (folder / RESPONSE).write_bytes(response)
+
+
+def _send(responses: BinaryIO, response: bytes) -> None:
+    responses.write(response + b"\n")
+    responses.flush()
+
+
+def _set_limits(limits: WorkerLimits) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_end = math.ceil(used.ru_utime + used.ru_stime) + limits.cpu_seconds
+    wanted = {resource.RLIMIT_AS: limits.memory, resource.RLIMIT_CPU: cpu_end, resource.RLIMIT_FSIZE: limits.file_size}
+    for kind, value in wanted.items():
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _response(request: dict[str, Any]) -> bytes:
+    """Perform an operation, ``module:function``, and return the response in JSON."""
+    try:
+        return json.dumps(_perform(request)).encode()
+    except MemoryError:
+        return _OUT_OF_MEMORY
+    except Exception as error:  # noqa: BLE001  # whatever a library makes of these bytes is told to the client
+        return json.dumps({"failure": _reason(error), "traceback": traceback.format_exc()[-10_000:]}).encode()
+
+
+def _perform(request: dict[str, Any]) -> dict[str, Any]:
+    module, _, name = request["operation"].partition(":")
+    try:
+        return {"result": getattr(importlib.import_module(module), name)(request["input"])}
+    except WheelsmithError as error:
+        return {"error": error_to_json(error)}
+    except OSError as error:
+        if error.errno in {errno.EFBIG, errno.ENOMEM}:
+            raise
+        return {"error": error_to_json(system_error(error))}
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
+        return "a file in it is too large"
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return "memory"
+    text = " ".join(str(error).split())[:_SHOWN]
+    return f"the reader failed ({type(error).__name__}: {text})"
+
+
+def main() -> None:
+    """Serve the folder that the command line names, or else stdin."""
+    if sys.argv[1:]:
+        serve_folder(Path(sys.argv[1]))
+    else:
+        serve_lines()
