@@ -11,7 +11,7 @@ from factory import ROOT
 from releases import Ended, Release
 from wants import script
 
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 
 # This repository, as others name its action.
 OWN_ACTION = f"acme/wheelsmith@{'a' * 40}"

@@ -12,7 +12,7 @@ from wheelsmith.cli.doctor import _image_toolkits, _toolchains
 from wheelsmith.model import PinnedPackage
 from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.archives import fetch_package, is_at_hand
-from wheelsmith.toolchain.cuda_compilers import _PLACES, lay_out_compilers
+from wheelsmith.toolchain.debian_package import _PLACES, lay_out_compilers
 from wheelsmith.toolchain.pip_settings import PipSettings
 
 NAME = "nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb"

@@ -15,9 +15,14 @@ from wheels import make_wheel
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.toolchain import environment
-from wheelsmith.toolchain.environment import _check_sizes, _folders, install_environment, lock_environment
+from wheelsmith.toolchain.environment import (
+    _check_sizes,
+    _folders,
+    check_programs,
+    install_environment,
+    lock_environment,
+)
 from wheelsmith.toolchain.pip import run_pip
-from wheelsmith.toolchain.programs import check_programs
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import yaml
 from command_line import run_command
 
 from wheelsmith import __version__
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 
 ROOT = Path(__file__).parent.parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -12,7 +12,7 @@ from command_line import run_command
 from factory import ROOT
 
 from wheelsmith.base.errors import AddressError, SettingError
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines import (
     Pipeline,

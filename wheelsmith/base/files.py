@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from wheelsmith.base.beneath import open_file, remove_tree
 
@@ -119,3 +122,35 @@ def publish_tree(temporary: Path, final: Path) -> bool:
         return False
     final.chmod(0o555)
     return True
+
+
+def read_facts(package: str, name: str) -> Any:
+    """Return what a data file of a package says, as JSON has it."""
+    return json.loads(files(package).joinpath(name).read_text(encoding="utf-8"))
+
+
+_PATIENCE = 60.0  # seconds: a first start of a Python on a cold disk, or of a driver that wakes its GPUs
+
+
+def output_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+    """Return what a program printed; nothing where it cannot be run or does not end.
+
+    :param variables: all that it has; None gives it this process's own.
+    """
+    try:
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=False, env=variables)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ended.stdout
+
+
+def answer_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> Any:
+    """Return the JSON of a program's last line; None where that is none.
+
+    :param variables: as ``output_of`` takes them.
+    """
+    try:
+        # A site hook may have printed something before.
+        return json.loads(output_of(argv, variables).strip().rpartition("\n")[2])
+    except ValueError:
+        return None

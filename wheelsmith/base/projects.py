@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 
 _VERSIONED = re.compile(r"(python|pip|pydoc|idle|gcc|g\+\+)[-\d.]+t?")

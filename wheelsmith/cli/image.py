@@ -13,7 +13,7 @@ import click
 from wheelsmith.base.errors import EngineError
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.verbs import Verbs
-from wheelsmith.model.engines import AUTO, WITH_IMAGES
+from wheelsmith.model.build_host import AUTO, WITH_IMAGES
 from wheelsmith.run.prepare import default_cache
 
 if TYPE_CHECKING:

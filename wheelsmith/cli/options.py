@@ -10,7 +10,7 @@ import click
 
 from wheelsmith.base.offline import go_offline, vendored_folder
 from wheelsmith.base.units import parse_seconds, parse_size
-from wheelsmith.model.engines import AUTO, ENGINES
+from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.run.prepare import Request, cache_limit, default_cache
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.options import json_option, make_request
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
 from wheelsmith.model import BuildResult, CellFinished, Event, RunFinished, RunStarted
-from wheelsmith.model.engines import AUTO, ENGINES
+from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.plan.repack import VariantAnswer
 from wheelsmith.run.repack import RepackRequest, prepare_repack
 

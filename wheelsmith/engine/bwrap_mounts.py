@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 
 

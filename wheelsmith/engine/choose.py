@@ -10,7 +10,7 @@ from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.protocol import Engine, Probe, Readiness
-from wheelsmith.model.engines import AUTO, ENGINES, KnownEngine
+from wheelsmith.model.build_host import AUTO, ENGINES, KnownEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

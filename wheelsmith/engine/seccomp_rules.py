@@ -9,8 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from wheelsmith.base.facts import read_facts
-from wheelsmith.base.files import atomic_write
+from wheelsmith.base.files import atomic_write, read_facts
 from wheelsmith.base.json_dataclass import Record, canonical_digest
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.frameworks.framework import Framework, Release
 from wheelsmith.frameworks.torch_files import OPS, REGISTRATION

@@ -8,7 +8,7 @@ from functools import cache
 from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.frameworks.framework import Exports, Framework, Release
 
 # A kernel calls what kernel-builder's own file of this name has; the names are an interface, the text is ours.

@@ -46,7 +46,7 @@ from wheelsmith.matrix.values import (
     text_or_number,
     toolkit_of,
 )
-from wheelsmith.model.engines import AUTO
+from wheelsmith.model.build_host import AUTO
 from wheelsmith.platforms import Platform, platforms
 
 

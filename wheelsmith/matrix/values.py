@@ -18,7 +18,7 @@ from wheelsmith.base.sanitize import shown_address
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import HOST, LONGEST_VERSION, PINNED, TORCH
-from wheelsmith.model.engines import AUTO, ENGINES
+from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, cxx_toolchains, platforms
 
 ARCHES = ("x86_64", "aarch64")

@@ -35,8 +35,7 @@ from wheelsmith.model.plan import (
     StepKind,
     WheelSpec,
 )
-from wheelsmith.model.rebuilt import RebuildAnswer, Verdict
-from wheelsmith.model.result import BuildResult, Failure, Status, Timing, WheelFile
+from wheelsmith.model.result import BuildResult, Failure, RebuildAnswer, Status, Timing, Verdict, WheelFile
 from wheelsmith.model.wheel_name import (
     LONGEST_VERSION,
     MOST_TAGS,

@@ -74,3 +74,27 @@ class BuildResult(Record):
     built_in: tuple[Timing, ...] = ()
     log: str | None = None
     untested: str | None = None
+
+
+class Verdict(StrEnum):
+    """How a wheel stands to the one that was built again."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    NOT_REBUILT = "not rebuilt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildAnswer(Record):
+    """One wheel, and what came of it.
+
+    :param sha256: of the wheel that was given.
+    :param plan: the digest of the plan that it records; None where it records none.
+    :param differences: members and places that differ, or why it was not built again.
+    """
+
+    wheel: str
+    sha256: str
+    plan: str | None
+    verdict: Verdict
+    differences: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from packaging.version import Version
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.model import HOST, PINNED, BuildHost, Cell, PrefixId, Toolset
-from wheelsmith.model.engines import USE_IMAGES
+from wheelsmith.model.build_host import USE_IMAGES
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.dependencies import dependencies
 from wheelsmith.platforms import cxx_toolchain, platforms

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId

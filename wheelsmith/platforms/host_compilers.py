@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.sandbox_paths import CXX
 from wheelsmith.model import PINNED, PinnedPackage, PrefixId, Toolset

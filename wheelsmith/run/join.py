@@ -27,7 +27,7 @@ from wheelsmith.model import (
     Status,
     WheelFile,
 )
-from wheelsmith.model.engines import AUTO
+from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.shards import ShardedPlan
 from wheelsmith.run.build import Outcome, make_output_folder

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wheelsmith.engine import Engine, with_python_digest
 from wheelsmith.matrix import CudaCompatibility, Matrix, project_settings
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded
-from wheelsmith.model.engines import USE_IMAGES
+from wheelsmith.model.build_host import USE_IMAGES
 from wheelsmith.plan import Resolve, older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_toolkit
 from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
 

@@ -6,7 +6,9 @@ An archive of one tag differs by who packed it, and when; so what it holds is pi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
@@ -16,9 +18,52 @@ from wheelsmith.base.offline import ARCHIVES, VENDOR, is_offline, vendored_folde
 from wheelsmith.base.sanitize import without_credentials
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, PinnedPackage, PinnedTree
-from wheelsmith.toolchain.apt_sources import debian_mirrors
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
 from wheelsmith.toolchain.remote import download, sha256_bytes
+
+_MOST = 4  # mirrors, each of which may have to be asked
+_LONGEST = 1 << 20  # bytes of a file
+_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+")
+_FIELD = re.compile(r"(Types|URIs|Enabled):\s*(.*)", re.IGNORECASE)
+# As mirrors of Debian's own archive are called; the others, and debian-security, have none of what is pinned.
+_USED = re.compile(r"https?://.*/debian|file:/.*")
+
+
+@cache
+def debian_mirrors(root: Path = Path("/")) -> tuple[str, ...]:
+    """Return the archives that apt is told of, where the machine is a Debian; none elsewhere.
+
+    :param root: of the system whose configuration is read.
+    """
+    if not re.search(r'^ID="?debian"?$', _text(root / "etc/os-release"), re.MULTILINE):
+        return ()
+    apt = root / "etc/apt"
+    files = [apt / "sources.list", *sorted(apt.glob("sources.list.d/*"))]
+    found = (uri.rstrip("/") for path in files for uri in _uris(path))
+    wanted = (uri for uri in found if _USED.fullmatch(uri))
+    return tuple(dict.fromkeys(wanted))[:_MOST]
+
+
+def _uris(path: Path) -> Iterator[str]:
+    text = _text(path)
+    if path.suffix == ".list":
+        yield from (match[1] for line in text.splitlines() if (match := _LINE.match(line.strip())))
+    elif path.suffix == ".sources":
+        for paragraph in re.split(r"\n\s*\n", text):
+            fields = {
+                match[1].lower(): match[2].split() for match in map(_FIELD.match, paragraph.splitlines()) if match
+            }
+            if "deb" in fields.get("types", ()) and fields.get("enabled", ["yes"]) != ["no"]:
+                yield from fields.get("uris", ())
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LONGEST).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
 
 _PLACES = "WHEELSMITH_ARCHIVES"
 _POOL = "/pool/"  # below which an archive of Debian has its packages

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.files import sha256_file
 from wheelsmith.base.offline import ARCHIVES, PARTS, WHEELS, is_offline, vendored_folder
-from wheelsmith.model import Listener, PinnedFile, PinnedPackage, PinnedTree
+from wheelsmith.model import Listener, LockedWheel, PinnedFile, PinnedPackage, PinnedTree, read_wheel_name
 from wheelsmith.toolchain.archives import fetch_package, fetch_tree
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
@@ -107,3 +112,28 @@ def _cut(wheel: Path, wanted: Callable[[str], bool], target: Path) -> None:
             entry = zipfile.ZipInfo(member, _DATE)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, whole.getinfo(member).external_attr
             part.writestr(entry, whole.read(member))
+
+
+_LARGEST = 8 << 30  # bytes: torch's own has 0.9 GiB
+
+
+def vendored_wheel(wheel: LockedWheel) -> Path | None:
+    """Return the file that is just this wheel; None where there is none."""
+    folder = vendored_folder()
+    if folder is None or not (folder / WHEELS).is_dir():
+        return None
+    for path in sorted((folder / WHEELS).iterdir()):
+        # A link or a pipe may have no end, and a file as good as none.
+        found = path.lstat()
+        readable = stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST
+        if readable and _is_named(path.name, wheel) and sha256_file(path) == wheel.sha256:
+            return path
+    return None
+
+
+def _is_named(filename: str, wheel: LockedWheel) -> bool:
+    try:
+        name = read_wheel_name(filename)
+        return (name.project, name.version) == (canonicalize_name(wheel.name), Version(wheel.version))
+    except ValueError:
+        return False

@@ -12,7 +12,7 @@ from wheelsmith.model import PinnedFile, PrefixId
 from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.platforms.host_compilers import KIND as CXX
-from wheelsmith.toolchain.cuda_compilers import lay_out_compilers
+from wheelsmith.toolchain.debian_package import lay_out_compilers
 from wheelsmith.toolchain.downloads import Supply
 from wheelsmith.toolchain.progress import preparing
 from wheelsmith.toolchain.unpack import unpack

@@ -22,7 +22,7 @@ from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.cpu_environment import lay_out_without_cuda, twin_of
-from wheelsmith.toolchain.cxx.programs import programs_of
+from wheelsmith.toolchain.cxx.install import programs_of
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import forget_lock, install_environment, known_lock, lock_environment
 from wheelsmith.toolchain.integrity import prove, why_changed, why_unproven

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 
 
 @cache

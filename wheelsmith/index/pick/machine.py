@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from wheelsmith.base.errors import MachineError
+from wheelsmith.base.files import answer_of
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.base.programs import answer_of
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import TORCH
 from wheelsmith.platforms import Gpu, platforms

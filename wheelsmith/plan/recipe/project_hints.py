@@ -7,7 +7,7 @@ from functools import cache
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 
 

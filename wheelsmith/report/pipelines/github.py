@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.base.facts import read_facts
+from wheelsmith.base.files import read_facts
 from wheelsmith.report.pipelines.pipeline import Pipeline, common_words, whole
 
 _RUNNER = "ubuntu-latest"

@@ -11,7 +11,7 @@ from wheelsmith.base.errors import MatrixError, MatrixMistakesError, SourceError
 from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix import EngineChoice, Matrix
 from wheelsmith.model import BuildPlan, Cell, Listener
-from wheelsmith.model.engines import AUTO
+from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.recipe import KernelSource, KernelSpec
 from wheelsmith.platforms import CPU, platform_of
 from wheelsmith.run.planner import Planner

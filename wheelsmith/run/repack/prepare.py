@@ -12,7 +12,7 @@ from wheelsmith.base.units import counted, show_size
 from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix import Matrix
 from wheelsmith.model import Listener, Notice, SourceId, log_notices
-from wheelsmith.model.engines import AUTO
+from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.fold import fold, folded
 from wheelsmith.plan.repack import (
     BuildFolder,

@@ -18,6 +18,22 @@ from wheelsmith.toolchain.cxx.symbol_versions import limit_versions
 from wheelsmith.toolchain.cxx.wrappers import RUNTIME, move_program, write_compiler, write_starter
 from wheelsmith.toolchain.debian_package import package_members, write_member
 
+_PLACES = (
+    "bin/*g++",
+    "bin/*gcc",
+    "usr/bin/*",
+    "usr/lib/gcc*/*/*/cc1*",
+    "usr/lib/gcc*/*/*/collect2*",
+    "runtime/lib/*/l*",
+)
+
+
+def programs_of(folder: Path) -> tuple[str, ...]:
+    """Return the programs that decide the bytes of an object, below the compilers' folder."""
+    found = (path for place in _PLACES for path in folder.glob(place) if not path.is_symlink())
+    return tuple(sorted(str(path.relative_to(folder)) for path in found))
+
+
 # What only running programs need, and programs that nobody calls to compile or to link.
 _UNUSED = re.compile(
     r"(etc|sbin|usr/sbin|usr/share|var|usr/lib/(compat-ld|gold-ld)|usr/lib/[^/]+/(gconv|audit|gprofng|bfd-plugins))/.*"
