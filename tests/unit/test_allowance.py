@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.base.errors import OutputError
-from wheelsmith.pipeline.quota import Allowance
+from wheelsmith.pipeline.compiler_proxy import Allowance
 
 
 def test_no_more_is_kept_than_may_be():

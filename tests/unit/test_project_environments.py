@@ -18,8 +18,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Limits, Local, Mount
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import ImageId, LockedWheel, Notice, Preparing, Project
-from wheelsmith.pipeline.command import build_command
-from wheelsmith.pipeline.environments import environment_mounts
+from wheelsmith.pipeline.command import build_command, environment_mounts
 from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.pipeline.smoke import _unpack, smoke_test
 from wheelsmith.source import Outputs, fetch_source

@@ -21,10 +21,9 @@ from wheelsmith.pipeline.command import (
     without_compiling,
 )
 from wheelsmith.pipeline.compile_step import CompileStep
-from wheelsmith.pipeline.compiler_proxy import CompilerLauncher
+from wheelsmith.pipeline.compiler_proxy import COMPILER_MEMORY, CompilerLauncher
 from wheelsmith.pipeline.context import BuildContext, log_name
 from wheelsmith.pipeline.failures import command_failed, failure_of
-from wheelsmith.pipeline.passthrough_call import COMPILER_MEMORY
 from wheelsmith.pipeline.repair_job import RepairJob, only_wheel, says_checking
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
 from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task, TaskAdder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.frameworks import framework
-from wheelsmith.model import BuildPlan, Project, Step, StepKind
+from wheelsmith.model import BuildPlan, LockedWheel, Project, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
-from wheelsmith.pipeline.environments import environment_mounts, torch_wheels
 from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import platforms
 from wheelsmith.source import SourceTree, copy_into
+from wheelsmith.toolchain import Toolchains
 
 # cudafe++ and cicc take a gigabyte from malloc in small steps; asking for more at once saves a tenth of their time.
 # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
@@ -192,3 +193,30 @@ def compile_command(
 def command_name(plan: BuildPlan) -> str:
     """Return what a cell's sandboxes are called after."""
     return f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}"
+
+
+# Gigabytes that hardly change, in one folder for every project that uses this torch; its libraries find NVIDIA's by
+# where they lie.
+_OF_TORCH = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
+
+
+def torch_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:
+    """Return the torch of an environment, and all of CUDA's, for itself."""
+    return tuple(wheel for wheel in wheels if _OF_TORCH.fullmatch(wheel.name))
+
+
+def environment_mounts(
+    project: Project, wheels: tuple[LockedWheel, ...], arch: str, toolchains: Toolchains
+) -> tuple[Mount, ...]:
+    """Return the mounts of an environment with the project's torch, which is made if it is not here.
+
+    :param wheels: all of it, torch among them.
+    """
+    torch = torch_wheels(wheels)
+    others = tuple(wheel for wheel in wheels if wheel not in torch)
+    make = toolchains.environment_without_cuda if project.without_cuda else toolchains.environment
+    found = [Mount(source=make(torch, project.python, arch), target=sandbox_paths.ENVIRONMENT)]
+    if others:
+        folder = toolchains.environment(others, project.python, arch)
+        found.append(Mount(source=folder, target=sandbox_paths.REQUIREMENTS))
+    return tuple(found)

@@ -15,8 +15,8 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Mount
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildPlan, LockedWheel, Project
+from wheelsmith.pipeline.command import environment_mounts
 from wheelsmith.pipeline.context import BuildContext
-from wheelsmith.pipeline.environments import environment_mounts
 from wheelsmith.plan import why_other_cuda
 from wheelsmith.source import copy_into
 from wheelsmith.toolchain import Toolchains
