@@ -882,59 +882,6 @@ _lie(
 )
 
 
-# --- Operators of Hub kernels -------------------------------------------------------------------------------
-
-_OPS = "import torch\nops = torch.ops._x_1\n{}\ndef add_op_namespace_prefix(name):\n    return f'_x_1::{{name}}'\n"
-_BAD = (
-    "@torch.library.custom_op('shared::op', mutates_args=())\ndef op(x: torch.Tensor) -> torch.Tensor:\n    return x\n"
-)
-
-
-def _kernel(source: str, *, path: str = "forged/ops.py", ops: str = "") -> Callable[[Wheel], None]:
-    def change(wheel: Wheel) -> None:
-        wheel.files["forged/_ops.py"] = _OPS.format(ops).encode()
-        wheel.files[path] = (wheel.files.get(path) or b"") + source.encode()
-
-    return change
-
-
-for _name, _made in {
-    "in _ops.py itself": _kernel(_BAD, path="forged/_ops.py"),
-    "in a second _ops.py": _kernel("import torch\n" + _BAD, path="forged/sub/_ops.py"),
-    "a file of 1 MiB": _kernel("import torch\n" + _BAD + "#" * (1 << 20)),
-    "a file of 9 MiB": _kernel("import torch\n" + _BAD + "#" * (9 << 20)),
-    "no word of torch": _both(
-        _kernel("from ._t import custom_op\n@custom_op('shared::op', mutates_args=())\ndef op(x): ...\n"),
-        _python("import torch\ncustom_op = torch.library.custom_op\n", "forged/_t.py"),
-    ),
-    "own by a comment": _kernel(
-        "import torch\ntorch.library.define('shared::op', '(Tensor x) -> Tensor')\n", ops="# torch.ops.shared"
-    ),
-    "by keyword": _kernel("import torch\n" + _BAD.replace("'shared", "name='shared")),
-    "by another name": _kernel(
-        "from torch.library import custom_op as c\n@c('shared::op', mutates_args=())\ndef op(x): ...\n"
-    ),
-    "Library by keywords": _kernel("import torch\ntorch.library.Library(ns='shared', kind='DEF')\n"),
-    "Library by a name": _kernel("import torch\nL = torch.library.Library\nL('shared', 'DEF')\n"),
-    "a constant": _kernel("import torch\nN = 'shared::op'\ntorch.library.define(N, '(Tensor x) -> Tensor')\n"),
-    "beside a class": _kernel(
-        "import torch\nclass C:\n    N = 'shared::op'\n"
-        "    @torch.library.custom_op(N, mutates_args=())\n    def op(x): ...\n"
-    ),
-    "prefix that is another's": _kernel(
-        "import torch\ndef add_op_namespace_prefix(x): return 'shared::' + x\n"
-        "@torch.library.custom_op(add_op_namespace_prefix('op'), mutates_args=())\ndef op(x): ...\n"
-    ),
-    "prefix as lambda": _both(
-        _kernel("import torch\n" + _BAD),
-        lambda w: w.files.__setitem__(
-            "forged/_ops.py", b"import torch\nops = torch.ops._x_1\nadd_op_namespace_prefix = '_x_1::{}'.format\n"
-        ),
-    ),
-}.items():
-    _lie("ops", f"registers {_name}", "an operator under a namespace that other kernels share", _made, base="cpu")
-
-
 # --- Right, though it looks otherwise -----------------------------------------------------------------------
 
 

@@ -28,7 +28,6 @@ from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.install_layout import EntryPoint, read_entry_points
 from wheelsmith.wheel.marker_environments import MOST_NAMED, Environment, environments, holds, named_pythons
-from wheelsmith.wheel.python_code import PythonCode, PythonFiles, read_python_code
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.requirements import (
     TorchRequirement,
@@ -212,19 +211,16 @@ class Inspection:
             for name, lines in everywhere.items()
         }
 
-    def python_code(self, *words: bytes) -> PythonCode:
-        """Read every Python file that has one of these words."""
-        return read_python_code(self.archive, words)
-
-    def python_files(self) -> PythonFiles:
-        """Return the Python files, to be read one at a time."""
-        return PythonFiles(self.archive)
+    def python_code(self, *words: bytes) -> dict[str, bytes]:
+        """Return the Python files that have one of these words: path → source."""
+        sources = ((name, self.archive.read(name)) for name in self.files if name.endswith(".py"))
+        return {name: source for name, source in sources if any(word in source for word in words)}
 
     @cached_property
     def loads(self) -> frozenset[LibraryLoad]:
         """What Python code of the wheel loads by itself."""
         words = (*(name.encode() for name in CALLS), b"setdlopenflags")
-        return frozenset[LibraryLoad]().union(*map(read_loads, self.python_code(*words).sources.values()))
+        return frozenset[LibraryLoad]().union(*map(read_loads, self.python_code(*words).values()))
 
     @cached_property
     def _elf_files(self) -> dict[str, Extension | str]:

@@ -1,0 +1,126 @@
+"""The namespaces under which Hub kernels register operators.
+
+Like the check of huggingface/kernels (``nix-builder/pkgs/torch-ops-check``), this reads names that are written out in
+the code. It does not follow names that are put together while the code runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import mmap
+import posixpath
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+_PREFIX = "add_op_namespace_prefix"
+# Functions of torch.library that take an operator's name first, and the modules that code calls them from.
+_REGISTERING = frozenset(
+    {"custom_op", "define", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op"}
+)
+_MODULES = ("", "library", "torch.library")
+_KINDS = ("DEF", "FRAGMENT")  # of a Library; IMPL implements operators that others define
+# ``_<kernel>_<backend>_<revision>``, as kernel-builder makes it, or ``_<kernel>_<revision>``, as it did before.
+_UNIQUE = re.compile(r"_\w+_\w+", re.ASCII)
+# Symbols that the macros of torch/library.h make: the length of the name, the macro and the namespace.
+_MACROS = re.compile(rb"(\d{1,4})((?:STABLE_)?TORCH_LIBRARY_(?:FRAGMENT_)?(?:static_)?init_)(\w{1,4096})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubKernel:
+    """A package whose ``_ops`` module has ``add_op_namespace_prefix``.
+
+    :param folder: the path of the package in the wheel.
+    :param namespace: of the kernel, as ``_ops`` assigns it; None if that is only known when the code runs.
+    """
+
+    folder: str
+    namespace: str | None
+
+    def owns(self, namespace: str) -> bool:
+        """Return True if no other kernel has this namespace."""
+        return _UNIQUE.fullmatch(namespace) is not None and self.namespace in {None, namespace}
+
+    def contains(self, path: str) -> bool:
+        """Return True if a file belongs to the kernel."""
+        return path.startswith(f"{self.folder}/") or not self.folder
+
+
+def parse(source: bytes) -> ast.Module | None:
+    """Return the syntax tree of a Python file, or None if it cannot be parsed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def hub_kernels(trees: Mapping[str, ast.Module]) -> Iterator[HubKernel]:
+    """Yield the Hub kernels among Python files.
+
+    :param trees: path in the wheel → syntax tree.
+    """
+    for path, tree in trees.items():
+        folder, name = posixpath.split(path.replace("_ops/__init__.py", "_ops.py"))
+        assigned = _assigned(tree)
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        if name == "_ops.py" and _PREFIX in functions | assigned.keys():
+            module, _, namespace = _dotted(assigned.get("ops")).rpartition(".")
+            yield HubKernel(folder=folder, namespace=namespace if module == "torch.ops" else None)
+
+
+def registrations(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the namespace of each registration, where the code names the namespace."""
+    constants = _assigned(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        module, _, function = _dotted(node.func).rpartition(".")
+        values = [getattr(value, "value", None) for value in (*node.args, *(item.value for item in node.keywords))]
+        registers = function in _REGISTERING or (function == "Library" and any(kind in values for kind in _KINDS))
+        if module in _MODULES and registers and (namespace := _namespace(node.args[0], constants)):
+            yield node.lineno, namespace
+
+
+def registered_by_machine_code(file: BinaryIO) -> set[str]:
+    """Return the namespaces under which an ELF file registers operators, if its symbols were not stripped."""
+    found = set()
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for match in _MACROS.finditer(content):
+            name = match[3][: int(match[1]) - len(match[2])].decode("ascii", "replace")
+            # The name of a fragment ends with a number of its own.
+            found.add(re.sub(r"_\d+$", "", name) if b"FRAGMENT" in match[2] else name)
+    return found - {""}
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the last value of each name that a module assigns."""
+    assignments = (node for node in tree.body if isinstance(node, ast.Assign))
+    return {_dotted(target): node.value for node in assignments for target in node.targets}
+
+
+def _namespace(node: ast.expr, constants: Mapping[str, ast.expr]) -> str:
+    """Return the namespace in an operator's name, or an empty text if the code does not name it."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text.partition("::")[0]
+        case ast.Name(id=name) if isinstance(constants.get(name), ast.Constant):
+            return _namespace(constants[name], {})
+        case ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]) if "::" in text:
+            return text.partition("::")[0]
+        case ast.JoinedStr(values=[ast.FormattedValue(value=value), ast.Constant(value=str(text)), *_]):
+            return _namespace(value, constants) if text.startswith("::") else ""
+    return ""
+
+
+def _dotted(node: ast.expr | None) -> str:
+    """Return a name with its module, as ``torch.library.define``."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{_dotted(value)}.{name}"
+    return "?"
