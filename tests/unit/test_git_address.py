@@ -65,7 +65,7 @@ def test_folders_of_this_machine(text):
         ("HTTPS://github.com/x", "write https://"),
         ("ftp://host/x", "is not one of"),
         ("ssh+git://host/x", "write ssh://"),
-        ("https://ada:80/secret@host/x", "an @ stands in its path"),
+        ("https://ada:80/secret@host/x", "an @ or a colon is not where"),
     ],
 )
 def test_addresses_that_are_refused(text, why):

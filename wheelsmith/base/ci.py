@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.base.sanitize import bare_address
+from wheelsmith.base.redact import redact
 
 _COMMIT, _FILE = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?"), re.compile(r"[\w./-]+", re.ASCII)
 LOCAL = "urn:wheelsmith:builder:local"
@@ -96,4 +96,4 @@ def _checkout(repository: str | None, ref: str | None, commit: str | None) -> Ch
     # Buildkite says HEAD of a build that was started by hand.
     if not (repository and ref and commit and _COMMIT.fullmatch(commit)):
         return None
-    return Checkout(repository=bare_address(repository), ref=ref, commit=commit)
+    return Checkout(repository=redact(repository), ref=ref, commit=commit)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from wheelsmith.base.sanitize import STRAY_AT, has_stray_at, shown_address
+from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 
 _LONGEST = 1000  # characters of an address
 _LONGEST_REVISION = 200
@@ -55,7 +55,7 @@ def git_address(text: str) -> GitAddress:
         if not scp or " " in text:
             raise ValueError(f"{_cut(text)} is not an address such as git@host:org/project")
         # Without a user before its host, what stands there may be a user and a password.
-        return GitAddress(text=text, shown=text if "@" in scp["host"] else shown_address(text), is_local=False)
+        return GitAddress(text=text, shown=text if "@" in scp["host"] else redact(text), is_local=False)
     return GitAddress(text=text, shown="local", is_local=True)
 
 
@@ -75,9 +75,12 @@ def _url(text: str, scheme: str) -> GitAddress:
         raise ValueError("this URL has no host, or characters that none has")
     if parts.query or parts.fragment or "?" in text or "#" in text:
         raise ValueError("give the address that git clone takes, without ? and #: a folder in it is subdirectory")
-    if has_stray_at(text):
-        raise ValueError(STRAY_AT)
-    return GitAddress(text=text, shown=_shown(parts), is_local=False)
+    if is_ambiguous(text):
+        raise ValueError(AMBIGUOUS)
+    shown = redact(text)
+    if scheme == "ssh" and parts.username:  # the user of the server, no secret
+        shown = shown.replace("://", f"://{parts.username}@", 1)
+    return GitAddress(text=text, shown=shown, is_local=False)
 
 
 def _host(parts: SplitResult) -> str:
@@ -85,17 +88,9 @@ def _host(parts: SplitResult) -> str:
     return place if place.endswith("]") else re.sub(r":[0-9]*$", "", place)
 
 
-def _shown(parts: SplitResult) -> str:
-    user, _, place = parts.netloc.rpartition("@")
-    # Whom ssh greets is part of the address; with the others it can be a token.
-    if parts.scheme == "ssh" and user:
-        place = f"{user.partition(':')[0]}@{place}"
-    return parts._replace(netloc=place).geturl()
-
-
 def _cut(text: str) -> str:
     """Return the beginning of what somebody wrote, without the credentials in it."""
-    return repr(shown_address(text)[:80])
+    return repr(redact(text)[:80])
 
 
 def submodule_address(parent: GitAddress, text: str) -> GitAddress:

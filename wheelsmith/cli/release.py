@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import ExitCode, ReleaseError, WheelsmithError
-from wheelsmith.base.sanitize import bare_address
+from wheelsmith.base.redact import redact
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
@@ -208,7 +208,7 @@ def _live(release: _Release) -> str:
         raise ReleaseError("no wheel of it is for everybody to see", remedy="see advertise in matrix.yaml")
     examine_live(release.url, found)
     signed = ", signed" if release.key else ""
-    return f"{counted(len(names), 'wheel')} as built{signed}: {bare_address(release.url)}"
+    return f"{counted(len(names), 'wheel')} as built{signed}: {redact(release.url)}"
 
 
 def _policy(release: _Release) -> SignaturePolicy | None:

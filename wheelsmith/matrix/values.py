@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from wheelsmith.base.git_address import check_subfolder, git_address
-from wheelsmith.base.sanitize import shown_address
+from wheelsmith.base.redact import redact
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import HOST, LONGEST_VERSION, PINNED, TORCH
@@ -120,7 +120,7 @@ def _listed(value: Any) -> Any:
 
 def _hub_repo(text: str) -> str:
     if not _HUB.fullmatch(text) or ".." in text:
-        raise ValueError(f"{shown_address(text)[:80]!r} is not a Hub repo such as kernels-community/activation")
+        raise ValueError(f"{redact(text)[:80]!r} is not a Hub repo such as kernels-community/activation")
     return text
 
 
@@ -212,7 +212,7 @@ def _sdist(text: str) -> str:
     except (InvalidRequirement, ValueError):  # also of InvalidVersion, and of none or several
         version = None
     if version is None or asked.operator != "==" or version.local or found.url or found.extras or found.marker:
-        raise ValueError(f"{shown_address(text)[:80]!r} is not one release such as torch-scatter==2.1.2")
+        raise ValueError(f"{redact(text)[:80]!r} is not one release such as torch-scatter==2.1.2")
     return f"{canonicalize_name(found.name)}=={version}"
 
 

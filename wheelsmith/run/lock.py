@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import MatrixError, Place, ToolchainError
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.sanitize import bare_address
+from wheelsmith.base.redact import redact
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import BuildPlan, Excluded, Listener, LockedWheel, Notice
 from wheelsmith.plan import Resolve
@@ -194,7 +194,7 @@ def _source(kernel: KernelRef, source: SourceTree) -> LockedSource | None:
 def _named(kernel: KernelRef) -> str:
     for kind in ("hub", "git", "sdist", "path"):
         if place := getattr(kernel, kind):
-            place = bare_address(place) if kind == "git" else place
+            place = redact(place) if kind == "git" else place
             folder = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
             return f"{kind}:{place}{folder}"
     raise MatrixError("the matrix names no kernel")

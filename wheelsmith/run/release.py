@@ -13,7 +13,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import PackageIndexError, ReleaseError
 from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import read_json
-from wheelsmith.base.sanitize import bare_address
+from wheelsmith.base.redact import redact
 from wheelsmith.index.doctor import Severity, WalkScope, examine
 from wheelsmith.index.entries import (
     Catalogue,
@@ -168,8 +168,8 @@ def live_wheels(
     }
     for entry in entries:
         for root in roots(entry):
-            _refuse_unlisted(entry, offers[root].get(entry.filename), bare_address(pages[root]))
-        shown = bare_address(base)
+            _refuse_unlisted(entry, offers[root].get(entry.filename), redact(pages[root]))
+        shown = redact(base)
         with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
             live = fetch_wheel(offers[roots(entry)[0]][entry.filename], Path(scratch), settings, listen)
             if sha256_file(live.path) != entry.sha256:
@@ -202,4 +202,4 @@ def examine_live(address: str, found: BuiltVersion) -> None:
     diagnosis = examine(address, WalkScope(projects=(found.state.project,)))
     if not diagnosis.ok:
         wrong = "; ".join(finding.message for finding in diagnosis.findings if finding.severity is Severity.ERROR)
-        raise ReleaseError(f"installers would fail: {wrong}", remedy=f"wheelsmith index doctor {bare_address(address)}")
+        raise ReleaseError(f"installers would fail: {wrong}", remedy=f"wheelsmith index doctor {redact(address)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from wheelsmith.base.errors import AttestationError, PackageIndexError, SigningKeyError, WheelsmithError, system_error
 from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.base.sanitize import shown_address
+from wheelsmith.base.redact import redact
 from wheelsmith.index.publish import has_index, release_from
 from wheelsmith.model import Listener
 from wheelsmith.run.rebuild.published import published_wheels
@@ -111,7 +111,7 @@ def _with_file(wheel: Path, bundle: Path | None) -> _WithBundle:
 
 
 def _judged(found: _WithBundle, policy: SignaturePolicy) -> Judgement:
-    name = shown_address(found.wheel.name)  # of what was meant to be an address, too
+    name = redact(found.wheel.name)  # of what was meant to be an address, too
     try:
         if found.bundle is None:
             raise AttestationError(found.trouble)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.sanitize import shown_address
+from wheelsmith.base.redact import redact
 from wheelsmith.plan.lock import is_of_a_lock
 from wheelsmith.source.run_outputs import Outputs
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, mode_of, walk
@@ -34,7 +34,7 @@ def read_folder(root: Path, outputs: Outputs) -> SourceTree:
     if not root.is_dir():
         # What was meant to be an address has become a folder below that of the matrix.
         meant = _ADDRESS.search(str(root))
-        shown = shown_address(meant[0]) if meant else root
+        shown = redact(meant[0]) if meant else root
         raise SourceError(f"there is no folder {shown}", remedy="fix kernel.path in matrix.yaml")
     return make_tree(_files(root.resolve(), outputs), origin="path")
 

@@ -15,7 +15,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import ARCHIVES, VENDOR, is_offline, vendored_folder
-from wheelsmith.base.sanitize import without_credentials
+from wheelsmith.base.redact import redact
 from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, PinnedPackage, PinnedTree
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
@@ -86,7 +86,7 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
             files = dict(_files(tree, archive))
             _compare(tree, files)
         except ToolchainError as error:
-            troubles.append(f"{without_credentials(place)}: {error.message}")
+            troubles.append(f"{redact(place)}: {error.message}")
             continue
         _write(files, folder)
         return archive
@@ -110,7 +110,7 @@ def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, list
             trouble = error.message
         except OSError as error:
             trouble = f"it cannot be read: {error.strerror or error}"
-        troubles.append(f"{without_credentials(place)}: {trouble}")
+        troubles.append(f"{redact(place)}: {trouble}")
     raise _nowhere(pin, troubles)
 
 

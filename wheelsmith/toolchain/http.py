@@ -9,7 +9,7 @@ from types import MappingProxyType
 import httpx
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
-from wheelsmith.base.sanitize import without_credentials
+from wheelsmith.base.redact import redact
 
 # UnicodeError: a host that is no name.
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TooSlowError)
@@ -38,6 +38,8 @@ def answer(
 
 
 def reason(error: Exception) -> str:
-    """Return in one line why a server's answer could not be had, without credentials."""
-    why, _, _ = without_credentials(str(error)).partition("\n")
+    """Return in one line why a request failed, without passwords."""
+    if isinstance(error, httpx.InvalidURL):  # it quotes parts of the address
+        return "it is not an address"
+    why, _, _ = redact(str(error)).partition("\n")
     return why or type(error).__name__

@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.deadline import ended_after
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import VENDOR, is_offline
+from wheelsmith.base.redact import redact
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.http import FAILURES, answer, reason
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
@@ -272,9 +273,9 @@ def _place(link: str, base: str) -> Location:
 
 def _host(index: str) -> str:
     try:
-        return httpx.URL(index).host or index
+        return httpx.URL(index).host or redact(index)
     except httpx.InvalidURL:
-        return "an index whose address is no URL"
+        return redact(index)
 
 
 def _not_found(pin: PinnedFile, troubles: list[str]) -> ToolchainError:

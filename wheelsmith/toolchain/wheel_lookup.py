@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.sanitize import bare_address
+from wheelsmith.base.redact import redact
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.environment import pip_report, requirement_of, unreadable_report
 
@@ -52,7 +51,7 @@ def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tupl
 
 
 def _found(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
-    url = bare_address(item["download_info"]["url"])
+    url = redact(item["download_info"]["url"])
     return FoundWheel(wheel=wheel, url=url, is_yanked=bool(item.get("is_yanked")))
 
 
@@ -63,5 +62,4 @@ def _refusal(said: str) -> str:
     changed = [line.partition(" from ")[0] for line in lines if "==" in line and " from " in line]
     if any("DO NOT MATCH THE HASHES" in line for line in errors) and changed:
         return f"{changed[0]} is another file now: its sha256 differs"
-    # What follows an address may be a token.
-    return re.sub(r"[?#]\S*", "", errors[0] if errors else "pip failed")[:_LONGEST]
+    return redact(errors[0] if errors else "pip failed")[:_LONGEST]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 # What they send and what they take was read from pip 26.3 and uv 0.13.8, and seen on the wire.
 PIP_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"
@@ -68,15 +68,6 @@ class Exchange:
         shown = ["-I"] if self.method == "HEAD" else ["-D", "-", "-o", "/dev/null"]
         headers = [part for name, value in self.sent.items() for part in ("-H", f"{name}: {value}")]
         return shlex.join(["curl", "-sSL", *shown, *headers, self.url])
-
-
-def without_userinfo(url: str) -> str:
-    """Return a URL without user and password, as it may be shown and asked for."""
-    try:
-        parts = urlsplit(url)
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    except ValueError:
-        return url.rpartition("@")[2]
 
 
 def origin(url: str) -> Origin:

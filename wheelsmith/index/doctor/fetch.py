@@ -13,8 +13,9 @@ from urllib.parse import urljoin, urlsplit
 
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.sanitize import STRAY_AT, has_stray_at, shown_address, visible
-from wheelsmith.index.doctor.exchange import Exchange, Origin, origin, without_userinfo
+from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
+from wheelsmith.base.sanitize import visible
+from wheelsmith.index.doctor.exchange import Exchange, Origin, origin
 
 if TYPE_CHECKING:
     import httpx
@@ -102,7 +103,7 @@ class Fetcher:
 
     def _follow(self, method: str, url: str, sent: dict[str, str], most: int, *, decoded: bool) -> Exchange:
         shown = {name: value for name, value in sent.items() if name in _SHOWN}
-        record = Exchange(url=without_userinfo(url), method=method, sent=shown)
+        record = Exchange(url=redact(url), method=method, sent=shown)
         hops: list[str] = []
         here, headers = url, record.headers
         for _ in range(_MOST_REDIRECTS + 1):
@@ -113,7 +114,7 @@ class Fetcher:
             headers = answer.headers
             try:
                 here = urljoin(here, location)
-                hops.append(without_userinfo(here))
+                hops.append(redact(here))
             except ValueError:
                 return replace(answer, failure="it redirects to what is no URL")
         return replace(record, hops=tuple(hops), headers=headers, failure="it redirects without end")
@@ -198,13 +199,13 @@ def _parsed(url: str) -> tuple[httpx.URL, Origin]:
     """
     import httpx
 
-    shown = visible(shown_address(url))
+    shown = visible(redact(url))
     try:
-        parts, home = httpx.URL(url), origin(without_userinfo(url))
+        parts, home = httpx.URL(url), origin(redact(url))
     except (httpx.InvalidURL, ValueError):
         raise PackageIndexError(f"{shown} is no URL") from None
-    if has_stray_at(url) or parts.scheme not in {"http", "https"} or not parts.host:
-        remedy = STRAY_AT if has_stray_at(url) else "name one that begins with https:// or http://"
+    if is_ambiguous(url) or parts.scheme not in {"http", "https"} or not parts.host:
+        remedy = AMBIGUOUS if is_ambiguous(url) else "name one that begins with https:// or http://"
         raise PackageIndexError(f"{shown} is no URL of a live index", remedy=remedy)
     return parts, home
 
@@ -224,4 +225,4 @@ def _named(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _reason(error: Exception) -> str:
     # httpx's own text may be empty, as for a time-out.
-    return without_userinfo(str(error)) or type(error).__name__
+    return redact(str(error)) or type(error).__name__

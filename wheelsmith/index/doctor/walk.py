@@ -11,9 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 from packaging.utils import canonicalize_name, is_normalized_name
 
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.redact import redact
 from wheelsmith.index.doctor.caching import judge_page_caching, judge_wheel_caching
 from wheelsmith.index.doctor.contents import judge_contents
-from wheelsmith.index.doctor.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEPT, Exchange, without_userinfo
+from wheelsmith.index.doctor.exchange import BROWSER_ACCEPT, PIP_ACCEPT, UV_ACCEPT, Exchange
 from wheelsmith.index.doctor.fetch import FetchBounds, Fetcher, RequestLimitError, fetching
 from wheelsmith.index.doctor.finding import BOTH, Diagnosis, IndexFinding, Severity, finding, merged
 from wheelsmith.index.doctor.hosts import host_of
@@ -55,7 +56,7 @@ def examine(url: str, scope: WalkScope | None = None, bounds: FetchBounds | None
     :raises PackageIndexError: it is no URL, or nothing answers there.
     """
     with fetching(url, bounds or FetchBounds()) as fetcher:
-        walk = _IndexWalk(fetcher, _folder(without_userinfo(url)), scope or WalkScope(), bounds or FetchBounds())
+        walk = _IndexWalk(fetcher, _folder(redact(url)), scope or WalkScope(), bounds or FetchBounds())
         return walk.go()
 
 

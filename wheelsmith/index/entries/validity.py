@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from wheelsmith.base.sanitize import shown_address
+from wheelsmith.base.redact import redact
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import About, check_about
 from wheelsmith.index.entries.entry import (
@@ -80,7 +80,7 @@ def check_address(text: str) -> str:
     :raises ValueError: it is none that a page may name: https, or this machine's own.
     """
     if not _is_address(text):
-        shown = _quoted(shown_address(text))
+        shown = _quoted(redact(text))
         raise ValueError(f"{shown} is not the address of an index: https://, a host, and perhaps a folder")
     return f"{text.rstrip('/')}/"
 

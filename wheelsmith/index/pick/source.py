@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from packaging.utils import canonicalize_name
@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import read_bounded
-from wheelsmith.base.sanitize import shown_address
+from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
 
 if TYPE_CHECKING:
@@ -49,15 +49,14 @@ def find_catalogue(name: str, index: str) -> Found:
     :raises PackageIndexError: it cannot be read, or has no such project.
     """
     project = check_project(name)
-    try:
-        parts = urlsplit(index)
-    except ValueError:
-        raise PackageIndexError(f"{shown_address(index)} cannot be read: it is no address") from None
+    if is_ambiguous(index):
+        raise PackageIndexError(f"{redact(index)} cannot be read: it is no address", remedy=AMBIGUOUS)
+    parts = urlsplit(index)
     if parts.scheme in {"http", "https"}:
         return _from_web(project, index)
     if parts.scheme not in {"", "file"}:
         raise PackageIndexError(
-            f"{shown_address(index)} cannot be read by installers", remedy="name a folder or an https:// address"
+            f"{redact(index)} cannot be read by installers", remedy="name a folder or an https:// address"
         )
     folder = Path(url2pathname(parts.path)) if parts.scheme else Path(index)
     for root in (folder, folder.parent):
@@ -121,8 +120,7 @@ def _bytes(file: Path) -> bytes:
 def _from_web(project: str, index: str) -> Found:
     import httpx
 
-    given = urlsplit(index)
-    shown = urlunsplit((given.scheme, given.netloc.rpartition("@")[2], given.path.rstrip("/"), "", ""))
+    shown = redact(index).rstrip("/")
     auth = _credentials(index)
     with httpx.Client(follow_redirects=True, timeout=_PATIENCE, auth=auth) as client:
         for base in dict.fromkeys((shown, _ROOT.sub("", shown))):
@@ -134,8 +132,8 @@ def _from_web(project: str, index: str) -> Found:
                     continue
                 answer.raise_for_status()
             except (httpx.HTTPError, httpx.InvalidURL, TooSlowError) as error:
-                why, opened = _without_address(error), f"{shown_address(base)}/index.html"
-                mistake = f"{shown_address(url)} cannot be read: {why}"
+                why, opened = _without_address(error), f"{base}/index.html"
+                mistake = f"{url} cannot be read: {why}"
                 raise PackageIndexError(mistake, remedy=f"does this open: {opened}") from None
             catalogue = _checked(load_catalogue(answer.content, url), project, url)
             return Found(catalogue=catalogue, base=f"{base}/", credentials=auth is not None)
@@ -176,8 +174,8 @@ def _no_project(project: str, index: str, names: Iterable[str]) -> PackageIndexE
     known = sorted({str(canonicalize_name(name)) for name in names})[:_MOST_NAMES]
     close = get_close_matches(project, known, n=1, cutoff=0.5)
     remedy = f"did you mean {close[0]}?" if close else _remedy(index)
-    return PackageIndexError(f"{shown_address(index)} has no project {project}", remedy=remedy)
+    return PackageIndexError(f"{redact(index)} has no project {project}", remedy=remedy)
 
 
 def _remedy(index: str) -> str:
-    return f"name the address that has {shown_address(index).rstrip('/')}/index.html with the list of its projects"
+    return f"name the address that has {redact(index).rstrip('/')}/index.html with the list of its projects"

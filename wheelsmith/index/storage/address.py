@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import AddressError
-from wheelsmith.base.sanitize import shown_address
+from wheelsmith.base.redact import redact
 
 BUCKETS = ("s3", "gs", "az")
 # Azure serves a website from the container $web.
@@ -34,7 +34,7 @@ class Address:
 
 def shown(target: str) -> str:
     """Return a target as it may be printed: without anything that could be a password or a signature."""
-    text = shown_address(target)
+    text = redact(target)
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 

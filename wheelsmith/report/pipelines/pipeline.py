@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from wheelsmith.base.errors import PackageIndexError, SettingError
-from wheelsmith.base.sanitize import may_hold_password, shown_address
+from wheelsmith.base.redact import has_credentials, redact
 from wheelsmith.index.entries import index_address
 from wheelsmith.index.storage.address import parse_address
 
@@ -86,7 +86,7 @@ class Pipeline:
             for word in given if isinstance(given, tuple) else (given,):
                 if word is not None and not shape.fullmatch(word):
                     option = f"--{name.replace('_', '-')}"
-                    shown = shown_address(word)
+                    shown = redact(word)
                     raise SettingError(f"{shown!r} cannot stand in a pipeline", remedy=f"give {option} a plainer one")
         self._check_addresses()
         self._check_together()
@@ -95,9 +95,9 @@ class Pipeline:
         """Refuse addresses with a password, and such that other machines do not reach."""
         for name in ("publish", "url", "wheelsmith"):
             address = _REQUIREMENT.sub("", getattr(self, name) or "")
-            if may_hold_password(address):
+            if has_credentials(address):
                 raise SettingError(
-                    f"--{name} is no address, or has what may be a password: {shown_address(address)}",
+                    f"--{name} is no address, or has what may be a password: {redact(address)}",
                     remedy="everybody may read a pipeline: give credentials to the job, in the system's secrets",
                 )
         scheme = self.publish.partition("://")[0] if self.publish else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.sanitize import shown_address, visible
+from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
+from wheelsmith.base.sanitize import visible
 from wheelsmith.model import Listener, read_wheel_name
 from wheelsmith.toolchain.package_index import Location, Offer, every_offer, projects
 from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
@@ -40,11 +40,9 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
     :raises PackageIndexError: it has none, too many, or a file that is not the one that it tells of.
     :raises ToolchainError: it does not answer, or not as an index does.
     """
-    shown = visible(shown_address(address))
-    try:
-        urlsplit(address)
-    except ValueError:
-        raise PackageIndexError(f"{shown} is no address") from None
+    shown = visible(redact(address))
+    if is_ambiguous(address):
+        raise PackageIndexError(f"{shown} is not an address", remedy=AMBIGUOUS)
     if is_offline():
         raise PackageIndexError(f"{shown} is not asked: wheelsmith is offline")
     settings, count = pip_settings(), 0

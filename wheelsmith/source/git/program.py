@@ -22,7 +22,8 @@ from typing import IO
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.sanitize import visible, without_credentials
+from wheelsmith.base.redact import redact
+from wheelsmith.base.sanitize import visible
 
 LONGEST = 1800.0  # seconds that one command may take
 _PATIENCE = 180.0  # seconds in which it says nothing at all; while it fetches, git tells every second how far it is
@@ -200,5 +201,5 @@ def _end_of(process: subprocess.Popen[bytes]) -> Iterator[IO[bytes]]:
 def _reason(said: bytes, code: int) -> str:
     lines = re.split(r"[\r\n]+", said.decode("utf-8", "replace"))
     told = [line for line in lines if _TOLD.match(line)] or [line for line in lines if line.strip()]
-    words = " ".join(without_credentials(line).strip() for line in told[-3:])
+    words = " ".join(redact(line).strip() for line in told[-3:])
     return visible(words)[:_LONGEST_SAID] or f"it ended with exit code {code}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from wheelsmith.base.errors import AttestationError, SigningKeyError
 from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.base.sanitize import without_credentials
+from wheelsmith.base.redact import redact
 from wheelsmith.wheel.attestation.bundle import read_bundle
 from wheelsmith.wheel.attestation.certified import signed_by
 from wheelsmith.wheel.attestation.claims import Claims
@@ -149,7 +149,7 @@ def _explained() -> Iterator[None]:
     except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do, requests' among them
         text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
         remedy = _AMBIENT if isinstance(error, ExpiredIdentity | IdentityError) else _AGAIN
-        shown = _without_tokens(without_credentials(text))
+        shown = _without_tokens(redact(text))
         raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {shown}", remedy=remedy) from None
 
 

@@ -15,7 +15,7 @@ from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.sanitize import without_credentials
+from wheelsmith.base.redact import redact
 
 if TYPE_CHECKING:
     from sigstore.models import ClientTrustConfig, TrustedRoot
@@ -109,6 +109,6 @@ def _explained(trust: Path | None) -> Iterator[None]:
         whose = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
         cause = f": {type(error.__cause__).__name__}" if error.__cause__ else ""
         raise SigningKeyError(
-            without_credentials(f"{whose} cannot be read: {in_one_line(error)}{cause}")[:_SHOWN],
+            redact(f"{whose} cannot be read: {in_one_line(error)}{cause}")[:_SHOWN],
             remedy="name one that Sigstore's programs wrote: --trust-config FILE" + ("" if trust else _OR_OFFLINE),
         ) from None

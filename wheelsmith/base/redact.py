@@ -1,0 +1,98 @@
+"""Remove passwords from addresses before they are shown or recorded.
+
+A mistyped address can hold its password anywhere. Where the place is not certain, everything up to the last ``@`` is
+replaced by ``…``.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The first branch takes a password with spaces: what follows the colon is no port, and an @ comes later in the line.
+_WORD = re.compile(r"(?:\S*//[^\s/@:]*:(?!\d{0,5}[\"'),.;:]*(?:[/?#\s]|$))[^\s@]{1,200} [^\n@]{0,200}@)?\S+")
+_SLASHES = re.compile("([a-z][a-z0-9+.-]{0,30})?(?:[:;\uff1a]?//+|(?<=[a-z0-9])[:\uff1a]/+)", re.IGNORECASE)
+_FOLDER = re.compile(r"\.{0,2}/(?!/)")
+_SCP = re.compile(r"[\"'(]?[\w.-]+@(?:[\w.-]+|\[[0-9a-f:.]+\]):[^@]*", re.IGNORECASE)
+_AT = re.compile("[@\uff20\ufe6b]")  # wide ones look the same
+_ESCAPED_AT = re.compile("%40")
+_COLON = re.compile("[:\uff1a\ufe55]|%3a", re.IGNORECASE)
+_QUERY = re.compile(r"[?#].*", re.DOTALL)
+_AUTHORITY = re.compile(r"(?:[^:\uff1a\ufe55\[\]%]*|\[[0-9a-f:.]+\])(?::\d{0,5})?[^\w\[]*", re.IGNORECASE)
+_FULL_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+|\[[0-9a-f:.]+\]", re.IGNORECASE)
+_PLACES_WITHOUT_USERS = frozenset({"s3", "gs", "az", "hf"})
+_SSH_USER = re.compile(r"(?<=ssh://)[\w.-]+@")
+_HIDDEN = "…"
+
+AMBIGUOUS = "an @ or a colon is not where one belongs: write @ as %40 and / as %2F in a password, and the host in full"
+
+
+def redact(text: str) -> str:
+    """Return a text with users, passwords, queries and fragments removed from its addresses.
+
+    :param text: one address, however mistyped, or sentences with addresses in them.
+    """
+    return _WORD.sub(lambda word: _redact_word(word[0]), text)
+
+
+def is_ambiguous(address: str) -> bool:
+    """Return True if an address may hold a password in an unusual place. ``AMBIGUOUS`` says how to write it."""
+    return _HIDDEN in redact(address)
+
+
+def has_credentials(address: str) -> bool:
+    """Return True if an address may hold a password. The user of ``ssh://git@host`` does not count."""
+    plain = _SSH_USER.sub("", address.partition("#")[0])
+    return redact(plain) != plain or is_ambiguous(address)
+
+
+def _redact_word(word: str) -> str:
+    if _FOLDER.match(word) and "://" not in word:
+        return word
+    slashes = _SLASHES.search(word)
+    if slashes is None:
+        return _redact_without_scheme(word)
+    rest = _redact_url(scheme=(slashes[1] or "").lower(), rest=word[slashes.end() :])
+    return _redact_without_scheme(word[: slashes.start()]) + slashes[0] + rest
+
+
+def _redact_without_scheme(word: str) -> str:
+    """Redact ``user:password@host/path``, but not ``git@host:path``."""
+    head, at, tail = _split_at_last(word)
+    if at and _COLON.search(head) and not _SCP.fullmatch(word):
+        return f"{_HIDDEN}@{_QUERY.sub('', tail)}"
+    place, _, query = word.partition("?")
+    return place if "=" in query else word
+
+
+def _redact_url(*, scheme: str, rest: str) -> str:
+    """Redact what follows the slashes of a URL."""
+    head, at, tail = _split_at_last(rest)
+    if scheme == "file" and not (at and _COLON.search(head)):
+        return _QUERY.sub("", rest)
+    if not at:
+        return _redact_host(rest)
+    authority = _authority(head)
+    if authority == head and at == "@":
+        return _redact_host(tail)
+    user, _, host = authority.rpartition("@")
+    path = head[len(authority) :]
+    is_place = scheme in _PLACES_WITHOUT_USERS and not _COLON.search(host)
+    if path and (is_place or _FULL_HOST.fullmatch(host)) and not _COLON.search(user + path):
+        return _QUERY.sub("", host + path + at + tail)
+    return f"{_HIDDEN}@{_QUERY.sub('', tail)}"
+
+
+def _redact_host(rest: str) -> str:
+    return _QUERY.sub("", rest) if _AUTHORITY.fullmatch(_authority(rest)) else _HIDDEN
+
+
+def _authority(rest: str) -> str:
+    return re.split(r"[/?#]", rest, maxsplit=1)[0]
+
+
+def _split_at_last(text: str) -> tuple[str, str, str]:
+    """Split a text at its last ``@``, or at its last ``%40`` where it has no ``@``."""
+    ats = [*_AT.finditer(text)] or [*_ESCAPED_AT.finditer(text)]
+    if not ats:
+        return text, "", ""
+    return text[: ats[-1].start()], ats[-1][0], text[ats[-1].end() :]
