@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
-import io
 import json
 import marshal
 import struct
-import zipfile
 from collections.abc import Callable
 
 from forge import OLDEST, Wheel, legal, lie
@@ -602,39 +599,7 @@ def _pyc(source: str) -> bytes:
 
 # --- Files that nobody looks at -----------------------------------------------------------------------------
 
-
-def _archive(data: bytes) -> bytes:
-    head = b"x.o/            0           0     0     644     %-10d`\n" % len(data)
-    return b"!<arch>\n" + head + data
-
-
-def _zipped(name: str, data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        archive.writestr(name, data)
-    return out.getvalue()
-
-
-_OBJECT = Library(type=ET_REL).build()
-_CODE = code("90")
 for _name, _data in {
-    "x.a": _archive(_OBJECT),
-    "x.so.gz": gzip.compress(Library().build()),
-    "x.zip": _zipped("x.so", Library().build()),
-    "x.dll": b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0\x64\x86" + bytes(200),
-    "x.dylib": bytes.fromhex("cffaedfe0c000001") + bytes(200),
-    "x.bin": b"\xef\xbb\xbf" + Library().build(),
-}.items():
-    _lie(
-        "purity",
-        f"{_name} for any platform",
-        "machine code in a wheel for any platform",
-        _file(f"forged/{_name}", _data),
-        base="pure",
-    )
-for _name, _data in {
-    "k.zip": _zipped("k.fatbin", _CODE),
-    "k.gz": gzip.compress(_CODE),
     "k.bin": b"X" + ptx("90").rstrip(b"\0"),
     "k.json": json.dumps({"source": ptx("90").rstrip(b"\0").decode()}).encode(),
     "k.hsaco": Library(machine=_AMDGPU).build(),

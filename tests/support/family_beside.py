@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import importlib.util
-import io
-import lzma
 import marshal
 import struct
-import sys
-import tarfile
-import zipfile
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 
 from forge import Wheel, legal, lie
-from forge_elf import ET_EXEC, ET_REL, Library, Symbol
-from forge_gpu import CUBIN, code, cubin, entry, fatbin, ptx
+from forge_elf import ET_EXEC, Library, Symbol
+from forge_gpu import CUBIN, cubin, entry, fatbin, ptx
 
 Change = Callable[[Wheel], object]
-_ELSEWHERE = 0x100  # where a file for Windows has its header
 _LTO = 8
 
 
@@ -61,121 +53,8 @@ def _requires(*lines: str) -> Change:
     return lambda wheel: wheel.requires("torch==2.11.*", *lines)
 
 
-# --- What is packed -----------------------------------------------------------------------------------------
+# --- GPU code in data ---------------------------------------------------------------------------------------
 
-
-def _zip(data: bytes, method: int = zipfile.ZIP_DEFLATED, name: str = "inner.dat") -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        archive.writestr("first.txt", "first")
-        archive.writestr(name, data)
-        archive.writestr("last.txt", "last")
-    return out.getvalue()
-
-
-def _streamed(data: bytes) -> bytes:
-    """Return a zip archive that was written without going back: sizes stand behind the data."""
-
-    class Stream(io.BytesIO):
-        def seekable(self) -> bool:
-            return False
-
-        def tell(self) -> int:
-            raise OSError
-
-    out = Stream()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("inner.dat", data)
-    return out.getvalue()
-
-
-def _tar(data: bytes) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        info = tarfile.TarInfo("inner.dat")
-        info.size = len(data)
-        archive.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
-def _zstd(data: bytes) -> bytes:
-    module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-    return bytes(module.compress(data))
-
-
-_PACKINGS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
-    "zstd": _zstd,
-    "zip": _zip,
-    "zip of bzip2": partial(_zip, method=zipfile.ZIP_BZIP2),
-    "zip of lzma": partial(_zip, method=zipfile.ZIP_LZMA),
-    "zip behind a script": lambda data: b"#!/usr/bin/env python3\n" + _zip(data),
-    "zip without a directory": lambda data: _zip(data).partition(b"PK\1\2")[0],
-    "streamed zip": _streamed,
-    "zip in zip": lambda data: _zip(_zip(data)),
-    "zip in gzip": lambda data: gzip.compress(_zip(data)),
-    "gzip in a stored zip": lambda data: _zip(gzip.compress(data), zipfile.ZIP_STORED),
-    "gzip in gzip": lambda data: gzip.compress(gzip.compress(data)),
-    "second gzip": lambda data: gzip.compress(b"first") + gzip.compress(data),
-    "tar.gz": lambda data: gzip.compress(_tar(data)),
-}
-
-
-def _windows(*, machine: int = 0x8664, flags: int = 0x2022, net: bool = False) -> bytes:
-    head = b"MZ" + bytes(58) + struct.pack("<I", _ELSEWHERE)
-    pe = struct.pack("<4sHHIIIHH", b"PE\0\0", machine, 1, 0, 0, 0, 240, flags)
-    optional = bytearray(struct.pack("<H", 0x20B) + bytes(238))
-    if net:
-        struct.pack_into("<II", optional, 112 + 14 * 8, 0x2008, 72)
-    return head.ljust(_ELSEWHERE, b"\0") + pe + bytes(optional) + bytes(200)
-
-
-_SHARED = Library().build()
-_MACHINE_CODE = {
-    "a library": _SHARED,
-    "an object file": Library(type=ET_REL).build(),
-    "macOS": bytes.fromhex("cffaedfe0c00000100000000060000000a000000") + bytes(300),
-    "macOS, 32 bits": bytes.fromhex("cefaedfe07000000030000000600000001000000") + bytes(300),
-    "macOS, two CPUs": bytes.fromhex("cafebabe00000002010000070000000300004000") + bytes(300),
-    "Windows": _windows(),
-    "Windows on ARM": _windows(machine=0xAA64),
-    "big-endian": b"\x7fELF\x02\x02\x01" + bytes(9) + struct.pack(">HHI", 3, 21, 1) + bytes(200),
-    "32 bits": b"\x7fELF\x01\x01\x01" + bytes(9) + struct.pack("<HHI", 3, 40, 1) + bytes(200),
-}
-for _name, _pack in _PACKINGS.items():
-    _lie(
-        "purity",
-        f"library, {_name}",
-        "machine code in a wheel for any platform",
-        _file("forged/x.dat", _pack(_SHARED)),
-        base="pure",
-    )
-    _lie(
-        "compute",
-        f"fatbin, {_name}",
-        "GPU code in a wheel for cpu",
-        _file("forged/x.dat", _pack(code("90"))),
-        base="cpu",
-    )
-for _name, _data in _MACHINE_CODE.items():
-    _lie(
-        "purity",
-        f"{_name} behind a byte",
-        "machine code for any platform",
-        _file("forged/x.dat", b"\n" + _data),
-        base="pure",
-    )
-    _lie(
-        "purity",
-        f"{_name} in gzip",
-        "machine code for any platform",
-        _file("forged/x.gz", gzip.compress(_data)),
-        base="pure",
-    )
-_lie("purity", "a library in a tar", "machine code for any platform", _file("forged/x.tar", _tar(_SHARED)), base="pure")
-_lie("purity", "x.pyd for any platform", "a module for Windows", _file("forged/x.pyd", _windows(flags=2)), base="pure")
 for _name, _data in {
     "cubin": cubin("90"),
     "ptx": ptx("90").rstrip(b"\0"),
@@ -188,60 +67,19 @@ for _name, _data in {
         _file("forged/data", b"\1" + _data),
         base="cpu",
     )
-    _lie("compute gpu", f"{_name} in zip", "GPU code in a wheel for cpu", _file("forged/x.z", _zip(_data)), base="cpu")
-_lie(
-    "toolkit",
-    "packed cubin of CUDA 12.4",
-    "CUDA 12.4 made code that is packed",
-    _file("forged/x.zip", _zip(cubin("90", toolkit="12.4"))),
-    base="cuda",
-)
-_lie(
-    "gpu",
-    "packed cubin with another label",
-    "9.0, labelled 8.0, packed",
-    _file("forged/x.zip", _zip(fatbin(entry(CUBIN, "80", cubin("90"))))),
-    base="cuda",
-)
-
-
-def _times(data: bytes, times: int) -> bytes:
-    for _ in range(times):
-        data = gzip.compress(data)
-    return data
-
-
-for _name, _data in {
-    "five times over": _times(_SHARED, 5),
-    "bursting": _times(bytes(200 << 20), 2),
-    "more streams than anybody needs": _times(_times(b"", 1) * 30_000, 1),
-}.items():
-    _lie("purity", f"packed {_name}, any", "nobody can look through it", _file("forged/x.gz", _data), base="pure")
-    _lie("compute", f"packed {_name}, cpu", "nobody can look through it", _file("forged/x.gz", _data), base="cpu")
 for _name, _path, _data in (
     ("text in gzip", "forged/x.gz", gzip.compress(b"text" * 999)),
     ("broken gzip", "forged/x.gz", gzip.compress(b"text" * 999)[:-20]),
-    ("what begins as gzip", "forged/x.bin", b"\x1f\x8b\x08" + bytes(range(256))),
-    ("Python in zip", "forged/x.zip", _zip(b"import os\n", name="x.py")),
     ("empty zip", "forged/x.zip", b"PK\5\6" + bytes(18)),
-    ("a wheel in a wheel", "forged/x.whl", _zip(_zip(b"import os\n", name="x.py"))),
-    ("a launcher for Windows", "forged/t64.exe", _windows(flags=0x22)),
-    (".NET", "forged/x.dll", _windows(net=True)),
-    ("a class of Java", "forged/X.class", bytes.fromhex("cafebabe00000034001d0a00060f09001011") + bytes(99)),
+    ("a launcher for Windows", "forged/t64.exe", b"MZ" + bytes(400)),
     ("WebAssembly", "forged/x.wasm", b"\0asm\1\0\0\0" + bytes(99)),
     ("text about ELF", "forged/about.txt", b"It begins with \x7fELF, and a zip with PK\3\4"),
 ):
-    _legal(_name, "nothing that a CPU runs, as far as anybody can say", _file(_path, _data), base="pure")
+    _legal(_name, "no ELF file for a CPU", _file(_path, _data), base="pure")
 for _name, _path in (("source", "forged/k.cu"), ("documentation", "forged/k.md"), ("a template", "forged/k.ptx.jinja")):
     _legal(
         f"PTX in {_name}", "what is written about PTX is none", _file(_path, b"// k\n" + b"x " + ptx("90")), base="cpu"
     )
-_legal(
-    "PTX in packed source",
-    "what is written about PTX is none",
-    _file("forged/x.zip", _zip(b"x " + ptx("90"), name="k.cu")),
-    base="cpu",
-)
 
 
 # --- Bytecode -----------------------------------------------------------------------------------------------

@@ -1,19 +1,15 @@
-"""What hides behind something else: packed at another place, under another's name, in another case.
+"""What hides behind something else: under another's name, in another case.
 
-The loader of glibc 2.36 was asked about sonames; pip and CPython about programs; what is packed, Python's own modules.
+The loader of glibc 2.36 was asked about sonames; pip and CPython about programs.
 """
 
 from __future__ import annotations
 
-import gzip
-import lzma
-import struct
 from collections.abc import Callable
 
-from family_beside import _PACKINGS, _SHARED, _file, _programs, _zip, _zstd
+from family_beside import _file, _programs
 from forge import Wheel, legal, lie
 from forge_elf import Library, Symbol
-from forge_gpu import code, cubin
 
 Change = Callable[[Wheel], object]
 
@@ -33,53 +29,6 @@ def _all(changes: tuple[Change, ...]) -> Change:
 
     return change
 
-
-# --- Packed at another place --------------------------------------------------------------------------------
-
-
-def _skippable(data: bytes) -> bytes:
-    return struct.pack("<II", 0x184D2A50, 4) + b"skip" + _zstd(data)
-
-
-_PLACES: dict[str, Callable[[bytes], bytes]] = {
-    **{f"{name} behind a header": lambda data, pack=pack: b"header" + pack(data) for name, pack in _PACKINGS.items()},
-    "xz behind padding": lambda data: lzma.compress(b"first") + bytes(8) + lzma.compress(data),
-    "zstd behind what is skipped": _skippable,
-    "zip behind a broken zip": lambda data: _zip(b"x" * 99)[:60] + bytes(40) + _zip(data),
-    "gzip behind a broken gzip": lambda data: gzip.compress(b"x" * 99)[:12] + bytes(range(200)) + gzip.compress(data),
-}
-for _name, _pack in _PLACES.items():
-    _lie("compute", f"fatbin, {_name}", "GPU code for cpu", _file("forged/x.dat", _pack(code("90"))), base="cpu")
-    _lie("purity", f"library, {_name}", "machine code for any", _file("forged/x.dat", _pack(_SHARED)), base="pure")
-
-
-def _behind(data: bytes) -> Change:
-    return lambda wheel: setattr(wheel.library, "change", lambda image: image.data.extend(data))
-
-
-_lie("compute", "zip behind a library", "GPU code for cpu", _behind(_zip(code("90"))), base="cpu")
-_lie(
-    "compute",
-    "zip in a library's data",
-    "GPU code",
-    lambda w: setattr(w.library, "writable", _zip(code("90"))),
-    base="cpu",
-)
-_lie(
-    "toolkit",
-    "zip behind a cubin",
-    "CUDA 12.4 made code that is packed",
-    _file("forged/x.cubin", cubin("90") + _zip(cubin("90", toolkit="12.4"))),
-    base="cuda",
-)
-_legal("zip of text behind a library", "nothing that a GPU runs", _behind(_zip(b"text" * 99)), base="cpu")
-for _name, _data in {
-    "magics alone": b"x\x1f\x8b\x08\0\0\0\0\0\0\3BZh91AY&SY\xfd7zXZ\0\0\4\x28\xb5\x2f\xfd\0" + bytes(99),
-    "text in xz behind a header": b"header" + lzma.compress(b"text" * 99),
-    "a broken xz behind a header": b"header" + lzma.compress(b"text" * 99)[:40] + bytes(99),
-    "a cut zstd behind a header": b"header" + _zstd(b"text" * 99)[:9],
-}.items():
-    _legal(_name, "nothing that a GPU or a CPU runs", _file("forged/x.dat", _data), base="pure")
 
 # --- Tags that no installer has -----------------------------------------------------------------------------
 

@@ -20,8 +20,7 @@ from wheelsmith.frameworks import LocalVersion, frameworks, read_local_version, 
 from wheelsmith.model import WheelName, WheelSpec, read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
-from wheelsmith.wheel.content_scan import ContentScan, survey
-from wheelsmith.wheel.cpu_code import find_cpu_code
+from wheelsmith.wheel.content_scan import ContentScan, scan_contents
 from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
@@ -91,34 +90,21 @@ class Inspection:
     @property
     def digests(self) -> dict[str, Digest]:
         """Size and hash of every file, by its path in the wheel; the hash is of the kind that RECORD has."""
-        return self._survey.digests
+        return self._scan.digests
 
     @property
     def binaries(self) -> tuple[str, ...]:
         """Every file that may hold machine code: ELF files, and whatever has GPU code in it or is named so."""
-        return (*self._survey.elf, *self._survey.gpu_files)
-
-    @property
-    def unscannable(self) -> dict[str, str]:
-        """Every file within which something is packed that cannot be looked through, with the reason."""
-        return self._survey.unscannable
-
-    @cached_property
-    def cpu_code(self) -> dict[str, str]:
-        """Every file with machine code for a CPU, Linux's or not, packed or not, with what it is.
-
-        It costs to read the whole wheel once more.
-        """
-        return find_cpu_code(self.archive, self.path.stat().st_size)
+        return (*self._scan.elf, *self._scan.gpu_files)
 
     @property
     def elf_files(self) -> tuple[str, ...]:
         """Every ELF file but cubins, which no loader takes."""
-        return tuple(self._survey.elf)
+        return tuple(self._scan.elf)
 
     def binary(self, name: str) -> BinaryIO:
         """Open one of ``elf_files``; whoever asks closes it."""
-        return self._survey.elf[name].open("rb")
+        return self._scan.elf[name].open("rb")
 
     def text(self, name: str, most: int = LONGEST_TEXT) -> bytes:
         """Return the content of a small file.
@@ -225,7 +211,7 @@ class Inspection:
     @cached_property
     def _elf_files(self) -> dict[str, Extension | str]:
         read: dict[str, Extension | str] = {}
-        for name in self._survey.elf:
+        for name in self._scan.elf:
             try:
                 with self.binary(name) as file:
                     read[name] = read_extension(name, file)
@@ -236,7 +222,7 @@ class Inspection:
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
         """The GPU code of every file that holds any, or CUDA's runtime, by its path in the wheel."""
-        found = dict(self._survey.gpu_files)
+        found = dict(self._scan.gpu_files)
         for name in self.elf_files:
             with self.binary(name) as file:
                 found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), self._allowance, name)
@@ -283,8 +269,8 @@ class Inspection:
         return torch_requirement(self.requirements.lines, self.environments, tuple(torch_releases()))
 
     @cached_property
-    def _survey(self) -> ContentScan:
-        return survey(self.archive, self.record, self._folder, self._allowance)
+    def _scan(self) -> ContentScan:
+        return scan_contents(self.archive, self.record, self._folder, self._allowance)
 
     @cached_property
     def _allowance(self) -> UnpackBudget:

@@ -11,7 +11,7 @@ from typing import cast
 from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import read_wheel_name
-from wheelsmith.wheel.archive.record import Hasher, compare_record, read_record
+from wheelsmith.wheel.archive.record import compare_record, digest_of, read_record
 
 RECORDS = ("METADATA", "WHEEL", "RECORD")
 
@@ -85,9 +85,7 @@ def record_mistakes(contents: WheelContents) -> list[str]:
     record = read_record(contents.files[f"{contents.info}/RECORD"], 2 * len(contents.files))
     files = {}
     for name, data in contents.files.items():
-        hasher = Hasher(record.algorithm(name))
-        hasher.update(data)
-        files[name] = hasher.digest()
+        files[name] = digest_of(data, record.algorithm(name))
     return compare_record(record, contents.info, files)
 
 

@@ -6,7 +6,7 @@ import base64
 import csv
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
@@ -121,12 +121,22 @@ class Hasher:
             raise WheelError(f"RECORD uses {algorithm}, which this Python does not have: {error}") from None
         self._size = 0
 
-    def update(self, piece: bytes) -> None:
-        """Take the next piece of the file."""
-        self._hash.update(piece)
-        self._size += len(piece)
+    def hashed(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the pieces of the file, hashing each."""
+        for piece in pieces:
+            self._hash.update(piece)
+            self._size += len(piece)
+            yield piece
 
     def digest(self) -> Digest:
         """Return size and hash of all that was taken."""
         text = base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
         return Digest(size=self._size, hash=f"{self._algorithm}={text}")
+
+
+def digest_of(data: bytes, algorithm: str) -> Digest:
+    """Return size and hash of a file in memory."""
+    hasher = Hasher(algorithm)
+    for _ in hasher.hashed([data]):
+        pass
+    return hasher.digest()

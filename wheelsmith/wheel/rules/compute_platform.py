@@ -78,9 +78,6 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
         yield finding("compute-platform", [*wheel.local_version.wrong], "")
     for name, needed, code in examined_files(wheel):
         yield compare(name, needed, code, wheel.compute)
-    if wheel.compute == "cpu" and wheel.unscannable:
-        unscannable = [f"the version says cpu, and {name} {why}" for name, why in wheel.unscannable.items()]
-        yield finding("compute-platform", unscannable, "")
     if names_cuda(wheel.compute) and wheel.extensions and not _speaks_of_cuda(wheel):
         yield finding("compute-platform", [f"the version says {wheel.compute}, and nothing in it is CUDA's"], "")
 
@@ -108,13 +105,12 @@ def _says(pieces: Iterable[bytes]) -> bool:
 
 RULE = Rule(
     name="compute-platform",
-    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, packed or not, no CUDA runtime, "
+    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, "
     "and needs no CUDA library; a CUDA that is named is one that there is, and a wheel with compiled code speaks of it "
     "at all; `+cu13x` needs `libcudart.so.13` where it holds GPU code and no runtime of its own, and no library of "
     "another CUDA; the GPU code found in any file, by capability",
     leaves_open="of which CUDA a runtime is that was linked in statically; PTX in source code and documentation, by "
-    "their names; code that is encrypted, encoded as text, or packed by other means than nvcc's, zip, gzip, bzip2, xz "
-    "and Zstandard, or in an ELF file otherwise than by nvcc and zip, is not found; nor is what a program compiles "
-    "when it runs; which libraries of CUDA Python code loads by itself",
+    "their names; code in archives and in files that are compressed otherwise than by nvcc is not found; nor is what a "
+    "program compiles when it runs; which libraries of CUDA Python code loads by itself",
     examine=_examine,
 )

@@ -25,12 +25,12 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 
 RULE = Rule(
     name="machine-code",
-    proves="GPU code is found at any place in any file, packed by zip, gzip, bzip2, xz or Zstandard or not, and asked "
-    "itself: a cubin's own architecture, `a` and `f` included, and PTX's own `.version` and `.target` are what the "
-    "fatbin's entry says; all of it unpacks to the size that is said; a cubin's tables, symbols, notes and attributes "
-    "lie within it and are well-formed, its kernels exit where they say; the toolkit that assembled it makes code for "
-    "that GPU; its code is made of whole instructions; PTX is a module of text from its first directives to its end; "
-    "what a library registers with CUDA's runtime is not all yet to be linked",
+    proves="GPU code is found at any place in any file and read: a cubin's own architecture, `a` and `f` included, and "
+    "PTX's own `.version` and `.target` are what the fatbin's entry says; it unpacks to the size that is said; a "
+    "cubin's tables, symbols, notes and attributes lie within it and are well-formed, its kernels exit where they say; "
+    "the toolkit that assembled it makes code for that GPU; its code is made of whole instructions; PTX is a module of "
+    "text from its first directives to its end; what a library registers with CUDA's runtime is not all yet to be "
+    "linked",
     leaves_open="that the instructions are the right ones; an `f` where no tool's command line is recorded; LTO IR and "
     "tile IR, which are not documented (nvcc scrambles the former), are taken by their label; PTX in a string of a "
     "program or of data counts for its target, and is not read to its end",
