@@ -646,10 +646,10 @@ def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path,
         "rm packed/*; mkfifo packed/pure-1-py3-none-any.whl",
         "ln packed/pure-1-py3-none-any.whl another",
         "sleep 0.1; find packed -name '*.whl' -exec sh -c 'echo more >> $1' - {} ';'",
-        "echo '{}' > finished.json",
-        "echo '[[[[' > finished.json",
-        "rm finished.json; ln -s /etc/hostname finished.json",
-        "head -c 6000000 /dev/zero > finished.json",
+        "echo '{}' > response.json",
+        "echo '[[[[' > response.json",
+        "rm response.json; ln -s /etc/hostname response.json",
+        "truncate -s 70M response.json",
     ):
 
         def tricky(finisher, limits, memory, trick=trick):

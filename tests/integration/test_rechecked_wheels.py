@@ -117,7 +117,7 @@ def test_what_this_check_has_passed_is_not_asked_again(run, tmp_path):
 def test_the_edition_is_of_all_that_the_check_is_made_of():
     """A module that decides what the check finds, and is left out, would let wheels keep an old verdict."""
     code = (
-        "import sys, wheelsmith, wheelsmith.wheel.recheck\n"
+        "import sys, wheelsmith, wheelsmith.wheel.check\n"
         "for name, module in sorted(sys.modules.items()):\n"
         "    if name.partition('.')[0] == 'wheelsmith' and module.__file__: print(module.__file__)\n"
     )

@@ -192,18 +192,20 @@ def test_it_dies_with_the_process_that_started_it(tmp_path, plain, name):
 
 
 def test_a_job_in_a_folder(tmp_path):
-    folder = tmp_path / "job"
-    env = {**os.environ, "PYTHONPATH": SUPPORT}
-    for name, request in (("add", {"a": 2, "b": 2}), ("refuse", {}), ("fail", {})):
-        with WorkFolder.make(folder / name) as work:
+    def run(name, request):
+        with WorkFolder.make(tmp_path / name) as work:
             write_request(work, f"worker_operations:{name}", request)
-            subprocess.run([sys.executable, "-m", "wheelsmith.worker", folder / name], env=env, check=True)
-    with WorkFolder(folder / "add") as work:
-        assert read_response(work, "x.whl")["sum"] == 4
-    with WorkFolder(folder / "refuse") as work, pytest.raises(errors.SourceError, match="it is no source"):
-        read_response(work, "x.whl")
-    with WorkFolder(folder / "fail") as work, pytest.raises(errors.WorkerError, match=r"^x\.whl cannot be read: the"):
-        read_response(work, "x.whl")
+            argv = [sys.executable, "-m", "wheelsmith.worker", tmp_path / name]
+            env = {**os.environ, "PYTHONPATH": SUPPORT}
+            code = subprocess.run(argv, env=env, stderr=subprocess.DEVNULL).returncode
+            return code, read_response(work, "x.whl")
+
+    code, answer = run("add", {"a": 2, "b": 2})
+    assert (code, answer["sum"]) == (0, 4)
+    with pytest.raises(errors.SourceError, match="it is no source"):
+        run("refuse", {})
+    with pytest.raises(errors.WorkerError, match=r"^x\.whl cannot be read: the reader left no answer"):
+        run("fail", {})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"error": {}}', "[" * 100_000, '{"result": 1}'])

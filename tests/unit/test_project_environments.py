@@ -190,7 +190,7 @@ def test_libraries_come_into_a_wheel_only_from_where_it_was_linked(project, imag
     """What reads the finished wheel runs on the machine: what it has under that name is not what an image has."""
     job = RepairJob(plan=replace(plan(1), project=project, image=image), engine=Local(), folder=tmp_path / "finish")
     job.lay_out("k-1-py3-none-any.whl", [b""])
-    assert json.loads((tmp_path / "finish/order.json").read_text())["grafts"] is grafts
+    assert json.loads((tmp_path / "finish/request.json").read_text())["input"]["grafts"] is grafts
 
 
 def test_every_folder_of_a_variable_is_found_on_the_machine_itself(tmp_path):

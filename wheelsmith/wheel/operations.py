@@ -1,0 +1,41 @@
+"""Operations of the worker on wheels: each takes and returns plain data.
+
+Its working folder is the only one that an operation writes to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wheelsmith.model import WheelSpec
+from wheelsmith.wheel.check import check_and_read
+from wheelsmith.wheel.facts import wheel_file
+from wheelsmith.wheel.repair_request import CHECKING, LEFT, RepairRequest, RepairResponse
+
+
+def repair_and_check(request: dict[str, Any]) -> dict[str, Any]:
+    """Repair the wheel that a build left, and check the result, which lies under ``packed``."""
+    from wheelsmith.wheel.repair import repair
+
+    order = RepairRequest.from_json(request)
+    wheel = repair(_left(), order, Path.cwd())
+    print(CHECKING, flush=True)  # noqa: T201  # whoever runs this listens
+    return _checked(wheel, order.spec)
+
+
+def check_again(request: dict[str, Any]) -> dict[str, Any]:
+    """Check a wheel that was finished before."""
+    return _checked(_left(), RepairRequest.from_json(request).spec)
+
+
+def _left() -> Path:
+    (wheel,) = (Path.cwd() / LEFT).iterdir()
+    return wheel
+
+
+def _checked(wheel: Path, spec: WheelSpec) -> dict[str, Any]:
+    report, archs = check_and_read(wheel, spec)
+    file = replace(wheel_file(wheel), gpu_archs=archs) if report.ok else None
+    return RepairResponse(report=report, wheel=file).to_json()
