@@ -6,9 +6,8 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 MODULES = sorted((ROOT / "wheelsmith").rglob("*.py"))
@@ -27,18 +26,20 @@ def floors(container: str) -> list[list[str]]:
     return [sorted(layer.split(" | ")) for layer in layers]
 
 
-def test_the_picture_of_the_rooms_is_right():
-    """What architecture.md draws, and its tables, are the floors that the contract keeps."""
+def drawn_floors(picture: str) -> list[list[str]]:
+    """Return the floors of a drawing from the top: each of its lines is an arrow between two neighbours."""
+    arrows = [line.strip().split(" --> ") for line in picture.splitlines() if "-->" in line]
+    assert [below for _, below in arrows[:-1]] == [above for above, _ in arrows[1:]]
+    return [sorted(floor.split(" & ")) for floor in (arrows[0][0], *(below for _, below in arrows))]
+
+
+def test_the_drawings_of_the_rooms_are_right():
+    """The drawings and tables of architecture.md show the floors that the contract keeps."""
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-    whole, index = re.findall(r"^(?:index:  )?(\w+(?: (?:→|\|) \w+)+)$", text, re.MULTILINE)
-    drawn = [[sorted(floor.split(" | ")) for floor in line.split(" → ")] for line in (whole, index)]
+    drawn = [drawn_floors(picture) for picture in re.findall(r"```mermaid\nflowchart TD\n(.*?)```", text, re.DOTALL)]
     assert drawn == [floors("wheelsmith")[1:], floors("wheelsmith.index")]  # __main__ is no room
-    tables = [
-        [re.findall(r"`(\w+)`", row.split("|")[2]) for row in table.splitlines() if row.startswith("|") and "`" in row]
-        for table in text.split("| floor | room |")[1:]
-    ]
-    for lines, table in zip(drawn, tables, strict=True):
-        assert sorted(room for floor in lines for room in floor) == sorted(room for row in table for room in row)
+    tables = [re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) for table in text.split("| room |")[1:]]
+    assert [sorted(rooms) for rooms in tables] == [sorted(room for floor in each for room in floor) for each in drawn]
 
 
 def test_there_are_few_doors():
@@ -46,20 +47,25 @@ def test_there_are_few_doors():
     assert len(doors) <= 17
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_modules_and_functions_are_small(path):
-    text = path.read_text()
-    assert text.count("\n") <= 500
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno - node.lineno < 62, f"{node.name} is long"
+def functions() -> Iterator[tuple[Path, ast.FunctionDef]]:
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                yield path.relative_to(ROOT), node
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_returns_nothing_does_not_say_that_it_returns(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Constant) and node.returns.value is None:
-            assert not (ast.get_docstring(node) or "").startswith("Return"), f"{node.name} returns None"
+def test_modules_and_functions_are_small():
+    assert [str(path) for path in MODULES if path.read_text().count("\n") > 500] == []
+    assert [(str(path), node.name) for path, node in functions() if node.end_lineno - node.lineno >= 62] == []
+
+
+def test_docstrings_say_return_only_where_something_is_returned():
+    nothing = (
+        each for each in functions() if isinstance(each[1].returns, ast.Constant) and each[1].returns.value is None
+    )
+    assert [
+        (str(path), node.name) for path, node in nothing if (ast.get_docstring(node) or "").startswith("Return")
+    ] == []
 
 
 def test_two_classes_never_share_a_name():
