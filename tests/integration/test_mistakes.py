@@ -488,10 +488,11 @@ def test_wheel(spoil, message, monkeypatch, capsys, tmp_path):
 
 
 def test_a_file_of_another_project_is_declared(monkeypatch, capsys, tmp_path):
-    path = write_zip(tmp_path / "kernel-1-py3-none-any.whl", wheel_entries({"kernel.pth": b"import kernel"}))
+    path = write_zip(tmp_path / "kernel-1-py3-none-any.whl", wheel_entries({"torch/extra.py": b"", "kernel.pth": b""}))
     refused = run_command(monkeypatch, capsys, "check", str(path))
-    assert (refused.code, "wrong installs: it installs kernel.pth" in refused.out) == (1, True)
-    assert run_command(monkeypatch, capsys, "check", "--declare", "kernel.pth", str(path)).code == 0
+    assert (refused.code, "wrong installs: it installs torch/extra.py" in refused.out) == (1, True)
+    accepted = run_command(monkeypatch, capsys, "check", "-v", "--declare", "torch/*", str(path))
+    assert (accepted.code, "outside of its import packages: kernel.pth" in accepted.out) == (0, True)
 
 
 def test_a_name_that_is_no_wheels(monkeypatch, capsys, tmp_path):

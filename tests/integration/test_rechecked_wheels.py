@@ -18,13 +18,6 @@ from wheelsmith.wheel.repair import pack
 
 BUILD = ("build-matrix", "--engine", "local", "--progress", "plain")
 CELL = "torch212-cxx11-cpu-x86_64-linux"
-# What the check imports besides, of which it takes names, shapes and words.
-SHAPES = {
-    "__init__.py",
-    *(f"base/{name}.py" for name in ("__init__", "errors", "files", "sandbox_paths")),
-    *(f"base/beneath/{name}.py" for name in ("__init__", "opening", "trees", "work_folder")),
-    *(f"model/{name}.py" for name in ("__init__", "build_host", "events", "pinned", "rebuilt", "result")),
-}
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +96,7 @@ def test_what_it_refuses_fails_its_cell_and_is_not_built_again(run, tmp_path):
         answer, cell = run()
         assert answer.code == 1
         assert (cell["status"], cell["failure"]["stage"]) == ("failed", "check")
-        assert "it installs torch, which is" in cell["failure"]["message"]
+        assert "it installs torch/" in cell["failure"]["message"]
         assert cell["wheel"] is None
         assert [timing["stage"] for timing in cell["timings"]] == ["check"]
 
@@ -125,7 +118,7 @@ def test_the_edition_is_of_all_that_the_check_is_made_of():
     package = parts()[0].parents[1]
     imported = {path.removeprefix(f"{package}/") for path in answer.stdout.split()}
     digested = {str(path.relative_to(package)) for path in parts()}
-    assert imported - digested == SHAPES
+    assert imported - digested == {"__init__.py"}
     assert {"wheel/symbols/manylinux.json", "base/projects.json", "wheel/symbols/torch-x86_64.bin"} <= digested
 
 

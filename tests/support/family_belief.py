@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import marshal
 import struct
 from collections.abc import Callable
 
@@ -575,28 +573,6 @@ def pythons_symbols_for_pypy(wheel: Wheel) -> None:
     wheel.tag("pp311", "pypy311_pp73")
 
 
-@lie("bytecode", "code for one Python alone, compiled, as any Python's", base="pure")
-def compiled_python_alone(wheel: Wheel) -> None:
-    wheel.files["forged/kernel.pyc"] = _pyc("x = 1\n")
-    del wheel.files["forged/kernel.py"]
-
-
-@lie("bytecode", "what runs is not what stands in the source: an unchecked cache", base="pure")
-def other_bytecode(wheel: Wheel) -> None:
-    wheel.files["forged/__pycache__/kernel.cpython-311.pyc"] = _pyc("raise SystemExit('another')\n")
-
-
-@lie("foreign", "the cache of another project's module, which runs instead of its source", base="pure")
-def bytecode_of_another_project(wheel: Wheel) -> None:
-    wheel.files["__pycache__/typing_extensions.cpython-311.pyc"] = _pyc("raise SystemExit('another')\n")
-
-
-def _pyc(source: str) -> bytes:
-    """Return bytecode that is run unchecked: PEP 552."""
-    body = marshal.dumps(compile(source, "kernel.py", "exec"))
-    return importlib.util.MAGIC_NUMBER + struct.pack("<I", 1) + bytes(8) + body
-
-
 # --- Files that nobody looks at -----------------------------------------------------------------------------
 
 for _name, _data in {
@@ -724,21 +700,7 @@ _lie(
     "WHEEL has a tag that no installer reads",
     lambda w: w.wheel.append(f"Tag: 10-abi3-{w.platform}"),
 )
-_DIRECT = b'{"url": "https://example.org/other.git", "vcs_info": {"vcs": "git", "commit_id": "0000"}}'
 for _name, _judges, _says, _made in (
-    (
-        "direct_url.json",
-        "foreign metadata record names",
-        "pip freeze says that it comes from elsewhere",
-        _raw("{info}/direct_url.json", _DIRECT),
-    ),
-    ("REQUESTED", "foreign metadata record names", "pip takes it for asked for", _raw("{info}/REQUESTED", b"")),
-    (
-        "top_level.txt of torch",
-        "foreign metadata names",
-        "it says that it installs torch",
-        _raw("{info}/top_level.txt", b"torch\n"),
-    ),
     (
         "licence that is not there",
         "metadata",
@@ -776,59 +738,14 @@ for _name, _judges, _says, _made in (
         _metadata('Requires-Dist: six; extra == "nothing"'),
     ),
     (
-        "program without a module",
-        "programs",
-        "a program of a module that is not there",
-        _raw("{info}/entry_points.txt", b"[console_scripts]\nforged = forged.nothing:main\n"),
-    ),
-    (
-        "program elsewhere",
-        "foreign metadata names",
-        "a program outside of the folder for programs",
-        _raw("{info}/entry_points.txt", b"[console_scripts]\n../forged-tool = forged:main\n"),
-    ),
-    (
-        "pip by a colon",
-        "foreign metadata names",
-        "an INI file may have colons",
-        _raw("{info}/entry_points.txt", b"[console_scripts]\npip : forged:main\n"),
-    ),
-    (
-        "pip in a programs.d",
-        "foreign",
-        "a folder below that for programs",
-        _file("forged-1.0.data/scripts/x/pip", b"#!python\n"),
-    ),
-    (
-        "pip.conf",
-        "foreign",
-        "pip reads it in every environment: another index",
-        _file("forged-1.0.data/data/pip.conf", b"[global]\nindex-url = https://example.org/simple\n"),
-    ),
-    (
-        "json in the library",
-        "foreign",
-        "the standard library's own folder",
-        _file("forged-1.0.data/data/lib/python3.11/json/__init__.py", b""),
-    ),
-    (
-        "site in the library",
-        "foreign",
-        "the standard library's own folder",
-        _file("forged-1.0.data/data/lib/python3.11/site.py", b""),
-    ),
-    ("Python.h", "foreign", "Python's own headers", _file("forged-1.0.data/data/include/python3.11/Python.h", b"")),
-    (
         "library of CUDA",
         "foreign libraries",
         "the file of nvidia-cuda-runtime",
         _file("nvidia/cu13/lib/libcudart.so.13", Library(soname="libcudart.so.13", needed=["libc.so.6"]).build()),
     ),
-    ("libpython", "foreign", "Python itself", _file("forged-1.0.data/data/lib/libpython3.11.so.1.0", b"")),
 ):
     _lie(_judges, _name, _says, _made, arches=("x86_64",))
 for _name, _judges, _says, _made in (
-    ("Torch", "foreign", "on Windows and macOS this is torch", _file("Torch/__init__.py", b"")),
     ("aux.py", "archive names", "Windows has no file of that name", _file("forged/aux.py", b"")),
     ("con.txt", "archive names", "Windows has no file of that name", _file("forged/con.txt", b"")),
     ("stream", "archive names", "Windows takes it for a stream of another file", _file("forged/__init__.py:x", b"")),
@@ -862,8 +779,6 @@ def _own_glibc(wheel: Wheel) -> None:
     _own_versions(wheel, Symbol(name="help_me", version=(soname, "GLIBC_2.99")), wanted="GLIBC_2.99")
 
 
-# Python minds the case of names on every system (PEP 235), and no wheel's file lies beside the standard library's.
-_legal("JSON for any platform", "another module than json", _file("JSON.py", b""), base="pure")
 _legal("RPATH for those below", "DT_RPATH is for what the library needs, too", _inherited, base="bundled")
 _legal(
     "Requires-Python between patch releases", "some 3.11 are admitted", lambda w: w.set("Requires-Python", "==3.11.9")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
-import marshal
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -85,25 +83,17 @@ for _name, _path in (("source", "forged/k.cu"), ("documentation", "forged/k.md")
 # --- Bytecode -----------------------------------------------------------------------------------------------
 
 
-def _pyc(flags: int, number: int | None = None) -> bytes:
-    magic = importlib.util.MAGIC_NUMBER if number is None else struct.pack("<H2s", number, b"\r\n")
-    return magic + struct.pack("<I", flags) + bytes(8) + marshal.dumps(compile("x = 1\n", "kernel.py", "exec"))
+def _pyc(number: int) -> bytes:
+    return struct.pack("<H2s", number, b"\r\n") + bytes(12) + b"N"
 
 
-_CACHE = "__pycache__/kernel.cpython-311"
-for _name, _path, _flags in (
-    ("checked", f"forged/{_CACHE}.pyc", 3),
-    ("optimized", f"forged/{_CACHE}.opt-1.pyc", 1),
-    ("in purelib", f"forged-1.0.data/purelib/forged/{_CACHE}.pyc", 1),
-    ("below", f"forged/sub/{_CACHE}.pyc", 1),
-):
-    _lie("bytecode", f"cache that is {_name}", "it runs instead of its source", _file(_path, _pyc(_flags)), base="pure")
-for _name, _number in (("3.12", 3531), ("3.13", 3571), ("no Python", 1), ("Python 2", 62211)):
+_CP311, _CP312 = 3495, 3531
+for _name, _data in (("3.12", _pyc(_CP312)), ("no Python", _pyc(1)), ("Python 2", _pyc(62211)), ("nothing", b"")):
     _lie(
         "bytecode",
         f"module of {_name} in cp311",
         "no Python of the tag runs it",
-        _file("forged/only.pyc", _pyc(0, _number)),
+        _file("forged/only.pyc", _data),
         lambda w: w.tag("cp311", "none", "any"),
         base="pure",
     )
@@ -112,49 +102,25 @@ _lie(
     "package that is bytecode alone",
     "it is for one Python alone",
     lambda w: w.files.pop("forged/__init__.py"),
-    _file("forged/__init__.pyc", _pyc(0, 3495)),
+    _file("forged/__init__.pyc", _pyc(_CP311)),
     base="pure",
 )
-_lie("bytecode", "empty module", "no Python runs it", _file("forged/only.pyc", b""), base="pure")
-_legal("cache by time", "an installer writes the source later", _file(f"forged/{_CACHE}.pyc", _pyc(0)), base="pure")
-_legal("bytecode beside its source", "Python takes the source", _file("forged/kernel.pyc", _pyc(1)), base="pure")
-_legal(
-    "bytecode for cp311",
-    "the tag says so",
-    _file("forged/only.pyc", _pyc(0, 3495)),
-    lambda w: w.tag("cp311", "none", "any"),
-    lambda w: w.set("Requires-Python", "==3.11.*"),
-    base="pure",
-)
-_legal(
-    "bytecode by Requires-Python",
-    "no other Python is let in",
-    _file("forged/only.pyc", _pyc(0, 3495)),
-    lambda w: w.set("Requires-Python", "==3.11.*"),
-    base="pure",
-)
-
-
-# --- Names of others ----------------------------------------------------------------------------------------
-
-for _path in (
-    "__pycache__/torch.cpython-311.pyc",
-    "__pycache__/json.cpython-311.pyc",
-    "__pycache__/sitecustomize.cpython-311.pyc",
-    "forged-1.0.data/platlib/__pycache__/numpy.cpython-312.pyc",
+for _name, _path in (
+    ("in a cache", "forged/__pycache__/kernel.cpython-311.pyc"),
+    ("beside its source", "forged/kernel.pyc"),
 ):
-    _lie("foreign", f"cache {_path}", "the cache of another's module", _file(_path, _pyc(0)), base="pure")
-for _path in ("TORCH/__init__.py", "NumPy/core.py", "forged-1.0.data/purelib/Torch/__init__.py", "NVIDIA/cublas.py"):
-    _lie("foreign", f"any platform, {_path}", "the same folder where case is ignored", _file(_path, b""), base="pure")
-for _text in (b"forged\ntorch\n", b"numpy", b"torch\r\nforged\r\n"):
-    _lie(
-        "foreign",
-        f"top_level.txt {_text!r}",
-        "it says that it installs another project",
-        _raw("{info}/top_level.txt", _text),
+    _legal(f"bytecode {_name}", "Python takes the source", _file(_path, _pyc(_CP311)), base="pure")
+for _name, _change in (
+    ("the tag", lambda w: w.tag("cp311", "none", "any")),
+    ("Requires-Python", lambda w: w.set("Requires-Python", "==3.11.*")),
+):
+    _legal(
+        f"bytecode by {_name}",
+        "no other Python is let in",
+        _file("forged/only.pyc", _pyc(_CP311)),
+        _change,
+        base="pure",
     )
-_legal("Torch on Linux", "another name there", _file("Torch/__init__.py", b""))
-_legal("top_level.txt", "it says what is there", _raw("{info}/top_level.txt", b"forged\n_forged\n"))
 
 
 # --- Programs -----------------------------------------------------------------------------------------------
@@ -171,6 +137,8 @@ for _text, _group in (
     ("forged = forged", "console_scripts"),
     ("forged = :main", "console_scripts"),
     ("forged = forged.kernel main", "console_scripts"),
+    ("bin/forged = forged:main", "console_scripts"),
+    ("forged = forged:main\nforged = forged.kernel:main", "console_scripts"),
 ):
     _lie("programs", f"{_group} {_text}", "a program that cannot start", _programs(_text, _group), base="pure")
 _legal("program of the standard library", "json.tool is there", _programs("forged = json.tool:main"), base="pure")

@@ -356,45 +356,11 @@ lies(
     "foreign",
     "{} is another project's, or Python's own",
     [
-        *(
-            "torch/__init__.py",
-            "torch/lib/libevil.py",
-            "torch.py",
-            "numpy/core.py",
-            "pip/__main__.py",
-            "nvidia/cublas/x.py",
-        ),
-        *(
-            "torch-99.dist-info/METADATA",
-            "other-1.0.dist-info/METADATA",
-            "torch.egg-info/PKG-INFO",
-            "torch-99.egg-info",
-            "setuptools/__init__.py",
-        ),
-        *(
-            "evil.pth",
-            "forged.pth",
-            "distutils-precedence.pth",
-            "sitecustomize.py",
-            "usercustomize.py",
-            "_distutils_hack/__init__.py",
-        ),
-        *(
-            "DATA/scripts/pip",
-            "DATA/scripts/python",
-            "DATA/scripts/python3",
-            "DATA/data/bin/pip",
-            "DATA/data/lib/python3.11/site-packages/torch/x.py",
-        ),
-        *("DATA/purelib/evil.pth", "DATA/platlib/torch/__init__.py", "DATA/purelib/torch-99.dist-info/METADATA"),
-        *(
-            "torch-99.data/purelib/torch/x.py",
-            "DATA/platlib/sitecustomize.py",
-            "triton/__init__.py",
-            "torch/__pycache__/x.cpython-311.pyc",
-        ),
-        *("DATA/scripts/torchrun", "DATA/data/pyvenv.cfg", "DATA/nonsense/x", "typing_extensions.py"),
-        *("DATA/data/lib/python3.11/os.py",),
+        *("torch/__init__.py", "torch/lib/libevil.py", "torch.py", "numpy/core.py", "nvidia/cublas/x.py"),
+        *("torch-99.dist-info/METADATA", "other-1.0.dist-info/METADATA", "torch-99.egg-info", "typing_extensions.py"),
+        *("_distutils_hack/__init__.py", "DATA/scripts/pip", "DATA/scripts/python3", "DATA/scripts/torchrun"),
+        *("DATA/platlib/torch/__init__.py", "DATA/purelib/torch-99.dist-info/METADATA", "DATA/nonsense/x"),
+        *("torch-99.data/purelib/torch/x.py", "torch/__pycache__/x.cpython-311.pyc", "json/__init__.py"),
     ],
     _file,
     name="foreign",
@@ -404,11 +370,6 @@ lies(
 @lie("foreign suffix", "a module called torch", base="plain")
 def module_called_torch(wheel: Wheel) -> None:
     wheel.files["torch.abi3.so"] = Library(arch=wheel.arch, needed=["libc.so.6"], exports=[Symbol(name="PyInit_torch")])
-
-
-@lie("foreign", "a library in torch's own folder", base="cpu")
-def library_in_torch(wheel: Wheel) -> None:
-    wheel.files["torch/lib/libnew.so"] = Library(arch=wheel.arch, needed=["libc.so.6"], exports=[Symbol(name="x")])
 
 
 def _entry_points(wheel: Wheel, text: str) -> None:
@@ -422,8 +383,6 @@ lies(
         "[console_scripts]|pip = forged:main|",
         "[console_scripts]|python = forged:main|",
         "[gui_scripts]|torchrun = forged:main|",
-        "[console_scripts]|../../evil = forged:main|",
-        "[console_scripts]|/bin/sh = forged:main|",
     ],
     _entry_points,
     name="command",
@@ -441,15 +400,15 @@ def _own_file(wheel: Wheel, text: str) -> None:
 
 
 legals(
-    "{} is its own",
+    "{} is its own, or a note",
     [
+        *("forged.pth", "DATA/data/etc/forged.conf", "DATA/headers/forged.h", "README.md"),
         "forged/sub/__init__.py",
         "DATA/scripts/forged",
         "DATA/purelib/forged/extra.py",
         "DATA/data/share/forged/x.txt",
         "forged/torch/__init__.py",
         "forged-1.0.dist-info/licenses/LICENSE",
-        "forged/evil.pth.txt",
         "_forged/__init__.py",
         "forged/py.typed",
         "forged/__pycache__/x.cpython-311.pyc",

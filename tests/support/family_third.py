@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from family_beside import _pyc
 from forge import Wheel, legal, lie
 from forge_elf import (
     DT_FLAGS_1,
@@ -59,10 +58,6 @@ def _file(path: str, data: bytes = b"x\n") -> Change:
 
 def _raw(path: str, data: bytes) -> Change:
     return lambda wheel: wheel.raw.__setitem__(path, data)
-
-
-def _programs(text: str) -> Change:
-    return _raw("{info}/entry_points.txt", f"[console_scripts]\n{text}\n".encode())
 
 
 def _requires(*lines: str) -> Change:
@@ -286,13 +281,6 @@ _legal("free-threaded", "PEP 703", _tagged("cp314", "cp314t", ".cpython-314t-ARC
 for _pair in ("cp310 abi3.none", "cp311.cp312 none", "py3.cp310 none", "py2.py3 none"):
     _legal(f"tag {_pair}", "some Python takes it", _without_python, _tagged(*_pair.split()))
 _legal(
-    "bytecode for cp311-none",
-    "pip lets no other Python in",
-    _file("forged/only.pyc", _pyc(0, 3495)),
-    lambda w: w.tag("cp311", "none", "any"),
-    base="pure",
-)
-_legal(
     "torch for cp311-none",
     "pip lets no other Python in",
     _tagged("cp311", "none"),
@@ -310,27 +298,6 @@ _lie(
 
 # --- What is installed --------------------------------------------------------------------------------------
 
-_TORCH = b"Metadata-Version: 2.1\nName: torch\nVersion: 99\n\n"
-for _scheme in ("purelib", "platlib", "data/lib/python3.11/site-packages"):
-    for _kind, _data in {"METADATA": _TORCH, "entry_points.txt": b"[pytest11]\nx = forged\n"}.items():
-        _lie(
-            "foreign",
-            f"{_kind} in {_scheme}",
-            "pip list says torch 99, or another runs it",
-            _file(f"DATA/{_scheme}/forged-1.0.dist-info/{_kind}", _data),
-            base="pure",
-        )
-    _lie(
-        "foreign",
-        f"module twice, {_scheme}",
-        "the last stays",
-        _file(f"DATA/{_scheme}/forged/__init__.py"),
-        base="pure",
-    )
-_legal("module in purelib", "it is there once", _file("DATA/purelib/forged/more.py"), base="pure")
-for _name in ("PIP", "pip.bat", "Pip3.11.exe", "python.cmd", "pip-script.py"):
-    _lie("foreign", f"program {_name} on Windows", "it is run for pip", _file(f"DATA/scripts/{_name}"), base="pure")
-    _lie("foreign", f"entry {_name} on Windows", "it is run for pip", _programs(f"{_name} = forged:main"), base="pure")
 for _path in (
     *("lib/cmake/forged/forged-config.cmake", "lib/pkgconfig/forged.pc", "lib/libforged.txt", "lib/forged/x.txt"),
     *("share/man/man1/forged.1", "etc/jupyter/jupyter_server_config.d/forged.json", "include/forged/x.h"),
@@ -350,9 +317,6 @@ def _libraries_in(scheme: str) -> Change:
 
 _legal("libraries in data/lib, pure root", "as Intel's oneTBB has them", _libraries_in("data/lib"))
 _lie("purity", "libraries in purelib", "they are compiled", _libraries_in("purelib/forged"))
-_lie("foreign", "data Lib/json.py", "the standard library on Windows", _file("DATA/data/Lib/json.py"), base="pure")
-for _text in ("x/y = forged:main", "x = forged:1main", "x = forged:main.2"):
-    _lie("names metadata tags programs", f"entry {_text!r}", "it cannot be written, or run", _programs(_text))
 
 # --- What is required ---------------------------------------------------------------------------------------
 

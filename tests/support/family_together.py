@@ -1,13 +1,11 @@
-"""What contradicts itself only when it is read together: requirements, the CUDA of packages, programs of one name.
+"""What contradicts itself only when it is read together: requirements, the CUDA of packages.
 
-Shown by pip 23.2 and 26.3 and by uv 0.13: ResolutionImpossible, no matching distribution, one program in place of two.
+Shown by pip 23.2 and 26.3 and by uv 0.13: ResolutionImpossible, no matching distribution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from forge import Wheel, legal, legals, lie, lies
+from forge import Wheel, legals, lie, lies
 
 _LONG_MARKER = " or ".join(["os_name == 'posix'"] * 60)
 _MANY = ",".join(f"!=2.0.{number}" for number in range(150))
@@ -342,50 +340,4 @@ legals(
     _of_torch_and_extras,
     base="cpu",
     name="torch and extras",
-)
-
-# --- Programs -----------------------------------------------------------------------------------------------
-
-_FOO = "[console_scripts]\nfoo = forged:main\n"
-_SCRIPT = "forged-1.0.data/scripts/"
-
-
-def _programs(text: str, *files: str) -> Callable[[Wheel], None]:
-    def change(wheel: Wheel) -> None:
-        wheel.raw["{info}/entry_points.txt"] = text.encode()
-        wheel.files.update(dict.fromkeys(files, b"#!python\nprint()\n"))
-
-    return change
-
-
-for _path in (
-    *(f"{_SCRIPT}foo", f"{_SCRIPT}foo.exe", f"{_SCRIPT}foo-script.py", f"{_SCRIPT}foo.pya", f"{_SCRIPT}foo.EXE"),
-    *("forged-1.0.data/data/bin/foo",),
-):
-    lie("programs", "pip leaves one out, uv the other", name=f"program foo and {_path}")(_programs(_FOO, _path))
-    lie("programs", "pip leaves one out, uv the other", name=f"program of a window foo and {_path}")(
-        _programs(_FOO.replace("console", "gui"), _path)
-    )
-for _more in ("foo = forged:other\n", "[gui_scripts]\nfoo = forged:main\n", "foo = forged:main\n"):
-    lie("programs", "one overwrites the other", name=f"program foo and {_more!r}")(_programs(_FOO + _more))
-for _more in (
-    "Foo = forged:main\n",
-    "foo.py = forged:main\n",
-    "FOO.pyw = forged:main\n",
-    "[gui_scripts]\nfOO = forged:main\n",
-):
-    lie("programs", "Windows has one file for both", name=f"anywhere, foo and {_more!r}", base="pure")(
-        _programs(_FOO + _more)
-    )
-    legal("Linux has two", name=f"on Linux, foo and {_more!r}")(_programs(_FOO + _more))
-lie("programs", "Windows has one file for both", name="anywhere, foo and Foo", base="pure")(
-    _programs(_FOO, f"{_SCRIPT}Foo")
-)
-for _path in (
-    *(f"{_SCRIPT}Foo", f"{_SCRIPT}foo.py", f"{_SCRIPT}foo.sh", f"{_SCRIPT}foo2", f"{_SCRIPT}foo.exe.txt"),
-    *("forged-1.0.data/data/bin/foo.exe", "forged-1.0.data/data/share/foo", "forged/foo", "forged/scripts/foo"),
-):
-    legal("another file", name=f"program foo and {_path}")(_programs(_FOO, _path))
-legal("they are no programs", name="foo in other groups")(
-    _programs(f"{_FOO}[pytest11]\nfoo = forged\n[x]\nfoo = forged\n")
 )

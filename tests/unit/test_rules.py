@@ -1,7 +1,6 @@
-"""What single rules say of small wheels: bytecode, programs, CUDA's packages, requirements together, exceptions."""
+"""What single rules say of small wheels: CUDA's packages, requirements together, exceptions."""
 
 import io
-import struct
 
 import pytest
 from forge_elf import Library
@@ -14,8 +13,6 @@ from wheelsmith.wheel.elf import read_extension
 from wheelsmith.wheel.manylinux import promised_kernel
 from wheelsmith.wheel.rules import RULES
 
-PROGRAMS = "kernel-1.dist-info/entry_points.txt"
-
 
 def said(tmp_path, rule, *, version="1", tag="py3-none-any", requires=(), files=None):
     """Return what one rule says of a wheel: whether it is well, and in which words; None where it says nothing."""
@@ -24,84 +21,6 @@ def said(tmp_path, rule, *, version="1", tag="py3-none-any", requires=(), files=
     found = [(finding.ok, finding.message) for finding in check_wheel(made).findings if finding.rule == rule]
     assert len(found) <= 1
     return found[0] if found else None
-
-
-# --- bytecode ---------------------------------------------------------------------------------------------------------
-
-
-def pyc(number, flags=0):
-    return struct.pack("<H2sI", number, b"\r\n", flags) + bytes(8) + b"N"
-
-
-@pytest.mark.parametrize(
-    ("path", "content", "tag", "words"),
-    [
-        ("__pycache__/kernel.cpython-311.pyc", pyc(3495), "py3-none-any", None),
-        ("__pycache__/kernel.cpython-311.pyc", pyc(3495, 1), "py3-none-any", "runs instead of its source"),
-        ("__pycache__/kernel.cpython-311.pyc", pyc(3495, 3), "py3-none-any", "runs instead of its source"),
-        ("__pycache__/kernel.cpython-311.pyc", b"no bytecode", "py3-none-any", None),
-        ("kernel.pyc", pyc(3495), "py3-none-any", None),
-        ("alone.pyc", pyc(3495), "cp311-none-any", None),
-        ("alone.pyc", pyc(3495), "py3-none-any", "bytecode of CPython 3.11 alone, and the tags let CPython 3.9 in"),
-        ("alone.pyc", pyc(3495), "cp312-none-any", "bytecode of CPython 3.11 alone, and the tags let CPython 3.12 in"),
-        ("alone.pyc", pyc(1), "cp311-none-any", "no bytecode of a known CPython"),
-        ("alone.PYC", pyc(1, 1), "cp311-none-any", "no bytecode of a known CPython"),
-        ("kernel-1.data/scripts/alone.pyc", pyc(1), "cp311-none-any", None),
-    ],
-)
-def test_bytecode(path, content, tag, words, tmp_path):
-    answer = said(tmp_path, "bytecode", tag=tag, files={path: content})
-    if words:
-        assert answer is not None
-        assert not answer[0]
-        assert words in answer[1]
-    else:
-        assert answer is None or answer[0]
-
-
-# --- programs ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "files", "words"),
-    [
-        ("run = kernel:main", {}, None),
-        ("run = kernel:Main.start [extra]", {}, None),
-        ("run = json.tool:main", {}, None),
-        ("run = kernel", {}, "calls 'kernel', which is no module:function"),
-        ("run = kernel.sub:main", {}, "calls kernel.sub, which is nowhere"),
-        ("run = kernel.sub:main", {"kernel/__init__.py": "", "kernel/sub.py": ""}, None),
-        ("run = other:main", {}, "calls other, which is nowhere"),
-        ("a/b = kernel:main", {}, "has a path for a name"),
-        ("run = kernel:main\nrun = kernel:other", {}, "the program run is twice in entry_points.txt: one overwrites"),
-        ("run = kernel:main\nRun = kernel:other", {}, "the program Run is twice in entry_points.txt, also as run"),
-        (
-            "run = kernel:main\nrun.py = kernel:other",
-            {},
-            "the program run.py is twice in entry_points.txt, also",
-        ),
-        ("run = kernel:main\nrun2 = kernel:main", {}, None),
-        ("run = kernel:main", {"kernel-1.data/scripts/run": ""}, "and as kernel-1.data/scripts/run"),
-        ("run = kernel:main", {"kernel-1.data/scripts/run-script.py": ""}, "is there twice"),
-        ("run = kernel:main", {"kernel-1.data/data/bin/run": ""}, "is there twice"),
-        ("run = kernel:main", {"kernel-1.data/data/share/run": "", "run": ""}, None),
-    ],
-)
-def test_programs(text, files, words, tmp_path):
-    answer = said(tmp_path, "entry-points", files={**files, PROGRAMS: f"[console_scripts]\n{text}\n"})
-    assert answer is not None
-    assert answer[0] == (words is None)
-    assert (words or "modules are there") in answer[1]
-
-
-def test_case_is_minded_on_linux_alone(tmp_path):
-    files = {PROGRAMS: "[console_scripts]\nrun = kernel:main\nRun = kernel:main\nrun.py = kernel:main\n"}
-    for tag, ok in (("linux_x86_64", True), ("macosx_11_0_arm64", False), ("win_amd64", False)):
-        answer = said(tmp_path, "entry-points", tag=f"py3-none-{tag}", files=files)
-        assert answer is not None
-        assert answer[0] == ok
-        # In place of .py, Windows alone has .exe.
-        assert ("run.py" in answer[1]) == (tag == "win_amd64")
 
 
 # --- CUDA's packages --------------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     "declared",
     multiple=True,
     metavar="PATH",
-    help="A file that a wheel is meant to install, though it is another project's or runs whenever Python starts: as "
-    "the finding names it, * allowed. Again for more.",
+    help="A file that a wheel is meant to install, though it is another project's: as the finding names it, * allowed. "
+    "Again for more.",
 )
 @json_option("Print every finding as JSON on stdout.")
 @click.pass_context

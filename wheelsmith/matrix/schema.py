@@ -78,8 +78,8 @@ class KernelModel(_Model):
     )
     declare: Annotated[list[Declared], AfterValidator(distinct), Field(max_length=50)] = Field(
         [],
-        description="Files that the wheel is meant to install, though they are another project's or run whenever "
-        "Python starts: as the check's finding names them, * allowed",
+        description="Files that the wheel is meant to install outside of its import packages: as the check's finding "
+        "names them, * allowed",
     )
     module: ModuleName | None = Field(
         None, description="The import name, of a kernel in kernel-builder layout; default: the name in build.toml"

@@ -142,7 +142,7 @@ class WheelSpec(Record):
     :param release: of the framework, whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
         None when nothing is compiled.
     :param stable_abi: the torch release from which on the wheel works, when it uses torch's stable ABI.
-    :param declared: patterns of files that it is meant to install, though they look like another project's.
+    :param declared: patterns of files that are meant, though they are outside of its import packages.
     """
 
     distribution: str

@@ -94,7 +94,7 @@ def plan_kernel(
     :param distribution: the project's name; None takes the kernel's.
     :param version: the wheel's public version; None takes build.toml's.
     :param build_host: what there is to build it with.
-    :param declared: patterns of files that the wheel is meant to install, though they look like another project's.
+    :param declared: patterns of files that are meant, though they are outside of the wheel's import packages.
     :raises BuildTomlError: the kernel itself is wrong, whatever the cell.
     """
     order = _PlanInputs(

@@ -66,7 +66,7 @@ def plan_project(
     :param distribution: the project's name; None takes pyproject.toml's.
     :param version: its public version; None takes pyproject.toml's.
     :param resolve: finds the wheels of the build environment.
-    :param declared: patterns of files that the wheel is meant to install, though they look like another project's.
+    :param declared: patterns of files that are meant, though they are outside of the wheel's import packages.
     :param settings: what the matrix gives its build system.
     :raises MatrixError: nobody says what the project is called, or which Pythons it is built for.
     """

@@ -1,4 +1,4 @@
-"""Which check it is that a wheel passed: what it is made of, as one digest."""
+"""Digest of the checker's own code and data, so that a new checker looks at cached wheels again."""
 
 from __future__ import annotations
 
@@ -7,37 +7,23 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-# Below the package: all that the check is made of and reads. Of what else it imports, it takes names and shapes alone.
-_PARTS = ("wheel", "frameworks", "platforms", "base/zip_archive")
-_BESIDE = (
-    "base/files.py",
-    "base/projects.json",
-    "base/projects.py",
-    "base/parse_cost.py",
-    "base/json_dataclass.py",
-    "base/units.py",
-    "model/cell.py",
-    "model/plan.py",
-    "model/wheel_name.py",
-)
+# The rooms that a check imports.
+_ROOMS = ("base", "frameworks", "model", "platforms", "wheel")
 _LIBRARIES = ("abi3info", "packaging")
-# Raised when what is digested here is digested otherwise.
-_FORMAT = b"1"
 
 
 def parts() -> tuple[Path, ...]:
-    """Return every file of this package that decides what the check finds."""
+    """Return every file of this package that may decide what a check finds."""
     package = Path(__file__).resolve().parents[1]
-    inside = (path for part in _PARTS for path in sorted((package / part).rglob("*")) if path.is_file())
-    kept = (path for path in inside if path.parent.name != "__pycache__")
-    return (*kept, *(package / name for name in _BESIDE))
+    found = (path for room in _ROOMS for path in sorted((package / room).rglob("*")))
+    return tuple(path for path in found if path.is_file() and path.parent.name != "__pycache__")
 
 
 @cache
 def checker_digest() -> str:
-    """Return the digest (hex) of the check: a wheel that another one passed has not passed this one."""
+    """Return the digest (hex) of the checker. A wheel that passed another one is checked again."""
     libraries = " ".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    digest = hashlib.sha256(_FORMAT + libraries.encode())
+    digest = hashlib.sha256(libraries.encode())
     for path in parts():
         content = path.read_bytes()
         digest.update(f"{path.name} {len(content)}\n".encode())

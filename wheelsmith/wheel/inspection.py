@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import tempfile
 from collections.abc import Sequence
+from configparser import ConfigParser
 from functools import cached_property, reduce
+from importlib.metadata import EntryPoint
 from operator import and_
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +28,6 @@ from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
-from wheelsmith.wheel.install_layout import EntryPoint, read_entry_points
 from wheelsmith.wheel.marker_environments import MOST_NAMED, Environment, environments, holds, named_pythons
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.requirements import (
@@ -40,7 +42,7 @@ from wheelsmith.wheel.symbol_resolution import Providers
 from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 from wheelsmith.wheel.variant_format import NULL
 
-_LONGEST_ENTRY_POINTS = 2**18  # bytes
+_PROGRAMS = ("console_scripts", "gui_scripts")
 # Characters of markers, times the environments that they are asked in: about a second.
 _MOST_MARKERS = 5_000_000
 _LONGEST_RECORD = 64 * 2**20
@@ -51,7 +53,7 @@ class Inspection:
 
     :param path: of the wheel.
     :param expected: what the plan promised; None where there is no plan.
-    :param declared: patterns of files that it is meant to install, though they look like another project's.
+    :param declared: patterns of files that are meant, though they are outside of its import packages.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
 
@@ -130,18 +132,22 @@ class Inspection:
         return read_headers(self.text(f"{self.info}/WHEEL"))
 
     @cached_property
-    def entry_points(self) -> tuple[EntryPoint, ...]:
-        """What ``entry_points.txt`` says; nothing where there is none.
+    def programs(self) -> tuple[EntryPoint, ...]:
+        """The entry points that installers make programs of.
 
-        :raises WheelError: it cannot be read.
+        :raises WheelError: ``entry_points.txt`` cannot be read.
         """
         name = f"{self.info}/entry_points.txt"
         if name not in self.archive.members:
             return ()
+        parser = ConfigParser(delimiters=("=",), interpolation=None)
+        parser.optionxform = str  # type: ignore[assignment,method-assign]
         try:
-            return read_entry_points(self.text(name, _LONGEST_ENTRY_POINTS).decode("utf-8"))
-        except ValueError as error:
-            raise WheelError(f"entry_points.txt cannot be read: {str(error)[:200]}") from None
+            parser.read_string(self.text(name).decode())
+        except (configparser.Error, ValueError) as error:
+            raise WheelError(f"entry_points.txt cannot be read: {str(error).splitlines()[0][:200]}") from None
+        groups = [group for group in _PROGRAMS if parser.has_section(group)]
+        return tuple(EntryPoint(name, value, group) for group in groups for name, value in parser.items(group))
 
     @cached_property
     def recorded_plan(self) -> RecordedPlan | None:

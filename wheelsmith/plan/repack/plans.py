@@ -26,7 +26,7 @@ class WheelNames:
     :param version: without a local part.
     :param module: the import name.
     :param repo: the Hub repo; None for a folder.
-    :param declared: patterns of files that they are meant to install, though they look like another project's.
+    :param declared: patterns of files that are meant, though they are outside of their import packages.
     """
 
     distribution: str
