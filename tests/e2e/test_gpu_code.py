@@ -18,7 +18,7 @@ from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.gpu import UnpackBudget, read_gpu_code
+from wheelsmith.wheel.gpu import read_gpu_code
 
 # In one group, for cuobjdump is fetched and installed once for all of them.
 pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.xdist_group("gpu code")]
@@ -71,7 +71,7 @@ def toolkits(cuobjdump, file):
 def read(path, mistakes=()):
     size = path.stat().st_size
     with path.open("rb") as file:
-        code = read_gpu_code(file, size, UnpackBudget(size))
+        code = read_gpu_code(file, size)
     assert code.mistakes == mistakes
     return code
 

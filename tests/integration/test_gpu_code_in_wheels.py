@@ -3,15 +3,15 @@
 import re
 import tempfile
 
-import gpu_code as make
 import pytest
+from forge_gpu import CUBIN, PTX, code, cubin, entry, fatbin, ptx
 from wheels import make_wheel
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.inspection import Inspection
 
-GOOD = make.fatbin(make.code(make.cubin(90, "a"), 90, flags=make.ACCELERATED | 0x11))
+GOOD = code("90a")
 
 
 def findings(folder, version, **files):
@@ -19,7 +19,7 @@ def findings(folder, version, **files):
     return {finding.rule: finding for finding in check_wheel(wheel).findings}
 
 
-@pytest.mark.parametrize("data", [make.cubin(90), make.fatbin(make.code(make.cubin(90), 90)), make.ptx()])
+@pytest.mark.parametrize("data", [cubin("90"), code("90"), ptx("90")])
 @pytest.mark.parametrize("name", ["k_bin", "k_cubin", "k_txt"])
 def test_a_cpu_wheel_has_no_gpu_code_in_any_file(tmp_path, name, data):
     found = findings(tmp_path, "1+cpu", **{name: data})
@@ -29,7 +29,7 @@ def test_a_cpu_wheel_has_no_gpu_code_in_any_file(tmp_path, name, data):
 
 
 def test_a_data_file_with_gpu_code_is_no_extension(tmp_path):
-    found = findings(tmp_path, "1+cu130", k_fatbin=GOOD, k_cubin=make.cubin(80))
+    found = findings(tmp_path, "1+cu130", k_fatbin=GOOD, k_cubin=cubin("80"))
     assert found["compute-platform"].ok
     assert found["compute-platform"].message == "GPU code for 8.0, 9.0a"
     assert found["toolkit"].message == "machine code by CUDA 13.0"
@@ -37,7 +37,7 @@ def test_a_data_file_with_gpu_code_is_no_extension(tmp_path):
 
 
 def test_the_toolkit_of_a_data_file_is_the_versions(tmp_path):
-    found = findings(tmp_path, "1+cu130", k_fatbin=make.fatbin(make.code(make.cubin(90, toolkit="12.8"), 90)))
+    found = findings(tmp_path, "1+cu130", k_fatbin=code("90", toolkit="12.8"))
     assert found["toolkit"].message == "the version says CUDA 13.0, CUDA 12.8 made code of k.fatbin"
 
 
@@ -46,14 +46,13 @@ def test_the_toolkit_of_a_data_file_is_the_versions(tmp_path):
     [
         (
             "k_bin",
-            make.fatbin(make.code(make.cubin(80), 90)),
+            fatbin(entry(CUBIN, "90", cubin("80"))),
             "k.bin, at byte 0x0: .* labelled 9.0, .* itself is for 8.0",
         ),
-        ("k_bin", make.fatbin(make.text(b"noise" * 9)), "k.bin, at byte 0x0: .* does not begin as PTX does"),
-        ("k_cubin", make.cubin(90)[:-8], "k.cubin, at byte 0x0: a cubin: it is cut short"),
+        ("k_bin", fatbin(entry(PTX, "90", b"noise" * 9)), "k.bin, at byte 0x0: .* does not begin as PTX does"),
+        ("k_cubin", cubin("90")[:-8], "k.cubin, at byte 0x0: a cubin: it is cut short"),
         ("k_cubin", b"noise" * 99, "k.cubin holds no GPU code that can be read"),
         ("k_ptx", b"noise" * 99, "k.ptx holds no GPU code that can be read"),
-        ("k_ptx", make.ptx()[:-3], "k.ptx, at byte 0x0: PTX: its PTX ends within a block"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, name, data, message):
@@ -62,8 +61,8 @@ def test_what_is_wrong_is_said(tmp_path, name, data, message):
     assert re.search(message, found["machine-code"].message)
 
 
-def test_no_file_is_written_for_gpu_code_that_is_data(tmp_path, monkeypatch):
-    files = {f"k/{number}.cubin": make.cubin(80) for number in range(9)} | {"k/large": bytes(9 << 20) + make.cubin(90)}
+def test_gpu_code_that_is_data_is_not_kept(tmp_path, monkeypatch):
+    files = {f"k/{number}.cubin": cubin("80") for number in range(9)} | {"k/large": bytes(9 << 20) + cubin("90")}
     wheel = make_wheel(tmp_path, "k", "1", files=files)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -77,7 +76,7 @@ def test_no_file_is_written_for_gpu_code_that_is_data(tmp_path, monkeypatch):
 
 
 def test_no_room_to_unpack_is_said(tmp_path, monkeypatch):
-    wheel = make_wheel(tmp_path, "k", "1", files={"k/large": bytes(9 << 20) + make.cubin(90)})
+    wheel = make_wheel(tmp_path, "k", "1", files={"k/large": bytes(9 << 20) + cubin("90")})
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with Inspection(wheel) as inspection, pytest.raises(WheelError, match=r"k/large cannot be unpacked .*No such file"):
         _ = inspection.gpu_code

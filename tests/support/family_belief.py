@@ -646,13 +646,6 @@ _lie(
     base="cuda",
 )
 _lie("gpu toolkit", "PTX for no GPU", "there is no compute_85", _fatbin(entry(PTX, "85", ptx("85"))), base="cuda")
-_lie(
-    "gpu",
-    "PTX within a comment that does not end",
-    "two directives, and then a comment up to the end",
-    _file("forged/x.ptx", ptx("90").partition(b".visible")[0] + b"/* a" * 50),
-    base="cuda",
-)
 # What the note calls the virtual SM is that of the PTX: ``ptxas -arch=sm_90`` of ``.target sm_80`` writes 80.
 _legal(
     "virtual architecture below the GPU's",

@@ -223,3 +223,14 @@ def literals(data: bytes) -> bytes:
     """Return an LZ4 block that compresses nothing."""
     rest = len(data) - 15
     return bytes([0xF0, *[255] * (rest // 255), rest % 255]) + data
+
+
+def registration(version: int = 1) -> bytes:
+    """Return what a program registers with CUDA's runtime for each container."""
+    return struct.pack("<IIQQ", 0x466243B1, version, 0x1000, 0)
+
+
+def library(*pieces: bytes) -> bytes:
+    """Return what begins as a library does, with these pieces in its data."""
+    head = struct.pack("<4s5B7xHH44x", b"\x7fELF", 2, 1, 1, 0, 0, 3, 62)
+    return head + b"".join(piece + bytes(-len(piece) % 8) for piece in pieces)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,12 +14,11 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.base.zip_archive import Archive, Member
 from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile
 from wheelsmith.wheel.elf import is_for_the_cpu
-from wheelsmith.wheel.gpu import GpuCode, GpuCodeMarks, UnpackBudget, other_gpu_vendor, read_gpu_code
+from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
 
 _ELF = b"\x7fELF"
 _GPU_FILES = (".ptx", ".cubin", ".fatbin")
-# Bytes of a file that is read in memory: a wheel may hold thousands of cubins, each of a few dozen kB.
-_SMALL = 8 << 20
+_IN_MEMORY = 8 << 20  # bytes of a file that is not written to a temporary one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,46 +35,37 @@ class ContentScan:
     gpu_files: dict[str, GpuCode]
 
 
-def scan_contents(
-    archive: Archive, record: RecordFile, folder: Callable[[], Path], allowance: UnpackBudget
-) -> ContentScan:
+def scan_contents(archive: Archive, record: RecordFile, folder: Callable[[], Path]) -> ContentScan:
     """Read every file once, in pieces.
 
     :param folder: gives the folder to unpack to; it is called only when there is something to unpack.
-    :param allowance: for GPU code.
     :raises WheelError: a file differs from the archive's directory, or there is no room to unpack it.
     """
     digests, elf, gpu_files = {}, {}, {}
-    for number, name in enumerate(archive.files):
-        hasher, marks = Hasher(record.algorithm(name)), GpuCodeMarks()
-        pieces = archive.chunks(name)
+    for number, (name, member) in enumerate(archive.files.items()):
+        hasher = Hasher(record.algorithm(name))
+        pieces = hasher.hashed(archive.chunks(name))
         first = next(pieces, b"")
-        whole = hasher.hashed(itertools.chain((first,), pieces))
-        if is_for_the_cpu(first):
-            with _room_for(name):
+        whole = itertools.chain((first,), pieces)
+        with _room_for(name):
+            if is_for_the_cpu(first):
                 elf[name] = folder() / str(number)
                 with elf[name].open("wb") as file:
                     file.writelines(whole)
-        elif first.startswith(_ELF) or other_gpu_vendor(first) or name.lower().endswith(_GPU_FILES):
-            gpu_files[name] = _gpu_code(whole, archive.members[name], allowance)
-        else:
-            deque(map(marks.update, whole), maxlen=0)
-        if marks.found:  # perhaps not before its end; such files are rare, and read again
-            gpu_files[name] = _gpu_code(archive.chunks(name), archive.members[name], allowance)
+            else:
+                code = _gpu_code(whole, member)
+                if code.present or first.startswith(_ELF) or name.lower().endswith(_GPU_FILES):
+                    gpu_files[name] = code
         digests[name] = hasher.digest()
     return ContentScan(digests=digests, elf=elf, gpu_files=gpu_files)
 
 
-def _gpu_code(pieces: Iterable[bytes], member: Member, allowance: UnpackBudget) -> GpuCode:
-    with _room_for(member.name), _scratch(member.size) as file:
-        file.writelines(pieces)
-        file.flush()
-        return read_gpu_code(file, member.size, allowance, member.name)
-
-
-def _scratch(size: int) -> BinaryIO:
-    # A temporary file has all that is asked of it, and its type is wider.
-    return io.BytesIO() if size <= _SMALL else cast("BinaryIO", tempfile.TemporaryFile())
+def _gpu_code(pieces: Iterable[bytes], member: Member) -> GpuCode:
+    # A wheel may hold thousands of cubins, each of a few dozen kB.
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spooled:
+        spooled.writelines(pieces)
+        # It has all that is asked of a file, and its type is narrower.
+        return read_gpu_code(cast("BinaryIO", spooled), member.size, member.name)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.content_scan import ContentScan, scan_contents
 from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
-from wheelsmith.wheel.gpu import GpuCode, UnpackBudget, read_gpu_code
+from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
 from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
 from wheelsmith.wheel.marker_environments import MOST_NAMED, Environment, environments, holds, named_pythons
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
@@ -231,7 +231,7 @@ class Inspection:
         found = dict(self._scan.gpu_files)
         for name in self.elf_files:
             with self.binary(name) as file:
-                found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), self._allowance, name)
+                found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), name)
         return {name: code for name in self.binaries if (code := found[name]).present or code.runtime}
 
     @cached_property
@@ -276,11 +276,7 @@ class Inspection:
 
     @cached_property
     def _scan(self) -> ContentScan:
-        return scan_contents(self.archive, self.record, self._folder, self._allowance)
-
-    @cached_property
-    def _allowance(self) -> UnpackBudget:
-        return UnpackBudget(self.path.stat().st_size)
+        return scan_contents(self.archive, self.record, self._folder)
 
     def _folder(self) -> Path:
         if self._unpacked is None:

@@ -1,31 +1,67 @@
-"""What GPU code a file holds."""
+"""The GPU code of a file, and the bytes that it is read from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import BinaryIO
 
+from wheelsmith.base.errors import WheelError
 from wheelsmith.base.units import numbers
 from wheelsmith.platforms import cuda_toolkits
 
 _NOTHING = frozenset[str]()
-# Capabilities that went before the first toolkit that is known here.
+# Capabilities that were dropped before the first toolkit that is known here.
 _EARLIER = frozenset({"1.0", "1.1", "1.2", "1.3", "2.0", "2.1", "3.0", "3.2", "3.5", "3.7"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileSlice:
+    """Consecutive bytes of a file.
+
+    :param file: seekable.
+    :param start: of the first byte in the file.
+    :param size: in bytes.
+    """
+
+    file: BinaryIO
+    start: int
+    size: int
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the slice.
+
+        :raises WheelError: they are not all within it.
+        """
+        self.file.seek(self.part(offset, size).start)
+        data = self.file.read(size)
+        if len(data) != size:
+            raise WheelError("it is cut short")
+        return data
+
+    def part(self, offset: int, size: int) -> FileSlice:
+        """Return a slice of this one.
+
+        :raises WheelError: it is not within.
+        """
+        if offset + size > self.size:
+            raise WheelError("it is cut short")
+        return FileSlice(file=self.file, start=self.start + offset, size=size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCode:
-    """What a file holds, as capabilities: ``8.0``, ``9.0a``, and what made it, as toolkits: ``12.4``.
+    """The GPU code of a file, as capabilities (``8.0``, ``9.0a``) and the toolkits that made it (``12.4``).
 
     :param machine_code: linked, so that a GPU can run it.
     :param ptx: text that a driver compiles.
     :param relocatable: machine code and PTX that has yet to be linked (``nvcc -rdc=true``).
-    :param intermediate: what only nvcc's own linker reads: LTO IR and tile IR.
+    :param intermediate: input of nvcc's own linker: LTO IR and tile IR.
     :param assemblers: toolkits whose ptxas made the machine code.
-    :param ptx_versions: of the PTX, e.g. ``8.4``: all that is left of what it says of itself.
-    :param others: whose GPUs the rest is for, which is not looked into: ``AMD``, ``Vulkan``.
-    :param runtime: whether CUDA's runtime itself is within (``nvcc -cudart static``, which is nvcc's default).
-    :param mistakes: what is broken, or not what its label says, and where.
+    :param ptx_versions: of the PTX, e.g. ``8.4``.
+    :param others: vendors of other GPUs that it has code for, which is not read: ``AMD``, ``Vulkan``.
+    :param runtime: whether it holds CUDA's runtime itself (``nvcc -cudart static``, which is nvcc's default).
+    :param mistakes: code that is broken or differs from its label, with its place.
     """
 
     machine_code: frozenset[str] = _NOTHING
@@ -40,7 +76,7 @@ class GpuCode:
 
     @property
     def present(self) -> bool:
-        """Say whether there is any, broken code included."""
+        """Return True if there is any, broken code included."""
         nvidia = self.machine_code or self.ptx or self.relocatable or self.intermediate
         return bool(nvidia or self.others or self.mistakes)
 
@@ -57,9 +93,9 @@ class GpuCode:
 
 
 def impossible_targets(code: GpuCode) -> list[str]:
-    """Return machine code that no toolkit which made the file's makes, and PTX for what no toolkit knows, in words.
+    """Return machine code for GPUs that its toolkit does not support, and PTX for GPUs that do not exist, in words.
 
-    A toolkit that is not known may make what it likes.
+    Code of an unknown toolkit is not judged.
     """
     toolkits = cuda_toolkits()
     wrong = []
@@ -75,7 +111,7 @@ def impossible_targets(code: GpuCode) -> list[str]:
 
 
 def joined(codes: Iterable[GpuCode]) -> GpuCode:
-    """Return what several pieces of code are together."""
+    """Return several pieces of code as one."""
     codes = list(codes)
     return GpuCode(
         machine_code=_NOTHING.union(*(code.machine_code for code in codes)),

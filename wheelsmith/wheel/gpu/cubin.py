@@ -1,176 +1,126 @@
-"""What a cubin is: the ELF file for a GPU that ptxas makes.
+"""Read a cubin: the ELF file for a GPU that ptxas makes.
 
 The format is not published. Up to CUDA 12.9 most cubins have ABI 7, with the toolkit in the ELF header's version field,
 and architecture and "a" in its flags. ABI 8, for the GPUs of CUDA 12.8 and later and for all from CUDA 13 on, has a
-note that quotes each tool's own words, and from CUDA 13 on the "a" in ``.nv.compat``. The tests compare with cuobjdump.
+note with each tool's version and command line, and from CUDA 13 on the "a" in ``.nv.compat``. The tests compare with
+cuobjdump. A cubin has hundreds of sections and a wheel thousands of cubins: pyelftools would take minutes.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.gpu.code import capability
-from wheelsmith.wheel.gpu.extent import FileSlice
-from wheelsmith.wheel.gpu.notes import ACCELERATED, EXIT_OFFSETS, Toolmarks, attributes, read_toolmarks
-from wheelsmith.wheel.gpu.sections import (
-    EXECUTABLE,
-    HEADER,
-    GpuSection,
-    Header,
-    check_symbols,
-    read_header,
-    read_sections,
-)
+from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, capability
 
+_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little-endian
+_EM_CUDA = 190
+_RELOCATABLE, _EXECUTABLE = 1, 2  # e_type
+# Magic, OS ABI, type, machine, version, program headers, sections, flags, counts of the two and the section of names.
+_HEADER = struct.Struct("<6sxB8xHHI8xQQI4xHxxHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT_SIZE = 56
+# SHT_NULL, SHT_NOBITS, and what ptxas has instead of the latter for the GPU's own kinds of memory.
+_WITHOUT_BYTES = frozenset({0, 8, 0x70000007, 0x70000009, 0x7000000A, 0x70000015})
 _OLD_ABI, _NEW_ABI = 0x33, 0x41
-_OLD_ACCELERATED, _NEW_ACCELERATED = 0x800, 0x8
+_OLD_ACCELERATED, _NEW_ACCELERATED = 0x800, 0x8  # flags
 _FIRST_ACCELERATED = 90  # the old flag meant something else before
-# Instructions are 128 bits wide from Volta on; the last is the newest that was looked at.
-_MAXWELL, _VOLTA, _NEWEST = 50, 70, 121
-_WIDE, _NARROW = 16, 8  # bytes of an instruction
-_WIDE_EXIT, _NARROW_EXIT = 0x94D, 0xE30  # opcodes: the lowest twelve bits, and the highest
-_BELOW_TOP = bytes(
-    range(64)
-)  # what the last byte of a wide instruction can be: its two top bits are 0 in all that was looked at
-_PIECE = 1 << 20  # bytes, of whole instructions
+_ATTRIBUTE = struct.Struct("<BBH")  # format, number, and the value or its size
+_SIZED = 4  # the format of an attribute that is followed by its value
+_ACCELERATOR_TARGET = 0x09  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET: the "a" of sm_90a
+_RELEASE = re.compile(rb"release (\d+\.\d+), V\d")
+_TARGET = re.compile(rb"(?:^|[\s\0])--?(?:arch|gpu-name|gpu-architecture)[ =](?:sm|compute)_(\d+)([af]?)(?=[\s\0]|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cubin:
-    """What a cubin says of itself.
+    """A cubin's own description.
 
-    :param architecture: the number in ``sm_90``.
-    :param suffix: ``a``, or ``f`` where its tools' command lines say so, or none.
+    :param capability: the compute capability that it is for: ``9.0a``.
     :param family_known: whether a missing ``f`` would show.
     :param linked: whether a GPU can run it as it is.
     :param releases: toolkits that made it, as ``major.minor``: one, unless nvlink joined others' code.
     :param size: in bytes.
     """
 
-    architecture: int
-    suffix: str
+    capability: str
     family_known: bool
     linked: bool
     releases: frozenset[str]
     size: int
 
-    @property
-    def capability(self) -> str:
-        """Return the compute capability that it is for: ``9.0a``."""
-        return capability(self.architecture, self.suffix)
+    def code(self, label: str) -> GpuCode:
+        """Return it as GPU code.
+
+        :param label: its capability, as its container has it.
+        """
+        made = frozenset({label})
+        if self.linked:
+            return GpuCode(machine_code=made, assemblers=self.releases)
+        return GpuCode(relocatable=made, assemblers=self.releases)
 
 
-def read_cubin(cubin: FileSlice) -> Cubin:
-    """Read a cubin that begins where the extent begins, and check all that its tables say.
+def read_cubin(data: FileSlice) -> Cubin:
+    """Read the cubin at the beginning of a slice.
 
     :raises WheelError: it is none, or it is broken.
     """
-    header = read_header(cubin.read(0, min(HEADER, cubin.size)))
-    if header.abi not in {_OLD_ABI, _NEW_ABI}:
-        raise WheelError(f"it has the ABI {header.abi:#x}, which is not known")
-    sections, size = read_sections(cubin, header)
-    check_symbols(cubin, sections)
-    marks, accelerated = _own_words(cubin, sections)
-    if header.abi == _OLD_ABI:
-        architecture = header.flags & 0xFF
-        suffix = "a" if header.flags & _OLD_ACCELERATED and architecture >= _FIRST_ACCELERATED else ""
-        releases = frozenset({f"{header.version // 10}.{header.version % 10}"})
+    magic, abi, kind, machine, version, segments, table, flags, segment_count, count, names = _HEADER.unpack(
+        data.read(0, _HEADER.size)
+    )
+    if magic != _MAGIC or machine != _EM_CUDA or kind not in {_RELOCATABLE, _EXECUTABLE}:
+        raise WheelError("it is no cubin")
+    if not count:  # more than the header's field can count: then the first section does
+        count = _SECTION.unpack(data.read(table, _SECTION.size))[5]
+    sections = list(_SECTION.iter_unpack(data.read(table, count * _SECTION.size)))
+    held = [start + size for _, kind_, _, _, start, size, *_ in sections if kind_ not in _WITHOUT_BYTES]
+    end = max(table + count * _SECTION.size, segments + segment_count * _SEGMENT_SIZE, *held)
+    data.part(0, end)
+    tools, accelerated = _notes(data, sections, names)
+    releases = frozenset(found.decode() for found in _RELEASE.findall(tools))
+    targets = {(int(number), suffix.decode()) for number, suffix in _TARGET.findall(tools)}
+    if abi == _OLD_ABI:
+        architecture = flags & 0xFF
+        accelerated = bool(flags & _OLD_ACCELERATED) and architecture >= _FIRST_ACCELERATED
+        releases = frozenset({f"{version // 10}.{version % 10}"})
+    elif abi == _NEW_ABI:
+        architecture = flags >> 8 & 0xFFFF
+        accelerated |= bool(flags & _NEW_ACCELERATED)
     else:
-        architecture = header.flags >> 8 & 0xFFFF
-        suffix = "a" if accelerated or header.flags & _NEW_ACCELERATED else ""
-        releases = marks.releases
-        if not releases:
-            raise WheelError("it does not say which toolkit made it")
-    suffix = _agreed(architecture, suffix, marks)
-    _check_code(cubin, sections, header, architecture)
+        raise WheelError(f"it has the ABI {abi:#x}, which is not known")
+    if not releases:
+        raise WheelError("it does not say which toolkit made it")
+    suffix = "a" if accelerated else "f" if (architecture, "f") in targets else ""
     return Cubin(
-        architecture=architecture,
-        suffix=suffix,
-        family_known=header.abi == _OLD_ABI or bool(marks.targets),
-        linked=header.kind == EXECUTABLE,
+        capability=capability(architecture, suffix),
+        family_known=abi == _OLD_ABI or bool(targets),
+        linked=kind == _EXECUTABLE,
         releases=releases,
-        size=size,
+        size=end,
     )
 
 
-def _own_words(cubin: FileSlice, sections: list[GpuSection]) -> tuple[Toolmarks, bool]:
-    """Read the notes, and whether the code is for one architecture only."""
-    marks = Toolmarks(releases=frozenset(), targets=frozenset())
-    accelerated = False
-    for section in sections:
-        if section.name == ".note.nv.tkinfo":
-            marks = read_toolmarks(cubin.read(section.offset, section.size))
-        elif section.name == ".nv.compat":
-            words = cubin.read(section.offset, section.size)
-            accelerated |= any(number == ACCELERATED and value[0] == 1 for number, value in attributes(words))
-    return marks, accelerated
+def _notes(data: FileSlice, sections: list[tuple[int, ...]], names: int) -> tuple[bytes, bool]:
+    """Return the notes of the tools that made a cubin, and whether it is for one architecture only."""
+    if names >= len(sections):
+        raise WheelError("its sections have no names")
+    texts = data.read(sections[names][4], sections[names][5])
+    tools, accelerated = b"", False
+    for name, _, _, _, start, size, *_ in sections:
+        if texts.startswith(b".note.nv.tkinfo\0", name):
+            tools += data.read(start, size)
+        elif texts.startswith(b".nv.compat\0", name):
+            accelerated |= _is_accelerated(data.read(start, size))
+    return tools, accelerated
 
 
-def _agreed(architecture: int, suffix: str, marks: Toolmarks) -> str:
-    """Return the suffix, where the header and the tools' command lines say the same."""
-    if not marks.targets:
-        return suffix
-    said = {other for number, other in marks.targets if number == architecture}
-    if "f" in said and not suffix:
-        return "f"
-    if suffix not in said:
-        named = ", ".join(f"sm_{number}{other}" for number, other in sorted(marks.targets))
-        raise WheelError(f"its header says sm_{architecture}{suffix}, the tools that made it were told {named}")
-    return suffix
-
-
-def _check_code(cubin: FileSlice, sections: list[GpuSection], header: Header, architecture: int) -> None:
-    width = _WIDE if architecture >= _VOLTA else _NARROW
-    for section in sections:
-        if section.executable:
-            if not section.size or section.size % width:
-                raise WheelError(f"its section {section.name!r} holds no whole instructions")
-            if _VOLTA <= architecture <= _NEWEST:
-                _check_instructions(cubin, section)
-        elif section.name == ".nv.info":
-            for _ in attributes(cubin.read(section.offset, section.size)):
-                pass
-        elif section.name.startswith(".nv.info."):
-            _check_exits(cubin, section, sections, header, architecture)
-
-
-def _check_instructions(cubin: FileSlice, section: GpuSection) -> None:
-    for at in range(0, section.size, _PIECE):
-        code = cubin.read(section.offset + at, min(_PIECE, section.size - at))
-        if code[_WIDE - 1 :: _WIDE].translate(None, _BELOW_TOP) or _has_empty_instruction(code):
-            raise WheelError(f"its section {section.name!r} holds what is no instruction")
-
-
-def _has_empty_instruction(code: bytes) -> bool:
-    at = code.find(bytes(_WIDE))
-    while at >= 0 and at % _WIDE:
-        at = code.find(bytes(_WIDE), at - at % _WIDE + _WIDE)
-    return at >= 0
-
-
-def _check_exits(
-    cubin: FileSlice, info: GpuSection, sections: list[GpuSection], header: Header, architecture: int
-) -> None:
-    """Check that a kernel exits where its attributes say."""
-    code = sections[info.info] if info.info < len(sections) else None
-    if code is None or f".nv.info.{code.name.removeprefix('.text.')}"[: len(info.name)] != info.name:
-        raise WheelError(f"its section {info.name!r} is for no kernel")
-    for number, value in attributes(cubin.read(info.offset, info.size)):
-        if number != EXIT_OFFSETS or header.kind != EXECUTABLE:
-            continue
-        if not code.executable or len(value) % 4 or len(value) > code.size:
-            raise WheelError(f"its section {info.name!r} is for no kernel")
-        for (offset,) in struct.iter_unpack("<I", value):
-            if offset + _NARROW > code.size or not _exits(cubin.read(code.offset + offset, _NARROW), architecture):
-                raise WheelError(f"the kernel in {code.name!r} does not exit where it says")
-
-
-def _exits(instruction: bytes, architecture: int) -> bool:
-    (word,) = struct.unpack("<Q", instruction)
-    if _VOLTA <= architecture <= _NEWEST:
-        return bool(word & 0xFFF == _WIDE_EXIT)
-    if _MAXWELL <= architecture < _VOLTA:
-        return bool(word >> 52 == _NARROW_EXIT)
-    return True  # not known
+def _is_accelerated(compat: bytes) -> bool:
+    at = 0
+    while at + _ATTRIBUTE.size <= len(compat):
+        form, number, value = _ATTRIBUTE.unpack_from(compat, at)
+        if number == _ACCELERATOR_TARGET and form != _SIZED:
+            return bool(value & 0xFF == 1)
+        at += _ATTRIBUTE.size + (value if form == _SIZED else 0)
+    return False

@@ -1,37 +1,50 @@
-"""The containers that nvcc puts GPU code into.
+"""Read the containers that nvcc puts GPU code into.
 
-The layout is not published; it is the same from CUDA 11 on, and the tests compare what is read here with what NVIDIA's
-own cuobjdump lists, whose names the kinds have.
+The layout is not published; it is the same from CUDA 11 on, and the tests compare with NVIDIA's own cuobjdump, which
+names the kinds.
 """
 
 from __future__ import annotations
 
+import io
+import re
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.gpu.allowance import UnpackBudget
-from wheelsmith.wheel.gpu.code import GpuCode, capability
-from wheelsmith.wheel.gpu.compression import LZ4, ZSTANDARD, unpack
-from wheelsmith.wheel.gpu.cubin import Cubin, read_cubin
-from wheelsmith.wheel.gpu.extent import FileSlice, extent_of
-from wheelsmith.wheel.gpu.ptx import read_ptx
+from wheelsmith.base.units import counted
+from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, capability
+from wheelsmith.wheel.gpu.cubin import read_cubin
 
-BEGINNING = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # magic, version, size of the container's header
-# What a program registers at its start, one for each container: magic, version (2 after nvlink), pointers.
-REGISTRATION = struct.pack("<I", 0x466243B1)
-REGISTRATION_VERSIONS = (struct.pack("<I", 1), struct.pack("<I", 2))
+CONTAINER_MARK = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # magic, version, size of the container's header
+# Two directives begin every module of PTX. In a string of another language, JSON's, ends of lines are two letters.
+PTX_HEAD = re.compile(
+    rb"\.version(?:\s|\\[nrt])*+(\d{1,2}\.\d{1,2})(?:\s|\\[nrt])*+"
+    rb"\.target(?:\s|\\[nrt])*+sm_(\d{2,4})([af]?)(?![a-z\d])"
+)
+_COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
 _CONTAINER = struct.Struct("<IHHQ")  # …, bytes after the header
 # Kind, version, header size, padded size, compressed size, …, minor, major, arch, …, flags, …, size before compression.
 _ENTRY = struct.Struct("<HHIQI4xHHI8xQQQ")
 _ENTRY_VERSION = 0x101
 _PTX, _ELF, _NVVM, _RELOCATABLE_PTX, _TILE_IR = 1, 2, 8, 0x40, 0x80
-_ACCELERATED, _FAMILY = 0x100000, 0x200000
-_TEXTS = frozenset({_PTX, _RELOCATABLE_PTX})
+_LZ4, _ZSTANDARD, _ACCELERATED, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000  # flags
 _TO_BE_LINKED = b"--compile-only"  # an option of ptxas, which stands in the header of PTX that nvcc -rdc=true made
-_ALIGNED = 8
-_LONGEST_HEADER = 64 << 10  # bytes of options that are looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container.
+
+    :param size: in bytes, with its header; of a broken one, the header's alone.
+    :param codes: the GPU code of each entry.
+    """
+
+    size: int
+    codes: tuple[GpuCode, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,89 +58,47 @@ class _Entry:
     linked: bool
 
     def content(self) -> FileSlice:
-        """Return what it holds, unpacked."""
-        if not self.flags & (LZ4 | ZSTANDARD):
+        """Return the content, unpacked."""
+        if not self.flags & (_LZ4 | _ZSTANDARD):
             return self.stored
-        return extent_of(unpack(self.stored.read(0, self.stored.size), flags=self.flags, size=self.size))
+        data = _unpack(self.stored.read(0, self.stored.size), self.size, self.flags)
+        return FileSlice(file=io.BytesIO(data), start=0, size=len(data))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
-    """One container.
-
-    :param size: in bytes, with its header; of a broken one, what of it makes sense.
-    :param contents: offsets, from its beginning, of the code within it that is not compressed.
-    :param codes: what each of its entries holds.
-    """
-
-    size: int
-    contents: frozenset[int]
-    codes: tuple[GpuCode, ...]
-
-
-def read_container(extent: FileSlice, allowance: UnpackBudget) -> Container:
-    """Read the container that begins where the extent begins; what is wrong with it is in what is given.
-
-    :raises WheelError: the allowance is used up.
-    """
+def read_container(data: FileSlice) -> Container:
+    """Read the container at the beginning of a slice; its ``codes`` tell what is wrong with it."""
     codes: list[GpuCode] = []
-    contents: set[int] = set()
-    size = len(BEGINNING)
+    size = _CONTAINER.size
     try:
-        for offset, entry in _entries(extent):
-            contents.add(entry.stored.start - extent.start)
-            size = entry.stored.start - extent.start + entry.stored.size
-            take = allowance.take_text if entry.kind in _TEXTS else allowance.take
-            take(max(entry.size, entry.stored.size))
-            codes.append(_read(entry, offset))
-        (*_, after) = _CONTAINER.unpack(extent.read(0, _CONTAINER.size))
-        size = _CONTAINER.size + after
+        codes += (_read(entry, offset) for offset, entry in _entries(data))
+        size += _CONTAINER.unpack(data.read(0, _CONTAINER.size))[3]
     except WheelError as error:
         codes.append(GpuCode(mistakes=(f"a fatbin: {error.message}",)))
-    return Container(size=size, contents=frozenset(contents), codes=tuple(codes))
+    return Container(size=size, codes=tuple(codes))
 
 
-def _entries(extent: FileSlice) -> Iterator[tuple[int, _Entry]]:
-    if extent.size < _CONTAINER.size:
-        raise WheelError("it is cut short")
-    _, _, at, size = _CONTAINER.unpack(extent.read(0, _CONTAINER.size))
-    end = at + size
-    if end > extent.size:
-        raise WheelError("it is cut short")
+def _entries(data: FileSlice) -> Iterator[tuple[int, _Entry]]:
+    _, _, at, size = _CONTAINER.unpack(data.read(0, _CONTAINER.size))
     if not size:
         raise WheelError("it holds nothing")
-    while at < end:
-        if at + _ENTRY.size > end:
-            raise WheelError("it ends within an entry")
+    data = data.part(0, at + size)
+    while at < data.size:
         kind, version, header, padded, packed, minor, major, arch, flags, _, whole = _ENTRY.unpack(
-            extent.read(at, _ENTRY.size)
+            data.read(at, _ENTRY.size)
         )
-        if version != _ENTRY_VERSION or header < _ENTRY.size or header % _ALIGNED:
+        if version != _ENTRY_VERSION or header < _ENTRY.size or not padded:
             raise WheelError(f"its entry at {at:#x} is none")
-        if not padded or at + header + padded > end:
-            raise WheelError(f"its entry at {at:#x} is cut short")
-        compressed = bool(flags & (LZ4 | ZSTANDARD))
-        if (
-            compressed != bool(packed)
-            or compressed != bool(whole)
-            or not padded - _ALIGNED < (packed or padded) <= padded
-        ):
-            raise WheelError(f"its entry at {at:#x} has sizes that contradict each other")
-        if flags & _ACCELERATED and flags & _FAMILY:
-            raise WheelError(f"its entry at {at:#x} is for one architecture and for its family at once")
-        suffix = "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""
-        yield (
-            at,
-            _Entry(
-                kind=kind,
-                version=f"{major}.{minor}",
-                label=capability(arch, suffix),
-                flags=flags,
-                size=whole or padded,
-                stored=extent.part(at + header, packed or padded),
-                linked=kind != _RELOCATABLE_PTX and _TO_BE_LINKED not in extent.read(at, min(header, _LONGEST_HEADER)),
-            ),
+        stored = data.part(at + header, packed or padded)
+        entry = _Entry(
+            kind=kind,
+            version=f"{major}.{minor}",
+            label=capability(arch, "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""),
+            flags=flags,
+            size=whole or padded,
+            stored=stored,
+            linked=kind != _RELOCATABLE_PTX and _TO_BE_LINKED not in data.read(at, header),
         )
+        yield at, entry
         at += header + padded
 
 
@@ -135,8 +106,8 @@ def _read(entry: _Entry, offset: int) -> GpuCode:
     try:
         if entry.kind == _ELF:
             return _machine_code(entry)
-        if entry.kind in _TEXTS:
-            return _text(entry)
+        if entry.kind in {_PTX, _RELOCATABLE_PTX}:
+            return _ptx(entry)
         if entry.kind in {_NVVM, _TILE_IR}:
             return GpuCode(intermediate=frozenset({entry.label}))
         wrong = f"it is of kind {entry.kind:#x}, which is not known"
@@ -146,32 +117,61 @@ def _read(entry: _Entry, offset: int) -> GpuCode:
 
 
 def _machine_code(entry: _Entry) -> GpuCode:
-    content = entry.content()
-    cubin = read_cubin(content)
-    if not content.size - _ALIGNED < cubin.size <= content.size:
-        raise WheelError("the cubin does not fill its entry")
+    cubin = read_cubin(entry.content())
     own = cubin.capability
     if own != entry.label and (cubin.family_known or f"{own}f" != entry.label):
         raise WheelError(f"the cubin itself is for {own}")
-    return of_cubin(cubin, entry.label)
+    return cubin.code(entry.label)
 
 
-def _text(entry: _Entry) -> GpuCode:
+def _ptx(entry: _Entry) -> GpuCode:
     content = entry.content()
     ptx = read_ptx(content.read(0, content.size))
-    if ptx.capability != entry.label:
-        raise WheelError(f"the PTX itself is for {ptx.capability}")
-    if ptx.version != entry.version:
-        raise WheelError(f"its entry says PTX {entry.version}, the PTX itself {ptx.version}")
-    versions = frozenset({ptx.version})
-    if not entry.linked:
-        return GpuCode(relocatable=frozenset({entry.label}), ptx_versions=versions)
-    return GpuCode(ptx=frozenset({entry.label}), ptx_versions=versions)
+    if ptx is None:
+        raise WheelError("it does not begin as PTX does, with .version and .target")
+    if entry.label not in ptx.ptx:
+        raise WheelError(f"the PTX itself is for {', '.join(ptx.ptx)}")
+    if entry.version not in ptx.ptx_versions:
+        raise WheelError(f"its entry says PTX {entry.version}, the PTX itself {', '.join(ptx.ptx_versions)}")
+    return ptx if entry.linked else GpuCode(relocatable=ptx.ptx, ptx_versions=ptx.ptx_versions)
 
 
-def of_cubin(cubin: Cubin, label: str) -> GpuCode:
-    """Return a cubin as what a file holds."""
-    made = frozenset({label})
-    if cubin.linked:
-        return GpuCode(machine_code=made, assemblers=cubin.releases)
-    return GpuCode(relocatable=made, assemblers=cubin.releases)
+def read_ptx(text: bytes) -> GpuCode | None:
+    """Return what a module of PTX was written for; None if the text does not begin as one."""
+    comments = _COMMENTS.match(text)
+    head = PTX_HEAD.match(text, comments.end() if comments else 0)
+    return ptx_code(head) if head else None
+
+
+def ptx_code(head: re.Match[bytes]) -> GpuCode:
+    """Return what PTX with this head was written for."""
+    made_for = capability(int(head[2]), head[3].decode())
+    return GpuCode(ptx=frozenset({made_for}), ptx_versions=frozenset({head[1].decode()}))
+
+
+def _unpack(stored: bytes, size: int, flags: int) -> bytes:
+    """Decompress the content of an entry.
+
+    :raises WheelError: it has another size than its entry says.
+    """
+    data = _lz4(stored, size) if flags & _LZ4 else _zstandard(stored, size)
+    if len(data) != size:
+        raise WheelError(f"it unpacks to {counted(len(data), 'byte')}, not to the {size} that its entry says")
+    return data
+
+
+def _lz4(stored: bytes, size: int) -> bytes:
+    module = import_module("lz4.block")
+    try:
+        return bytes(module.decompress(stored, uncompressed_size=size))
+    except (module.LZ4BlockError, OverflowError, ValueError) as error:
+        raise WheelError(f"it cannot be decompressed: {error}") from None
+
+
+def _zstandard(stored: bytes, size: int) -> bytes:
+    # The standard library has it from Python 3.14 on; before, the same code comes as a package.
+    module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    try:
+        return bytes(module.ZstdDecompressor().decompress(stored, max_length=size))
+    except (module.ZstdError, OverflowError) as error:
+        raise WheelError(f"it cannot be decompressed: {error}") from None

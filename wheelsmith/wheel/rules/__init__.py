@@ -1,4 +1,4 @@
-"""Every rule that a wheel is checked by, one module each, in the order in which findings are given."""
+"""Every rule that a wheel is checked by, in the order in which findings are given."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from wheelsmith.wheel.rules import (
     entry_points,
     extension,
     framework_requirement,
-    gpu_code,
     installs,
     libraries,
-    machine_code,
     metadata,
     names,
     plan,
     platform,
     purity,
     python_symbols,
-    readable,
     record,
     requirements,
     suffix,
     symbols,
-    toolkit,
     torch_ops,
     torch_requirement,
     variant,
@@ -33,8 +29,8 @@ from wheelsmith.wheel.rules import (
 from wheelsmith.wheel.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
-    readable.RULE,
-    record.RULE,
+    record.READABLE,
+    record.RECORD,
     names.NAME_AND_VERSION,
     names.TAGS,
     metadata.RULE,
@@ -54,14 +50,14 @@ RULES: tuple[Rule, ...] = (
     suffix.RULE,
     python_symbols.ABI3,
     python_symbols.RELEASE,
-    compute_platform.RULE,
-    toolkit.RULE,
-    machine_code.RULE,
+    compute_platform.COMPUTE_PLATFORM,
+    compute_platform.TOOLKIT,
+    compute_platform.MACHINE_CODE,
     symbols.RULE,
     torch_ops.RULE,
     variant.RULE,
     plan.RULE,
-    gpu_code.RULE,
+    compute_platform.GPU_CODE,
 )
 
 __all__ = ["RULES", "Rule"]

@@ -1,21 +1,28 @@
-"""The compute platform that a wheel names is the one that its files need."""
+"""The compute platform and CUDA that a wheel names, and the GPU code that its files hold."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 
-from wheelsmith.base.units import counted
+from wheelsmith.base.units import counted, numbers
 from wheelsmith.frameworks import cuda_major, cuda_release, names_cuda
-from wheelsmith.wheel.cuda_libraries import is_cudas, is_of_another_cuda
-from wheelsmith.wheel.gpu import GpuCode
-from wheelsmith.wheel.gpu.code import joined
+from wheelsmith.model import WheelSpec
+from wheelsmith.platforms import cuda_toolkits
+from wheelsmith.wheel.gpu import GpuCode, joined
+from wheelsmith.wheel.gpu.code import impossible_targets
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbol_resolution import CUDA_MAJORS, TORCH_CUDA
+from wheelsmith.wheel.symbols import cuda_exports
+from wheelsmith.wheel.torch_libraries import CUDA_LIBRARY
 
 _CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
 _LONGEST_WORD = 8
+_FIRST = 12  # CUDA; in CUDA 11 too many libraries have version numbers of their own
+_GPU_FILES = (".cubin", ".fatbin", ".ptx")
 _WITH_MINOR = 11  # the last CUDA whose runtime has a minor in its name
 
 
@@ -37,7 +44,7 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
     """
     wrong = []
     if compute == "cpu":
-        cuda = [library for library in needed or () if is_cudas(library)]
+        cuda = [library for library in needed or () if _is_cudas(library)]
         wrong += [f"the version says cpu, {name} needs {', '.join(cuda)}"] if cuda else []
         wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
         wrong += [f"the version says cpu, {name} holds CUDA's runtime"] if code.runtime else []
@@ -46,9 +53,40 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         nvidia = code.present and not code.others
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version says {compute}, {name} does not need {runtime}")
-        others = (library for library in needed or () if is_of_another_cuda(library, cuda_major(compute)))
+        others = (library for library in needed or () if _is_of_another_cuda(library, cuda_major(compute)))
         wrong += [f"{name} needs {library}" for library in others]
     return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
+
+
+def _is_cudas(library: str) -> bool:
+    """Return True for a library of CUDA's, or one of torch's that needs CUDA."""
+    match = CUDA_LIBRARY.fullmatch(library)
+    return match is not None and (match["stem"] in _majors() or f"lib{match['stem']}.so" in TORCH_CUDA)
+
+
+def _is_of_another_cuda(library: str, cuda: int) -> bool:
+    """Return True if a library of CUDA's has the name that another major release gives it.
+
+    :param cuda: the major release; of one that is not known, nothing is.
+    """
+    match = CUDA_LIBRARY.fullmatch(library)
+    majors = _majors().get(match["stem"], {}) if match else {}
+    if match is None or cuda not in majors or len(set(majors.values())) == 1:
+        return False
+    return match["major"] != majors[cuda]
+
+
+@cache
+def _majors() -> dict[str, dict[int, str]]:
+    """Library without its number → major release of CUDA → the number in its name."""
+    found: dict[str, dict[int, str]] = {}
+    for cuda in CUDA_MAJORS:
+        exports = cuda_exports(cuda) if cuda >= _FIRST else None
+        for library in exports.symbols if exports else ():
+            # What has no number, libcheckpoint.so, may be any project's.
+            if (match := CUDA_LIBRARY.fullmatch(library)) and match["major"]:
+                found.setdefault(match["stem"], {})[cuda] = match["major"]
+    return found
 
 
 def _runtime_major(compute: str) -> str:
@@ -103,7 +141,78 @@ def _says(pieces: Iterable[bytes]) -> bool:
     return False
 
 
-RULE = Rule(
+def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
+    """Compare what made a file's GPU code with a toolkit: ``13.0``.
+
+    PTX of an older front end is right: a driver of this CUDA compiles it.
+    """
+    wrong = [
+        f"the version says CUDA {cuda}, CUDA {other} made code of {name}" for other in sorted(code.assemblers - {cuda})
+    ]
+    known = cuda_toolkits().get(cuda)
+    if known:
+        newer = sorted(version for version in code.ptx_versions if numbers(version) > numbers(known.ptx))
+        wrong += [f"CUDA {cuda} reads PTX up to {known.ptx}, {name} has PTX {version}" for version in newer]
+    made = [f"machine code by CUDA {', '.join(sorted(code.assemblers))}"] if code.assemblers else []
+    written = ", ".join(sorted(code.front_ends)) or "?"
+    made += [f"PTX {', '.join(sorted(code.ptx_versions))} as of CUDA {written}"] if code.ptx_versions else []
+    return finding("toolkit", wrong, "; ".join(made))
+
+
+def _compare_major(name: str, code: GpuCode, major: int) -> Finding:
+    """Compare what made a file's GPU code with a major release of CUDA, where the version leaves the minor open."""
+    others = sorted(other for other in code.assemblers if numbers(other)[0] != major)
+    wrong = [f"the version says CUDA {major}, CUDA {other} made code of {name}" for other in others]
+    known = [toolkit.ptx for version, toolkit in cuda_toolkits().items() if numbers(version)[0] == major]
+    newest = max(map(numbers, known), default=None)
+    newer = sorted(version for version in code.ptx_versions if newest and numbers(version) > newest)
+    wrong += [f"no CUDA {major} reads PTX {version}, which {name} has" for version in newer]
+    return finding("toolkit", wrong, f"machine code by CUDA {', '.join(sorted(code.assemblers)) or '?'}")
+
+
+def _examine_toolkit(wheel: Inspection) -> Iterator[Finding]:
+    compute = wheel.compute
+    if compute is None or not names_cuda(compute):
+        return
+    release = cuda_release(compute)
+    for name, _, code in examined_files(wheel):
+        if code.present:
+            yield compare_toolkit(name, code, release) if release else _compare_major(name, code, cuda_major(compute))
+
+
+def _examine_machine_code(wheel: Inspection) -> Iterator[Finding]:
+    codes = {name: code for name, code in wheel.gpu_code.items() if code.present}
+    empty = [name for name in wheel.files if name.lower().endswith(_GPU_FILES) and name not in codes]
+    if codes or empty:
+        wrong = [f"{name}, {mistake}" for name, code in codes.items() for mistake in code.mistakes]
+        wrong += [f"{name}: {reason}" for name, code in codes.items() for reason in impossible_targets(code)]
+        wrong += [f"{name} holds no GPU code that can be read" for name in empty]
+        right = f"the GPU code is whole, and what it is labelled as, in {len(codes)} of the files"
+        yield finding("machine-code", wrong, right)
+
+
+def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
+    """Compare all the code of a wheel with what the plan asked for."""
+    code = joined(codes)
+    missing = [
+        f"no machine code for {c}" + (", only what has yet to be linked" if c in code.relocatable else "")
+        for c in map(_base, spec.gpu_archs)
+        if c not in code.machine_code
+    ]
+    missing += [f"no PTX for {_base(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _base(c) not in code.ptx]
+    return finding("gpu-code", missing, f"code for {', '.join(spec.gpu_archs) or 'no GPU'}, as planned")
+
+
+def _base(capability: str) -> str:
+    return capability.removesuffix("+PTX")
+
+
+def _examine_plan(wheel: Inspection) -> Iterator[Finding]:
+    if wheel.expected:
+        yield compare_plan(wheel.gpu_code.values(), wheel.expected)
+
+
+COMPUTE_PLATFORM = Rule(
     name="compute-platform",
     proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, "
     "and needs no CUDA library; a CUDA that is named is one that there is, and a wheel with compiled code speaks of it "
@@ -113,4 +222,33 @@ RULE = Rule(
     "their names; code in archives and in files that are compressed otherwise than by nvcc is not found; nor is what a "
     "program compiles when it runs; which libraries of CUDA Python code loads by itself",
     examine=_examine,
+)
+
+TOOLKIT = Rule(
+    name="toolkit",
+    proves="every cubin was assembled by the ptxas of the version's CUDA: `+cu124` by 12.4's; no PTX is newer than "
+    "it reads",
+    leaves_open="LTO IR and tile IR do not say what made them",
+    examine=_examine_toolkit,
+)
+
+MACHINE_CODE = Rule(
+    name="machine-code",
+    proves="GPU code is found at any place in any file and read: a cubin's own architecture, `a` and `f` included, and "
+    "PTX's own `.version` and `.target` are what the fatbin's entry says; it unpacks to the size that its entry says; "
+    "the toolkit that assembled it makes code for that GPU; not all that a library registers with CUDA's runtime has "
+    "yet to be linked",
+    leaves_open="the instructions and the text of PTX; an `f` where no tool's command line is recorded; LTO IR and "
+    "tile IR, which are not documented (nvcc scrambles the former), go by their label; PTX in a string of a program "
+    "or of data counts for its target",
+    in_the_wild="nvidia-cutlass-dsl-libs-base 4.8.1: a cubin for sm_107 that names CUDA 13.3, whose ptxas does not "
+    "know sm_107 (an assembler of NVIDIA's own made it)",
+    examine=_examine_machine_code,
+)
+
+GPU_CODE = Rule(
+    name="gpu-code",
+    proves="in a build: linked machine code and PTX for every capability that was asked for",
+    leaves_open="that every kernel has code for each of them: one is enough",
+    examine=_examine_plan,
 )
