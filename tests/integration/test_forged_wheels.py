@@ -20,7 +20,6 @@ import family_symbols
 import family_third
 import family_together
 import family_tvm_ffi
-import family_unwinding
 import pytest
 from forge import ARCHES, BASES, LEGAL, LIES, Forgery
 
@@ -41,7 +40,6 @@ FAMILIES = (
     family_third,
     family_together,
     family_tvm_ffi,
-    family_unwinding,
 )
 # A finding is read by a person: no words of the libraries and of the language that it was found with.
 _INNER = (

@@ -8,15 +8,6 @@ from collections.abc import Callable
 
 from forge import OLDEST, Wheel, legal, lie
 from forge_elf import (
-    DT_INIT,
-    DT_PLTREL,
-    DT_RELAENT,
-    ET_EXEC,
-    ET_REL,
-    PT_GNU_RELRO,
-    PT_INTERP,
-    PT_LOAD,
-    Image,
     Library,
     Symbol,
 )
@@ -67,7 +58,6 @@ _COMMENTS = {
     "comment": "# RTLD_GLOBAL\n",
     "docstring": '"""Nothing here loads with RTLD_GLOBAL."""\n',
     "string": "x = 'RTLD_GLOBAL'\n",
-    "dead code": "import os\nif False:\n    os.RTLD_GLOBAL\n",
     "other wheel's": "import ctypes\nctypes.CDLL('libm.so.6', ctypes.RTLD_GLOBAL)\n",
 }
 for _name, _text in _COMMENTS.items():
@@ -307,136 +297,6 @@ _lie(
 )
 
 
-# --- What the loader refuses, though each table for itself is right -----------------------------------------
-
-
-def _change(change: Callable[[Image], object]) -> Callable[[Wheel], None]:
-    def forge(wheel: Wheel) -> None:
-        wheel.library.change = change
-
-    return forge
-
-
-def _load(image: Image, place: int, value: int, layout: str = "<Q") -> None:
-    image.pack(layout, image.segment(PT_LOAD) + place, value)
-
-
-def _relocation_type(image: Image) -> None:
-    image.pack("<I", image.at[".rela.dyn"] + 8, 255)
-
-
-_lie(
-    "elf",
-    "needs 64 TiB",
-    "a segment larger than any address space",
-    _change(lambda i: i.pack("<Q", i.segment(PT_LOAD) + 56 + 40, 1 << 47)),
-)
-_lie("elf", "unknown relocation", "a relocation of a type that the loader does not know", _change(_relocation_type))
-_lie("elf", "e_version 2", "the header's own version does not exist", _change(lambda i: i.pack("<I", 20, 2)))
-_lie(
-    "elf", "padding in e_ident", "the loader refuses what stands in the padding", _change(lambda i: i.pack("<B", 12, 7))
-)
-_lie(
-    "elf",
-    "DT_RELAENT 48",
-    "relocations of 48 bytes: the loader stops the process",
-    _change(lambda i: i.set_dynamic(DT_RELAENT, 48)),
-)
-_lie("elf", "code that cannot run", "no segment can be executed", lambda w: setattr(w.library, "load_flags", (4, 6)))
-_lie(
-    "elf",
-    "data that cannot be written",
-    "the loader cannot relocate what it may not write",
-    lambda w: setattr(w.library, "load_flags", (5, 4)),
-)
-_lie(
-    "elf",
-    "DT_INIT nowhere",
-    "what is called first lies in no segment",
-    lambda w: w.library.dynamic.append((DT_INIT, 1 << 40)),
-)
-_lie(
-    "elf",
-    "DT_INIT_ARRAY nowhere",
-    "what is called first lies in no segment",
-    lambda w: w.library.dynamic.extend([(_DT_INIT_ARRAY, 1 << 40), (_DT_INIT_ARRAYSZ, 8)]),
-)
-_lie(
-    "elf",
-    "DT_PLTREL of another kind",
-    "relocations of the kind that this machine does not have",
-    _both(lambda w: setattr(w.library, "lazily", True), _change(lambda i: i.set_dynamic(DT_PLTREL, 17))),
-)
-_lie(
-    "elf",
-    "relocation outside",
-    "a relocation writes where nothing is mapped",
-    _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], 1 << 40)),
-)
-_lie(
-    "elf",
-    "relocation into the code",
-    "a relocation writes where nothing may be written",
-    _change(lambda i: i.pack("<Q", i.at[".rela.dyn"], i.at[".text"])),
-)
-_lie(
-    "elf",
-    "RELRO nowhere",
-    "the loader cannot protect what is not there",
-    lambda w: w.library.segments.append((PT_GNU_RELRO, 4, 0, 1 << 40, 1 << 40, 4096, 4096, 1)),
-)
-_lie(
-    "elf",
-    "an interpreter elsewhere",
-    "a program whose interpreter is on the machine that built it",
-    lambda w: w.files.update({"forged/tool": _program(w.arch, b"/nix/store/0123-glibc/lib/ld.so.2\0")}),
-)
-
-
-def _program(arch: str, interpreter: bytes) -> Library:
-    made = Library(arch=arch, needed=["libc.so.6"], constants=interpreter, dynamic=[(_DT_FLAGS_1, _DF_1_PIE)])
-    made.segments.append((PT_INTERP, 4, 0, 0, 0, len(interpreter), len(interpreter), 1))
-
-    def point(image: Image) -> None:
-        at = image.at[".rodata"]
-        image.pack("<QQ", image.segment(PT_INTERP) + 8, at, at)
-
-    made.change = point
-    return made
-
-
-def _strange(name: str, **how: object) -> Callable[[Wheel], None]:
-    """Need a file in the wheel that cannot be loaded, under a name that does not end as a library's."""
-
-    def change(wheel: Wheel) -> None:
-        wheel.library.needed.append(name)
-        wheel.library.runpath = "$ORIGIN"
-        wheel.files[f"forged/{name}"] = Library(arch=wheel.arch, needed=["libc.so.6"], **how)
-
-    return change
-
-
-_lie(
-    "elf libraries",
-    "needs an object file",
-    "a library that is needed is ET_REL",
-    _strange("libx.so.1-git", type=ET_REL),
-)
-_lie("elf libraries", "needs a program", "a library that is needed is ET_EXEC", _strange("libx.so.1-git", type=ET_EXEC))
-_lie(
-    "elf libraries",
-    "needs a PIE",
-    "a library that is needed is a program",
-    _strange("libx-0a", dynamic=[(_DT_FLAGS_1, _DF_1_PIE)]),
-)
-_lie(
-    "elf libraries",
-    "needs what must not be opened",
-    "a library that is needed forbids it",
-    _strange("libx-0a", dynamic=[(_DT_FLAGS_1, 0x40)]),
-)
-
-
 # --- Versions of symbols ------------------------------------------------------------------------------------
 
 
@@ -591,7 +451,6 @@ for _name, _data in {
         base="cpu",
     )
 for _name, _data in {
-    "text": b"INPUT(libtorch.so)\n",
     "empty": b"",
     "PE": b"MZ" + bytes(200),
     "behind a mark": b"\xef\xbb\xbf" + Library().build(),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from forge import Wheel, legal, lie
-from forge_elf import ET_EXEC, Library, Symbol
+from forge_elf import ET_EXEC, Library
 from forge_gpu import CUBIN, cubin, entry, fatbin, ptx
 
 Change = Callable[[Wheel], object]
@@ -314,13 +314,6 @@ def _chain(wheel: Wheel, *, rpath: str | None = "$ORIGIN/../forged.libs", runpat
     wheel.files["forged.libs/liblast.so"] = Library(arch=wheel.arch, soname="liblast.so", needed=["libc.so.6"])
 
 
-def _second_module(wheel: Wheel) -> None:
-    _chain(wheel)
-    other = Library(arch=wheel.arch, needed=["libhelp-0123abcd.so.1", "libc.so.6"], runpath="$ORIGIN/../forged.libs")
-    other.exports = [Symbol(name="PyInit__more")]
-    wheel.files["forged/_more.abi3.so"] = other
-
-
 def _runpath_below(wheel: Wheel) -> None:
     _chain(wheel)
     wheel.files["forged.libs/libhelp-0123abcd.so.1"].runpath = "$ORIGIN/elsewhere"
@@ -339,13 +332,6 @@ _lie(
     "RPATH beside RUNPATH",
     "DT_RUNPATH puts DT_RPATH out of force",
     partial(_chain, runpath="$ORIGIN/../forged.libs"),
-    base="bundled",
-)
-_lie(
-    "libraries",
-    "RPATH of one of two modules",
-    "whoever imports the other one first finds nothing",
-    _second_module,
     base="bundled",
 )
 _lie("libraries", "RUNPATH below RPATH", "a file with DT_RUNPATH inherits nothing", _runpath_below, base="bundled")

@@ -285,7 +285,7 @@ _in_cpu("relocatable fatbin", "in __nv_relfatbin", lambda w: setattr(w.library, 
 _in_cpu(
     "behind the library",
     "behind all that the library's headers name",
-    lambda w: setattr(w.library, "change", lambda i: i.data.extend(_ONE)),
+    lambda w: setattr(w.library, "change", lambda data: data.extend(_ONE)),
 )
 _in_cpu(
     "without sections",

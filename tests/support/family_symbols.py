@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from forge import LOADER, OLDEST, TORCH_ADD, TORCH_DIM, TORCH_STREAM, Wheel, legal, legals, lie, lies
 from forge_elf import (
-    FUNC,
-    GLOBAL,
     HIDDEN,
-    IFUNC,
     LOCAL,
     NOTYPE,
     OBJECT,
     PROTECTED,
-    TLS,
     UNIQUE,
     WEAK,
-    Image,
     Library,
     Symbol,
 )
@@ -32,12 +27,10 @@ def _absent(wheel: Wheel, name: str) -> None:
 
 
 _ABSENT = [
-    *("nowhere", "Pynowhere", "PyEvil_Run", "_PyNowhere", "Py_", "_Py", "PyTorch_Evil", "PyInit__other"),
-    *("_ZN3c107nowhereEv", "aoti_torch_nowhere", "torch_nowhere", "cudaNowhere", "cublasNowhere", "nvrtcNowhere"),
-    *("memcpy@GLIBC_2.17", "memcpy@@GLIBC_2.17", "memcpy ", "Memcpy", "__libc_nowhere", "_ZNSt7nowhereEv"),
-    *("_ITM_nowhere", "__gmon_started__", "t\u0435st", "x" * 5000),
+    *("nowhere", "PyEvil_Run", "_PyNowhere", "PyTorch_Evil", "_ZN3c107nowhereEv", "aoti_torch_nowhere"),
+    *("cudaNowhere", "memcpy@GLIBC_2.17", "Memcpy", "_ZNSt7nowhereEv", "__gmon_started__"),
 ]
-lies("symbols abi3 elf", "nobody has {!r}", [name for name in _ABSENT if len(name) < 99], _absent, base="cpu")
+lies("symbols abi3 elf", "nobody has {!r}", _ABSENT, _absent, base="cpu")
 lies(
     "symbols abi3",
     "nobody has {!r}, and no torch is required",
@@ -45,11 +38,6 @@ lies(
     _absent,
     name="alone",
 )
-
-
-@lie("symbols elf", "nobody has a symbol whose name is 5,000 letters long", base="cpu")
-def endless_name(wheel: Wheel) -> None:
-    _absent(wheel, "x" * 5000)
 
 
 def _how(name: str, says: str, judges: str = "symbols elf", **how: object) -> None:
@@ -60,21 +48,11 @@ def _how(name: str, says: str, judges: str = "symbols elf", **how: object) -> No
 
 
 _how("weak", "it is weak, and no symbol that compilers leave weak", bind=WEAK)
-_how("weak object", "it is weak, and data", bind=WEAK, kind=OBJECT)
 _how("unique", "it is unique", bind=UNIQUE)
-_how("ifunc", "it is an indirect function", kind=IFUNC)
-_how("thread local", "it is thread-local", kind=TLS)
-_how("object", "it is data", kind=OBJECT)
-_how("notype", "it has no type", kind=NOTYPE)
-_how("protected", "it is protected", visibility=PROTECTED)
-_how("hidden", "it is hidden", visibility=HIDDEN)
 _how("in libc", "it has a version of libc", version=(LIBC, "GLIBC_2.17"))
 _how("in libm", "it has a version of a library that is not needed", version=("libm.so.6", "GLIBC_2.17"))
 _how("in torch", "it has a version of torch's, which has none", version=("libtorch.so", "TORCH_2.11"))
-_how("in libstdc++", "it has a version of libstdc++", version=("libstdc++.so.6", "GLIBCXX_3.4"))
-_how("in cudart", "it has a version of CUDA's", version=("libcudart.so.13", "libcudart.so.13"))
 _how("weak version", "its version is weak", version=(LIBC, "GLIBC_2.17"), weak_version=True)
-_how("weak, with a weak version", "nothing of it is strong", bind=WEAK, version=(LIBC, "GLIBC_2.17"), weak_version=True)
 
 
 def _versioned(wheel: Wheel, text: str) -> None:
@@ -117,71 +95,6 @@ def version_of_another_machine(wheel: Wheel) -> None:
     wheel.library.import_("puts", version=(LIBC, "GLIBC_2.2.5"))
 
 
-@lie("symbols elf", "a symbol behind those that DT_GNU_HASH counts: a relocation still names it", base="cpu")
-def behind_the_hash(wheel: Wheel) -> None:
-    wheel.library.imports_last = True
-    _absent(wheel, "nowhere")
-
-
-@lie("symbols elf", "the same, without section headers to count by", base="cpu")
-def behind_the_hash_without_sections(wheel: Wheel) -> None:
-    behind_the_hash(wheel)
-    wheel.library.sections = False
-
-
-@lie("symbols", "only DT_HASH leads to the symbols, and there are no sections", base="cpu")
-def by_the_old_hash(wheel: Wheel) -> None:
-    wheel.library.gnu_hash, wheel.library.sysv_hash, wheel.library.sections = False, True, False
-    _absent(wheel, "nowhere")
-
-
-@lie("symbols elf", "no hash at all and no sections: only relocations lead to the symbols", base="cpu")
-def by_relocations_alone(wheel: Wheel) -> None:
-    wheel.library.gnu_hash, wheel.library.sections = False, False
-    _absent(wheel, "nowhere")
-
-
-@lie("symbols elf", "DT_HASH counts fewer symbols than relocations name", base="cpu")
-def short_old_hash(wheel: Wheel) -> None:
-    wheel.library.gnu_hash, wheel.library.sysv_hash, wheel.library.sections = False, True, False
-    wheel.library.imports_last = True
-    _absent(wheel, "nowhere")
-
-    def change(image: Image) -> None:
-        image.pack("<I", image.at[".hash"] + 4, len(image.tables.symbols) - 1)
-
-    wheel.library.change = change
-
-
-@lie("symbols", "looked for by DT_JMPREL alone, when it is called first", base="cpu")
-def lazily(wheel: Wheel) -> None:
-    wheel.library.lazily = True
-    _absent(wheel, "nowhere")
-
-
-@lie("symbols", "a symbol of versioned libc without a version index: the loader looks for it everywhere", base="cpu")
-def version_index_zero(wheel: Wheel) -> None:
-    _absent(wheel, "nowhere")
-    wheel.library.change = lambda image: image.pack("<H", image.at[".gnu.version"] + 2 * len(wheel.library.imports), 1)
-
-
-@lie("symbols elf platform", "the version's hidden bit changes nothing for what is undefined", base="cpu")
-def hidden_version(wheel: Wheel) -> None:
-    wheel.library.import_("nowhere", version=(LIBC, "GLIBC_2.17"))
-
-    def change(image: Image) -> None:
-        number = image.tables.numbers[LIBC, "GLIBC_2.17"]
-        image.pack("<H", image.at[".gnu.version"] + 2 * len(wheel.library.imports), number | 0x8000)
-
-    wheel.library.change = change
-
-
-@lie("symbols elf", "a version index that no table explains", base="cpu")
-def version_index_of_nothing(wheel: Wheel) -> None:
-    _absent(wheel, "nowhere")
-    wheel.library.change = lambda image: image.pack("<H", image.at[".gnu.version"] + 2 * len(wheel.library.imports), 99)
-
-
 @lie("symbols", "torch's symbols, and no library of torch's is needed: they are in nobody's scope", base="cpu")
 def torch_is_not_needed(wheel: Wheel) -> None:
     wheel.library.needed = [LIBC]
@@ -222,18 +135,6 @@ def provided_locally(wheel: Wheel) -> None:
 @lie("symbols", "what is needed is hidden in the wheel's own library", base="bundled")
 def provided_but_hidden(wheel: Wheel) -> None:
     list(wheel.files.values())[-1].exports[0].visibility = HIDDEN
-
-
-@lie("symbols elf", "the bloom filter says that the wheel's own library has nothing", base="bundled")
-def provided_but_filtered(wheel: Wheel) -> None:
-    own = list(wheel.files.values())[-1]
-    own.change = lambda image: image.pack("<Q", image.at[".gnu.hash"] + 16, 0)
-
-
-@lie("symbols elf", "no bucket of the hash leads to what the wheel's own library has", base="bundled")
-def provided_but_not_hashed(wheel: Wheel) -> None:
-    own = list(wheel.files.values())[-1]
-    own.change = lambda image: image.pack("<I", image.at[".gnu.hash"] + 24, 0)
 
 
 @lie("symbols", "the wheel's own library does not have it", base="bundled")
@@ -330,11 +231,7 @@ def old_libstdcxx(wheel: Wheel) -> None:
 
 @legal("exports that are called like Python's and torch's are its own to name")
 def exports_of_any_name(wheel: Wheel) -> None:
-    wheel.library.exports += [
-        Symbol(name="PyEvil_Run"),
-        Symbol(name="nowhere", bind=WEAK),
-        Symbol(name="x", bind=GLOBAL, kind=FUNC),
-    ]
+    wheel.library.exports += [Symbol(name="PyEvil_Run"), Symbol(name="nowhere", bind=WEAK), Symbol(name="x")]
 
 
 @legal("what the wheel's own library has in the version that is asked for", base="bundled")

@@ -1,15 +1,10 @@
 """What single rules say of small wheels: CUDA's packages, requirements together, exceptions."""
 
-import io
-
 import pytest
-from forge_elf import Library
 from wheels import make_wheel
 
-from wheelsmith.base.errors import WheelError
 from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.check import check_wheel
-from wheelsmith.wheel.elf import read_extension
 from wheelsmith.wheel.manylinux import promised_kernel
 from wheelsmith.wheel.rules import RULES
 
@@ -129,13 +124,6 @@ def test_torch_to_the_letter(requirement, ok, tmp_path):
 def test_the_linux_that_a_platform_promises(platform, x86_64, aarch64):
     assert promised_kernel(f"{platform}_x86_64", "x86_64") == x86_64
     assert promised_kernel(f"{platform}_aarch64", "aarch64") == aarch64
-
-
-def test_a_table_for_exceptions_that_lies_nowhere():
-    library = Library(needed=["libc.so.6"])
-    library.segments.append((0x6474E550, 4, 0, 0x7000_0000, 0x7000_0000, 12, 12, 4))
-    with pytest.raises(WheelError, match=r"PT_GNU_EH_FRAME\) lies in no segment: whoever throws ends the process"):
-        read_extension("x.so", io.BytesIO(library.build()))
 
 
 def test_every_rule_is_named_once():

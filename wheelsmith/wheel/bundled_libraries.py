@@ -1,4 +1,4 @@
-"""Where a wheel's libraries lie once installed, and which of them the loader finds for another."""
+"""Find a wheel's own libraries as the loader does, where pip has installed them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import takewhile
 
 from wheelsmith.wheel.elf import Extension
 
-_ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/.*)?")
+_ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/[^$]*)?")
 _SITE = "site-packages"
 _PREFIX = "prefix"
 _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
-# What Python itself is linked with on every Linux, and what glibc's own libraries need.
+# The libraries that Python itself needs on every Linux, and those that glibc's own need.
 _EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
-_MOST_BEGINNINGS = 200  # files that are followed
-_MOST_INHERITED = 1000  # folders; the loader has no bound
 _DATA = {
     "platlib": _SITE,
     "purelib": _SITE,
@@ -27,7 +26,7 @@ _DATA = {
 
 
 def installed(path: str) -> str:
-    """Return where a file of the wheel lies after installation, below ``site-packages`` or ``prefix``."""
+    """Return the installed path of a file of a wheel, below ``site-packages`` or ``prefix``."""
     first, _, rest = path.partition("/")
     if first.endswith(".data") and rest:
         kind, _, inner = rest.partition("/")
@@ -36,13 +35,12 @@ def installed(path: str) -> str:
 
 
 def folder_of(path: str, search: str) -> str | None:
-    """Return the folder that an entry of RPATH or RUNPATH names; None where it leaves what is installed.
+    """Return the installed folder that an entry of RPATH or RUNPATH names, or None if it is outside.
 
     :param path: of the file that has the entry, in the wheel.
     """
     found = _ORIGIN.fullmatch(search)
-    # The loader has words of its own for a machine's folders: $LIB, $PLATFORM.
-    if not found or "$" in (found["rest"] or ""):
+    if not found:
         return None
     place = installed(path)
     root = place.partition("/")[0]
@@ -51,12 +49,12 @@ def folder_of(path: str, search: str) -> str | None:
 
 
 def every_process_has(library: str) -> bool:
-    """Say whether a process that runs Python has a library of this name: the loader opens no other one for it."""
+    """Return True if every Python process has a library of this name: the loader opens no second one."""
     return library in _EVERYWHERE or bool(_LOADER.fullmatch(library))
 
 
-class OwnLibraries:
-    """The libraries of one wheel, as the loader would find them.
+class BundledLibraries:
+    """The libraries of one wheel.
 
     :param extensions: every ELF file, by its path in the wheel.
     """
@@ -65,98 +63,61 @@ class OwnLibraries:
         self._extensions = extensions
         self._places = {installed(path): path for path in extensions}
         self._names: dict[str, str] = {}
-        self._folders: dict[str, list[str]] = {}
-        self._found: dict[tuple[str, str], str | None] = {}
-        self._sonames: dict[str, dict[str, str]] = {}
         for path, extension in sorted(extensions.items()):
             if extension.kind == "library":
                 self._names.setdefault(extension.soname or posixpath.basename(path), path)
                 self._names.setdefault(posixpath.basename(path), path)
 
     def found(self, path: str, needed: str) -> str | None:
-        """Return the path of the library that the loader finds for one file's need; None where it finds none here."""
+        """Return the path of the library that the loader finds when a file needs it, or None."""
         if every_process_has(needed):
             return None
-        if (path, needed) not in self._found:
-            self._found[path, needed] = self._searched(path, needed)
-        return self._found[path, needed]
+        for earlier in takewhile(needed.__ne__, self._extensions[path].needed):
+            place = self._search(path, earlier)
+            # The loader opens nothing if a loaded library has the name as its DT_SONAME.
+            if place and self._extensions[place].soname == needed:
+                return place
+        return self._search(path, needed)
 
-    def _searched(self, path: str, needed: str) -> str | None:
-        """Look in a file's own folders, and then in those that it inherits.
+    def anywhere(self, needed: str) -> str | None:
+        """Return the path of a library of this name, which is found only after something else has loaded it."""
+        return None if every_process_has(needed) else self._names.get(needed)
 
-        A file without DT_RUNPATH has the DT_RPATH of what loaded it, too, and that of what loaded that (`man 8 ld.so`).
-        Whoever of those that need it comes first loads it: each of them has to lead there.
-        """
-        if place := self._loaded_as(path, needed):
-            return place
-        if place := self._in_folders(self._search_folders(path), needed):
-            return place
-        if self._extensions[path].runpath or not self._with_rpath:
-            return None
-        places = [self._in_folders(folders, needed) for folders in self._inherited.get(path, ())]
-        return places[0] if places and all(places) else None
+    def provider(self, path: str, needed: str) -> str | None:
+        """Return the path of the library that a process has when a file needs it: found, or loaded before."""
+        return self.found(path, needed) or self.anywhere(needed)
 
-    def _loaded_as(self, path: str, needed: str) -> str | None:
-        """Return the library that a file needs before another one whose name is its DT_SONAME: that is not opened."""
-        if path not in self._sonames:
-            places: dict[str, str] = {}
-            for library in self._extensions[path].needed:
-                place = self._in_folders(self._search_folders(path), library)
-                if place and (soname := self._extensions[place].soname) and soname != library:
-                    places.setdefault(soname, place)
-                # What was needed before was opened under its own name.
-                places.setdefault(library, "")
-            self._sonames[path] = places
-        return self._sonames[path].get(needed) or None
+    def _search(self, path: str, needed: str) -> str | None:
+        folders = self._folders[path]
+        if not self._extensions[path].runpath:
+            folders = [*folders, *self._inherited.get(path, ())]
+        return self._in_folders(folders, needed)
+
+    @cached_property
+    def _folders(self) -> dict[str, list[str]]:
+        """Path → the folders of its own RUNPATH or RPATH."""
+        return {
+            path: [folder for search in extension.search_paths if (folder := folder_of(path, search)) is not None]
+            for path, extension in self._extensions.items()
+        }
+
+    @cached_property
+    def _inherited(self) -> dict[str, list[str]]:
+        """Path → the folders of DT_RPATH of the files that load it, directly or not (``man 8 ld.so``)."""
+        found: dict[str, list[str]] = {}
+        for first, extension in self._extensions.items():
+            if not extension.rpath or extension.runpath:
+                continue
+            loaded = [first]
+            for path in loaded:
+                own = self._extensions[path]
+                folders = self._folders[path] if own.runpath else [*self._folders[path], *self._folders[first]]
+                for place in filter(None, (self._in_folders(folders, needed) for needed in own.needed)):
+                    if place not in loaded:
+                        loaded.append(place)
+                        found.setdefault(place, []).extend(self._folders[first])
+        return found
 
     def _in_folders(self, folders: Iterable[str], needed: str) -> str | None:
         places = (self._places.get(f"{folder}/{needed}") for folder in folders)
         return next((place for place in places if place), None)
-
-    def _search_folders(self, path: str) -> list[str]:
-        if path not in self._folders:
-            searches = (folder_of(path, search) for search in self._extensions[path].search_paths)
-            self._folders[path] = [folder for folder in searches if folder is not None]
-        return self._folders[path]
-
-    @cached_property
-    def _with_rpath(self) -> bool:
-        """Say whether there is any DT_RPATH that the loader heeds: linkers of today write none."""
-        return any(extension.rpath and not extension.runpath for extension in self._extensions.values())
-
-    @cached_property
-    def _inherited(self) -> dict[str, list[tuple[str, ...]]]:
-        """Path → the folders that it inherits, once for each file that a process may begin with."""
-        needed = {library for extension in self._extensions.values() for library in extension.needed}
-        first = [
-            path
-            for path, extension in self._extensions.items()
-            if not {posixpath.basename(path), extension.soname} & needed
-        ]
-        found: dict[str, list[tuple[str, ...]]] = {}
-        for path in first[:_MOST_BEGINNINGS]:
-            for library, folders in self._loaded_after(path).items():
-                found.setdefault(library, []).append(folders)
-        return found
-
-    def _loaded_after(self, path: str) -> dict[str, tuple[str, ...]]:
-        """Return what is loaded when one file is, each with the folders that it inherits, nearest loader first."""
-        loaded: dict[str, tuple[str, ...]] = {path: ()}
-        waiting = [path]
-        for one in waiting:
-            own, extension = tuple(self._search_folders(one)), self._extensions[one]
-            handed_on = loaded[one] if extension.runpath else (*own, *loaded[one])[:_MOST_INHERITED]
-            for needed in extension.needed:
-                place = self._in_folders(own if extension.runpath else handed_on, needed)
-                if place and place not in loaded:
-                    loaded[place] = handed_on
-                    waiting.append(place)
-        return loaded
-
-    def anywhere(self, needed: str) -> str | None:
-        """Return the path of a library that is found only once something else has loaded it."""
-        return None if every_process_has(needed) else self._names.get(needed)
-
-    def provider(self, path: str, needed: str) -> str | None:
-        """Return the path of the library that a process has for one file's need, loaded before or found."""
-        return self.found(path, needed) or self.anywhere(needed)

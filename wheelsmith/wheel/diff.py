@@ -10,8 +10,7 @@ from wheelsmith.base.files import sha256_file
 from wheelsmith.base.units import counted
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.archive.contents import open_archive
-from wheelsmith.wheel.elf.image import ElfError, ElfImage
-from wheelsmith.wheel.elf.sections import read_sections
+from wheelsmith.wheel.elf import section_at
 
 _MOST_NAMED = 20  # members
 _LONGEST_ELF = 1 << 30  # bytes of a file whose sections are read
@@ -76,11 +75,7 @@ def _section(archive: Archive, name: str, place: int) -> str | None:
     content = archive.read(name, _LONGEST_ELF)
     if not content.startswith(b"\x7fELF"):
         return None
-    try:
-        sections = read_sections(ElfImage(io.BytesIO(content), len(content)))
-    except ElfError:
-        return None
-    return next((each.name for each in sections if each.offset <= place < each.offset + each.size and each.name), None)
+    return section_at(io.BytesIO(content), place)
 
 
 def _line(archive: Archive, name: str, place: int) -> str | None:

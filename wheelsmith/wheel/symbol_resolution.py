@@ -1,48 +1,36 @@
-"""Who brings a library, and who offers a symbol: the wheel itself, the platform, torch, CUDA, Python."""
+"""Resolve libraries and symbols as the loader does: in the wheel, the platform, torch, CUDA and Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, names_cuda
-from wheelsmith.wheel.bundled_libraries import OwnLibraries
+from wheelsmith.wheel.bundled_libraries import BundledLibraries
+from wheelsmith.wheel.cuda_libraries import CUDA_MAJORS, TORCH_CUDA, cuda_releases, why_not_brought
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import policies, policy_of
-from wheelsmith.wheel.symbols import SymbolTable, cuda_exports, platform_exports, symbol_table
-from wheelsmith.wheel.torch_libraries import why_not_brought
+from wheelsmith.wheel.symbols import LibraryExports, SymbolTable, cuda_exports, platform_exports, symbol_table
 
-CUDA_MAJORS = (11, 12, 13)
-_MOST_NAMED = 5  # versions in a message
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
-# What Python itself is linked with on every Linux, and what any of it needs.
+# The libraries that Python is linked with on every Linux, and those that these need.
 _PYTHON = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
-# Of torch's libraries, those that only a torch for CUDA has.
-TORCH_CUDA = {
-    *("libtorch_cuda.so", "libc10_cuda.so", "libcaffe2_nvrtc.so"),
-    *("libtorch_nvshmem.so", "libtorch_cuda_linalg.so"),
-}
-# torch/__init__.py loads this one for all to see (RTLD_GLOBAL), and everything else for itself alone.
+# torch/__init__.py loads this one with RTLD_GLOBAL, and everything else without.
 _TORCH_GLOBAL = "libtorch_global_deps.so"
-
-
-def cuda_releases(library: str) -> list[int]:
-    """Return the major releases of CUDA, of those that are known, that have a library of exactly this name."""
-    return [major for major in CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
 
 
 @dataclass(slots=True, kw_only=True)
 class LookupScope:
-    """Where the loader looks for one file's symbols: what it needs, and what that needs, and what is there anyway.
+    """The libraries in which the loader looks for the symbols of a file.
 
     :param own: paths of the wheel's libraries.
     :param others: names of the platform's and CUDA's libraries.
     :param torch: release → file names of torch's libraries.
-    :param brought: names of libraries that a project brings which the wheel requires.
-    :param unknown: names of libraries of which nothing is known.
+    :param brought: names of libraries of frameworks that the wheel requires.
+    :param unknown: names of libraries whose symbols are not known.
     """
 
     own: set[str] = field(default_factory=set)
@@ -52,7 +40,7 @@ class LookupScope:
     unknown: set[str] = field(default_factory=set)
 
     def widen(self, other: LookupScope) -> None:
-        """Add where another file's symbols are looked for."""
+        """Add the scope of another file."""
         self.own |= other.own
         self.others |= other.others
         self.brought |= other.brought
@@ -61,16 +49,16 @@ class LookupScope:
             self.torch.setdefault(release, set()).update(files)
 
 
-class Providers:
-    """Everything that a wheel may count on.
+class SymbolResolver:
+    """Finds what provides the libraries and symbols that a wheel needs.
 
     :param extensions: every ELF file, by its path in the wheel.
     :param platforms: the platform tags.
-    :param compute: ``cpu``, ``cu130``, or None where the version does not say.
-    :param torch: the known torch releases, as ``2.11``, beside which the wheel may be installed; None where it does not
+    :param compute: ``cpu``, ``cu130``, or None if the version does not say.
+    :param torch: the known torch releases, as ``2.11``, beside which the wheel may be installed; None if it does not
         require torch.
-    :param projects: the frameworks that it requires, by their normalized names → the versions that are allowed.
-    :param required: normalized names of all that it requires.
+    :param projects: required frameworks by their normalized names → the versions that are allowed.
+    :param required: normalized names of all required projects.
     """
 
     def __init__(
@@ -85,39 +73,36 @@ class Providers:
         self.extensions = extensions
         self.compute = compute
         self.torch = torch
+        self.bundled = BundledLibraries(extensions)
         self._projects = projects or {}
         self._required = required
         self._platforms = platforms
-
-    @cached_property
-    def own(self) -> OwnLibraries:
-        """The wheel's own libraries."""
-        return OwnLibraries(self.extensions)
+        self._scopes: dict[str, LookupScope] = {}
 
     def is_platforms(self, arch: str, library: str) -> bool:
-        """Say whether every machine that the platform tags name has a library."""
+        """Return True if every machine of the platform tags has a library."""
         if library == f"libc.musl-{arch}.so.1":
             return all(platform.startswith(("musllinux_", "linux_")) for platform in self._platforms)
         return library == _LOADERS.get(arch) or library in self._platform_libraries
 
     def is_a_projects(self, library: str) -> bool:
-        """Say whether a framework that the wheel requires loads a library when it is imported."""
-        return any(each.project in self._projects for each, _ in _brought(library))
+        """Return True if a required framework loads a library when it is imported."""
+        return any(each.project in self._projects for each, _ in _frameworks_with(library))
 
     def projects_without(self, scope: LookupScope, symbol: str) -> str | None:
-        """Return which versions of a framework lack a symbol of its libraries; empty where none does.
+        """Return the framework and its versions that lack a symbol of its libraries; empty if none does.
 
-        None where the symbol is none of theirs, or nothing brings them.
+        None if the symbol is of no required framework.
         """
         for library in sorted(scope.brought):
-            for each, exports in _brought(library):
+            for each, exports in _frameworks_with(library):
                 if symbol in exports.since:
                     lacking = exports.lacking(symbol, self._projects[each.project])
-                    return f"{each.project} {', '.join(lacking[:_MOST_NAMED])}" if lacking else ""
+                    return f"{each.project} {', '.join(lacking[:5])}" if lacking else ""
         return None
 
     def without_torch(self, arch: str, library: str) -> str | None:
-        """Return why torch does not bring one of its libraries; None where it does."""
+        """Return why torch does not bring one of its libraries, or None if it does."""
         if self.torch is None:
             return "torch's, which the wheel does not require"
         table = symbol_table(arch)
@@ -126,12 +111,12 @@ class Providers:
             return None
         renamed = table.renamed(lacking[-1], library) if table else None
         kind = " for cpu" if self.compute == "cpu" else ""
-        # Found by its symbols all the same: torch's libraries need it, and they are searched.
+        # Its symbols are found all the same: torch's libraries need it, and they are searched.
         remedy = f" ({lacking[-1]} has it as {renamed}: link without it, that one is found)" if renamed else ""
         return f"not in torch {', '.join(lacking)}{kind}{remedy}"
 
     def without_cuda(self, arch: str, library: str) -> str | None:
-        """Return why CUDA does not bring one of its libraries; None where it does, or nobody can know."""
+        """Return why CUDA does not bring one of its libraries, or None if it does or cannot be known."""
         majors = cuda_releases(library)
         if self.compute == "cpu":
             return "CUDA's, and the version says cpu"
@@ -140,100 +125,77 @@ class Providers:
         return None if self.torch is None else why_not_brought(arch, library, self.torch, self._required)
 
     def scope(self, path: str) -> LookupScope:
-        """Return where the loader looks for the symbols of one file.
+        """Return the libraries in which the loader looks for the symbols of a file.
 
-        It looks where it looks for the library or extension that brought the file, too: `man 3 dlopen`.
+        These are its own, and those of each file that loads it (``man 3 dlopen``).
         """
-        scope = self._scope_of(path)
         whole = LookupScope()
-        whole.widen(scope)
-        for other in self._needed_by.get(path, ()):
-            whole.widen(self._scope_of(other))
+        for file in (path, *self._needed_by.get(path, ())):
+            whole.widen(self._scope_of(file))
         return whole
 
-    def loaded_for_all(self, *, cuda: bool) -> LookupScope:
-        """Return where the loader looks once all that can be loaded is loaded for all to see (RTLD_GLOBAL).
-
-        :param cuda: whether CUDA's libraries are, and not the wheel's own alone; a wheel for cpu never has them.
-        """
-        majors = self._majors if cuda and self.compute != "cpu" else ()
-        tables = [found for major in majors if (found := cuda_exports(major))]
-        return LookupScope(own=set(self.extensions), others={library for table in tables for library in table.symbols})
+    @property
+    def cuda_libraries(self) -> frozenset[str]:
+        """The names of CUDA's libraries that a process of the wheel may have; none for cpu."""
+        tables = [found for major in self._majors if (found := cuda_exports(major))] if self.compute != "cpu" else []
+        return frozenset(library for table in tables for library in table.symbols)
 
     def offers(self, scope: LookupScope, arch: str, reference: Reference) -> bool:
-        """Say whether the wheel, the platform or CUDA has a symbol where the loader looks for it."""
+        """Return True if the wheel, the platform or CUDA has a symbol in the scope."""
         if self.wheel_offers(scope, reference):
             return True
-        tables = [platform_exports(arch), *(found for major in self._majors if (found := cuda_exports(major)))]
-        for table in tables:
-            for library_name in scope.others & table.symbols.keys():
-                versions = table.versions(library_name, reference.name)
-                # A library that gives its symbols no versions is taken for any version.
+        for table in self._tables(arch):
+            for library in scope.others & table.symbols.keys():
+                versions = table.versions(library, reference.name)
+                # A library without versions satisfies any version.
                 if versions and (reference.version in {None, *versions} or versions == ("",)):
                     return True
         return False
 
     def wheel_offers(self, scope: LookupScope, reference: Reference) -> bool:
-        """Say whether the wheel itself has a symbol where the loader looks for it."""
+        """Return True if the wheel itself has a symbol in the scope."""
         return any(self.extensions[path].offers(reference) for path in scope.own)
 
     def has_version(self, scope: LookupScope, path: str, need: NeededVersion) -> bool:
-        """Say whether the loader finds a version in the library that one file wants it of.
+        """Return True if the loader finds a version in the library of which a file wants it.
 
-        It goes by the library's name, whether any symbol has the version or not: `_dl_check_map_versions`. Of one
-        without versions it takes any.
+        The loader compares the versions that the library defines (``_dl_check_map_versions``), and accepts any if it
+        defines none.
         """
-        if own := self.own.provider(path, need.library):
+        if own := self.bundled.provider(path, need.library):
             defined = self.extensions[own].defined_versions
             return own in scope.own and (not defined or need.name in defined)
-        arch = self.extensions[path].arch
-        torchs = {file for files in scope.torch.values() for file in files}
-        if need.library not in scope.others and need.library not in torchs:
+        if need.library not in scope.others.union(*scope.torch.values()):
             return False
-        tables = [platform_exports(arch), *(table for major in self._majors if (table := cuda_exports(major)))]
-        defined_by = [table.defined(need.library) for table in tables if need.library in table.symbols]
+        arch = self.extensions[path].arch
+        defined_by = [table.defined(need.library) for table in self._tables(arch) if need.library in table.symbols]
         if not defined_by or not all(defined_by) or any(need.name in versions for versions in defined_by):
             return True
-        # A library may have a version without a symbol in it: the loader's marks, and what auditwheel's policies know.
+        # A library may have a version without symbols: the loader's marks, and those of auditwheel's policies.
         family = need.name.partition("_")[0]
         known = need.name.startswith("GLIBC_ABI_") or policies("manylinux")[-1].allows([need.name], arch)
         return known and any(version.partition("_")[0] == family for found in defined_by for version in found)
 
     def torch_without(self, scope: LookupScope, arch: str, symbol: str) -> list[str]:
-        """Return the torch releases that do not offer a symbol where the loader looks for it."""
+        """Return the torch releases that do not offer a symbol in the scope."""
         table = symbol_table(arch)
-        found: dict[frozenset[str], frozenset[str]] = {}
-        lacking = []
-        for release, files in scope.torch.items():
-            among = frozenset(files)
-            if among not in found:
-                found[among] = table.exported_by(symbol, among) if table else frozenset()
-            if release not in found[among]:
-                lacking.append(release)
-        return lacking
-
-    def torch_brings(self, scope: LookupScope, arch: str, symbols: Iterable[str], needed: Iterable[str]) -> list[str]:
-        """Return which of torch's libraries have symbols that no library has which a file itself needs.
-
-        It is told of the newest release that the wheel may be installed beside.
-        """
-        table = symbol_table(arch)
-        release = next((name for name in reversed(table.releases) if name in scope.torch), None) if table else None
-        if table is None or release is None:
-            return []
-        own = {file for library in needed if (file := self._torch_file(table, release, library))}
-        brought = scope.torch[release] - own
-        absent = [symbol for symbol in symbols if release not in table.exported_by(symbol, own)]
-        return sorted(file for file in brought if any(release in table.exported_by(s, [file]) for s in absent))
+        found = {
+            files: table.exported_by(symbol, files) if table else frozenset()
+            for files in {frozenset(files) for files in scope.torch.values()}
+        }
+        return [release for release, files in scope.torch.items() if release not in found[frozenset(files)]]
 
     @property
     def _majors(self) -> tuple[int, ...]:
         return (cuda_major(self.compute),) if self.compute and names_cuda(self.compute) else CUDA_MAJORS
 
+    def _tables(self, arch: str) -> list[LibraryExports]:
+        return [platform_exports(arch), *(found for major in self._majors if (found := cuda_exports(major)))]
+
     @cached_property
     def _platform_libraries(self) -> frozenset[str]:
         found = [policy.libraries for tag in self._platforms if (policy := policy_of(tag))]
-        # A plain linux tag promises nothing; what the newest policy has is then the most that can be expected.
+        # A plain linux tag promises nothing: the newest policy is the most that can be expected.
         return frozenset.intersection(*found) if found else policies("manylinux")[-1].libraries
 
     @cached_property
@@ -244,10 +206,6 @@ class Providers:
             for own in self._scope_of(path).own - {path}:
                 found.setdefault(own, []).append(path)
         return found
-
-    @cached_property
-    def _scopes(self) -> dict[str, LookupScope]:
-        return {}
 
     def _scope_of(self, path: str) -> LookupScope:
         if path not in self._scopes:
@@ -262,12 +220,12 @@ class Providers:
         names: list[str] = []
         while wanted:
             needing, library = wanted.pop()
-            if own := self.own.provider(needing, library):
-                if own not in scope.own:
-                    scope.own.add(own)
-                    wanted += [(own, more) for more in self.extensions[own].needed]
-            else:
+            own = self.bundled.provider(needing, library)
+            if own is None:
                 names.append(library)
+            elif own not in scope.own:
+                scope.own.add(own)
+                wanted += [(own, more) for more in self.extensions[own].needed]
         scope.others.update(names)
         torchs = [library for library in names if library in torch_names(extension.arch)]
         if torchs or self.torch:
@@ -279,10 +237,11 @@ class Providers:
         return scope
 
     def _add_torch(self, scope: LookupScope, arch: str, libraries: list[str]) -> None:
-        """Add what torch's libraries bring along; of every known release where the wheel requires none."""
+        """Add what torch's libraries load; of every known release if the wheel requires none."""
         table = symbol_table(arch)
-        for release in (table.releases if self.torch is None else self.torch) if table else ():
-            assert table is not None  # noqa: S101  # there are no releases without it
+        if table is None:
+            return
+        for release in table.releases if self.torch is None else self.torch:
             files = scope.torch.setdefault(release, set())
             wanted = list(libraries)
             while wanted:
@@ -290,7 +249,7 @@ class Providers:
                 if file and file not in files:
                     files.add(file)
                     needed = table.libraries[release][file].needed
-                    # Of torch for cpu too, only the library that torch has with CUDA's was looked into.
+                    # The table has torch's build for CUDA alone: one for cpu needs no library of CUDA's.
                     scope.others.update(n for n in needed if self.compute != "cpu" or not cuda_releases(n))
                     wanted += needed
 
@@ -299,7 +258,7 @@ class Providers:
         return None if self.compute == "cpu" and file in TORCH_CUDA else file
 
 
-def _brought(library: str) -> Iterator[tuple[Framework, Exports]]:
+def _frameworks_with(library: str) -> Iterator[tuple[Framework, Exports]]:
     for each in frameworks().values():
         yield from ((each, exports) for exports in each.exports() if exports.library == library)
 

@@ -1,117 +1,109 @@
-"""What the platform must have, computed from the versions of the symbols that are needed."""
+"""Compute what the platform must have from the versions of the needed symbols."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from wheelsmith.wheel.bundled_libraries import every_process_has
-from wheelsmith.wheel.elf import Extension, Reference
+from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.manylinux import earned, is_no_older, oldest, policy_of, promised_kernel, promises
+from wheelsmith.wheel.manylinux import (
+    is_no_older,
+    lowest_satisfied_policy,
+    oldest,
+    policy_of,
+    promised_kernel,
+    promises,
+)
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbol_resolution import LookupScope
 from wheelsmith.wheel.symbols import platform_exports
-
-_MUSL = "libc.musl-"
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
-    files = {name: one for name, one in wheel.extensions.items() if not _stands_alone(one)}
-    implied = {name: _implied(wheel, name, extension) for name, extension in files.items()}
-    needs = {name: _needs(wheel, name, implied[name]) for name in files}
-    earliest = {name: earned(*need) for name, need in needs.items()}
-    wrong = [
-        f"the tag says {tag}, the symbols of {name} need {earliest[name]}{_traced(implied[name], tag, *need[1:])}"
-        for name, need in needs.items()
-        for tag in claimed
-        if not is_no_older(tag, earliest[name]) and not promises(tag, *need)
-    ]
-    wrong += [
-        f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
-        for name, extension in wheel.extensions.items()
-        for tag in claimed
-        for library, taken in _blacklisted(extension, tag)
-    ]
-    wrong += [
-        f"{name} asks for Linux {_dotted(release)} (NT_GNU_ABI_TAG): on an older one, and {tag} runs from "
-        f"{_dotted(promised)} on, the loader passes over the file"
-        for name, extension in wheel.extensions.items()
-        if extension.kind == "library"  # of a program nobody asks it
-        and (release := extension.system.release if extension.system else None)
-        for tag in claimed
-        if (promised := promised_kernel(tag, extension.arch)) and release > promised
-    ]
-    said = ", ".join(sorted(set(earliest.values()))) or "no platform"
+    wrong: list[str] = []
+    policies: set[str] = set()
+    for name, extension in wheel.extensions.items():
+        if not _is_static(extension):
+            implied = _implied(wheel, name, extension)
+            needs = _needs(wheel, name, implied)
+            policies.add(policy := lowest_satisfied_policy(*needs))
+            wrong += [
+                f"the tag says {tag}, the symbols of {name} need {policy}{_traced(implied, tag, *needs[1:])}"
+                for tag in claimed
+                if not is_no_older(tag, policy) and not promises(tag, *needs)
+            ]
+        wrong += [mistake for tag in claimed for mistake in _not_promised(name, extension, tag)]
+    said = ", ".join(sorted(policies)) or "no platform"
     yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
 
 
 def _traced(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
-    """Name a symbol without a version that breaks the tag's promise; a version itself any tool shows."""
+    """Return a symbol without a version that breaks the tag's promise; other tools show only versions."""
     broken = (v for v in sorted(implied) if not promises(tag, {v}, arch, family))
     return next((f": {implied[version]} is there from {version} on" for version in broken), "")
 
 
-def _dotted(release: tuple[int, ...]) -> str:
-    return ".".join(map(str, release))
-
-
-def _stands_alone(extension: Extension) -> bool:
-    """Say whether a file needs nothing of any libc, as a program does that was linked statically."""
+def _is_static(extension: Extension) -> bool:
+    """Return True if a file needs no libc, as a program that was linked statically."""
     references = (reference for reference in extension.references if not reference.weak)
     return not (extension.needed or extension.needed_versions or extension.interpreter or any(references))
 
 
 def _needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[str], str, str]:
-    """Return the versions of symbols that one file needs of the platform, its architecture, and the tag's family.
+    """Return the versions of symbols that a file needs of the platform, its architecture, and the tag's family.
 
-    :param implied: by symbols without one.
+    :param implied: versions of symbols that are needed without one.
     """
-    extension = wheel.extensions[name]
-    own = wheel.providers.own
+    extension, bundled = wheel.extensions[name], wheel.resolver.bundled
     versions = {
         need.name
         for need in extension.needed_versions
-        if "ld-linux" not in need.library and own.provider(name, need.library) is None
+        if "ld-linux" not in need.library and bundled.provider(name, need.library) is None
     }
-    versions |= set(implied)
-    musl = any(library.startswith(_MUSL) for library in extension.needed)
-    return versions, extension.arch, "musllinux" if musl else "manylinux"
+    musl = any(library.startswith("libc.musl-") for library in extension.needed)
+    return versions | {*implied}, extension.arch, "musllinux" if musl else "manylinux"
 
 
 def _implied(wheel: Inspection, name: str, extension: Extension) -> dict[str, str]:
-    """Return the oldest versions that stand behind the symbols that are needed without one, each with such a symbol.
+    """Return the oldest versions of the symbols that are needed without one, each with such a symbol.
 
-    The linker leaves a symbol so that the library it was shown does not have, and the loader takes any version of it.
-    Whoever else may have such a symbol, torch or a library that is not known, may be the one that is meant.
+    The linker writes no version if the library that it was given lacks the symbol, and the loader takes any version.
+    Symbols that torch, the wheel or an unknown library may offer do not count.
     """
-    exports, scope = platform_exports(extension.arch), wheel.providers.scope(name)
-    # What every process has, it finds there though it does not say that it needs it.
+    exports, scope = platform_exports(extension.arch), wheel.resolver.scope(name)
     libraries = [name for name in exports.symbols if name in extension.needed or every_process_has(name)]
-    found: dict[str, list[Reference]] = {}
-    for reference in extension.references:
-        if reference.version is None and not reference.weak and not scope.unknown:
-            versions = [v for library in libraries for v in exports.versions(library, reference.name)]
-            if versions and all(versions):
-                found.setdefault(oldest(versions, extension.arch), []).append(reference)
-    return {
-        version: reference.name
-        for version, references in found.items()
-        for reference in references
-        if not wheel.providers.wheel_offers(scope, reference)
-        and len(wheel.providers.torch_without(scope, extension.arch, reference.name)) == len(scope.torch)
-    }
+    found: dict[str, str] = {}
+    for reference in extension.references if not scope.unknown else ():
+        if reference.version is not None or reference.weak or wheel.resolver.wheel_offers(scope, reference):
+            continue
+        versions = [v for library in libraries for v in exports.versions(library, reference.name)]
+        if versions and all(versions) and not _is_torchs(wheel, scope, extension, reference.name):
+            found.setdefault(oldest(versions, extension.arch), reference.name)
+    return found
 
 
-def _blacklisted(extension: Extension, tag: str) -> Iterator[tuple[str, list[str]]]:
-    policy = policy_of(tag)
+def _is_torchs(wheel: Inspection, scope: LookupScope, extension: Extension, symbol: str) -> bool:
+    return len(wheel.resolver.torch_without(scope, extension.arch, symbol)) < len(scope.torch)
+
+
+def _not_promised(name: str, extension: Extension, tag: str) -> Iterator[str]:
+    policy, promised = policy_of(tag), promised_kernel(tag, extension.arch)
     for library in extension.needed:
         banned = policy.blacklist.get(library, frozenset()) if policy else frozenset()
-        taken = sorted(r.name for r in extension.references if r.name in banned and not r.weak)
-        if taken:
-            yield library, taken
+        if taken := sorted(r.name for r in extension.references if r.name in banned and not r.weak):
+            yield f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
+    # The loader does not compare the kernel of programs.
+    if promised and extension.kind == "library" and extension.linux and extension.linux > promised:
+        asked, oldest_linux = (".".join(map(str, numbers)) for numbers in (extension.linux, promised))
+        yield (
+            f"{name} asks for Linux {asked} (NT_GNU_ABI_TAG): on an older one, and {tag} runs from {oldest_linux} on, "
+            "the loader passes over the file"
+        )
 
 
 RULE = Rule(

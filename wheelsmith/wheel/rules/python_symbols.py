@@ -1,16 +1,22 @@
-"""CPython's symbols: of its stable ABI, or of the one release that the tag names."""
+"""Check CPython's symbols: those of its stable ABI, or of the release that the tag names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 
+import abi3info  # type: ignore[import-untyped]  # it ships no types
 from packaging.tags import Tag
 
-from wheelsmith.wheel.abi3 import is_pythons, outside_abi3, outside_every_release, outside_release
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbols import python_exports
+
+_PYTHON = re.compile(r"cp(\d)(\d+)")
+_NAMES = ("Py", "_Py")
 
 
 def _abi3(wheel: Inspection) -> Iterator[Finding]:
@@ -34,13 +40,13 @@ def _release(wheel: Inspection) -> Iterator[Finding]:
         strong, weak = _python_symbols(wheel, name, extension)
         if not strong and not weak:
             continue
-        nobodys = outside_every_release([*strong, *weak])
+        nobodys = _outside_every_release([*strong, *weak])
         wrong = [f"no CPython exports {symbol}" for symbol in nobodys if known]
         wrong += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in nobodys]
         for interpreter, abi in tags:
             # A tag such as py3-none is for every Python, and only the stable ABI is in all of them.
             stable = abi == "none" and not interpreter.startswith("cp")
-            absent = outside_abi3(strong, "cp3999") if stable else outside_release(strong, interpreter)
+            absent = outside_abi3(strong, "cp3999") if stable else _outside_release(strong, interpreter)
             if abi.endswith("t"):
                 absent = [symbol for symbol in absent if symbol not in nobodys]
             what = "the stable ABI" if stable else f"CPython {interpreter[2:3]}.{interpreter[3:]}"
@@ -54,17 +60,45 @@ def _python_symbols(wheel: Inspection, name: str, extension: Extension) -> tuple
     """Return CPython's symbols that a file needs, and those that may be absent."""
     if extension.kind == "program":
         return [], []
-    named = [reference for reference in extension.references if is_pythons(reference.name)]
+    named = [reference for reference in extension.references if reference.name.startswith(_NAMES)]
     if not named:
         return [], []
-    scope = wheel.providers.scope(name)
-    free = [r for r in named if not wheel.providers.offers(scope, extension.arch, r)]
+    scope = wheel.resolver.scope(name)
+    free = [r for r in named if not wheel.resolver.offers(scope, extension.arch, r)]
     return [r.name for r in free if not r.weak], [r.name for r in free if r.weak]
 
 
 def _oldest(tags: Iterator[Tag]) -> str | None:
     found = {tag.interpreter for tag in tags if tag.interpreter[2:].isdigit()}
     return min(found, key=lambda interpreter: int(interpreter[3:] or 0), default=None)
+
+
+def outside_abi3(symbols: list[str], since: str) -> list[str]:
+    """Return the symbols that the stable ABI of ``since`` (``cp39``) does not have."""
+    found = _PYTHON.fullmatch(since)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    added = _stable_abi()
+    return sorted(symbol for symbol in symbols if symbol not in added or added[symbol] > version)
+
+
+def _outside_release(symbols: list[str], interpreter: str) -> list[str]:
+    """Return the symbols that one CPython (``cp312``) does not export; none if it is not known."""
+    found = _PYTHON.fullmatch(interpreter)
+    exports = python_exports().get(f"{found[1]}.{found[2]}") if found else None
+    return sorted(symbol for symbol in symbols if symbol not in exports) if exports is not None else []
+
+
+def _outside_every_release(symbols: list[str]) -> list[str]:
+    """Return the symbols that no known CPython exports, nor the stable ABI."""
+    known = frozenset[str]().union(*python_exports().values(), _stable_abi())
+    return sorted(symbol for symbol in symbols if symbol not in known)
+
+
+@cache
+def _stable_abi() -> dict[str, tuple[int, int]]:
+    """Return each symbol of the stable ABI with the Python that added it."""
+    entries = [*abi3info.FUNCTIONS.items(), *abi3info.DATAS.items()]
+    return {symbol.name: (entry.added.major, entry.added.minor) for symbol, entry in entries}
 
 
 ABI3 = Rule(
