@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from wheelsmith.base.errors import WheelsmithError
     from wheelsmith.index.publish import Published, publish_folders
     from wheelsmith.model import BuildResult, Event
-    from wheelsmith.run.build import Outcome, build
+    from wheelsmith.model.run_record import RunRecord
+    from wheelsmith.run.build import build
     from wheelsmith.run.prepare import Prepared, Request, prepare
     from wheelsmith.wheel import CheckReport, Finding
     from wheelsmith.wheel.check import check_wheel
@@ -20,10 +21,10 @@ else:
         "CheckReport": "wheelsmith.wheel",
         "Event": "wheelsmith.model",
         "Finding": "wheelsmith.wheel",
-        "Outcome": "wheelsmith.run.build",
         "Prepared": "wheelsmith.run.prepare",
         "Published": "wheelsmith.index.publish",
         "Request": "wheelsmith.run.prepare",
+        "RunRecord": "wheelsmith.model.run_record",
         "WheelsmithError": "wheelsmith.base.errors",
         "build": "wheelsmith.run.build",
         "check_wheel": "wheelsmith.wheel.check",
@@ -51,10 +52,10 @@ __all__ = [
     "CheckReport",
     "Event",
     "Finding",
-    "Outcome",
     "Prepared",
     "Published",
     "Request",
+    "RunRecord",
     "WheelsmithError",
     "__version__",
     "build",

@@ -146,6 +146,7 @@ def run(monkeypatch, asked):
         outcome = build(prepare(request), lambda event: (events.append(event), listen(event)), cancel)
         assert isinstance(events[-1], RunFinished)
         assert events[-1].results == outcome.results
+        assert not outcome.excluded
         return [result.status for result in outcome.results], outcome
 
     return run

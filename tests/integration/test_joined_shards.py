@@ -45,7 +45,7 @@ def factory(built, tmp_path):
 
 
 def join(factory, *folders, code=0, say=""):
-    answer = factory.run("join", "--engine", "bwrap", *(folders or OUTPUTS))
+    answer = factory.run_in_process("join", "--engine", "bwrap", *(folders or OUTPUTS))
     assert answer.returncode == code, answer.stderr
     assert say in answer.stderr
     return answer
@@ -138,14 +138,9 @@ def test_the_output_of_a_whole_run_is_refused(factory):
     join(factory, code=4, say="s1 is of no shard of this plan")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "null", '{"shard": 1}', '{"shard": {"plan": "x", "number": "1"}}', "[" * 100_000, "\udcff"]
-)
-def test_results_that_are_none(factory, text):
-    (factory.folder / "s1/results.json").write_bytes(text.encode(errors="surrogateescape"))
-    answer = join(factory, code=4)
-    assert len(answer.stderr) < 1000
-    assert "s1" in answer.stderr
+def test_results_that_cannot_be_read(factory):
+    (factory.folder / "s1/results.json").write_text("[" * 100_000)
+    join(factory, code=4, say="s1/results.json: it cannot be read")
 
 
 def wheel_in(factory, out) -> Path:
@@ -259,43 +254,6 @@ def test_what_a_job_says_beside_its_wheel_is_not_believed(built, factory, lie):
     assert page.read_text().count(".whl</a>") == len(honest)
 
 
-@pytest.mark.parametrize("status", ["failed", "cancelled", "excluded", "strange"])
-def test_a_wheel_of_a_cell_that_has_none_is_refused(factory, status):
-    edit(factory, "s2", lambda data: only(data).update(status=status))
-    join(factory, code=4, say="s2/results.json: it cannot be read")
-    assert not (factory.folder / "dist").exists()
-
-
-def test_a_cell_without_a_wheel_is_not_told_to_have_one(factory):
-    edit(factory, "s2", lambda data: only(data).update(wheel=None))
-    join(factory, code=4, say="it cannot be read")
-
-
-@pytest.mark.parametrize("name", ["a\0b.whl", "x" * 5000 + ".whl", "\x1b.whl", "x.txt", ""])
-def test_a_wheel_with_an_odd_name_is_its_cells_failure(factory, name):
-    edit(factory, "s2", lambda data: only(data)["wheel"].update(filename=name))
-    join(factory, code=1)
-    assert factory.results()[cell_of(factory, "s2")]["status"] == "failed"
-
-
-@pytest.mark.parametrize("size", [-1, 1 << 40])
-def test_a_wheel_of_an_odd_size_is_its_cells_failure(factory, size):
-    edit(factory, "s2", lambda data: only(data)["wheel"].update(size=size))
-    join(factory, code=1)
-
-
-def test_words_without_end_are_cut(factory):
-    failure = {"stage": "<img>", "message": "m" * 100_000, "remedy": None, "tail": ["t" * 5000] * 150}
-    edit(factory, "s2", lambda data: only(data).update(status="failed", wheel=None, failure=failure))
-    answer = join(factory, code=1)
-    assert len(answer.stderr) < 300_000
-    told = factory.results()[cell_of(factory, "s2")]["failure"]
-    assert (told["stage"], len(told["message"]), len(told["tail"])) == ("internal", 2000, 100)
-    failure["tail"] *= 10
-    edit(factory, "s2", lambda data: only(data).update(failure=failure))
-    join(factory, code=4, say="it holds more than")
-
-
 @pytest.mark.parametrize("out", ["s1", "s1/more", ".", "all"])
 def test_what_the_jobs_left_is_not_written_to(factory, out):
     (factory.folder / "all").mkdir()
@@ -335,7 +293,7 @@ def test_a_plan_that_somebody_changed_is_refused(factory, change):
 
 @pytest.mark.parametrize("word", ["0/3", "4/3", "1/2", "x", "1/3/3", "\N{FULLWIDTH DIGIT ONE}/3", ""])
 def test_a_word_that_is_no_shard(built, word):
-    answer = built.run("build-matrix", "--engine", "bwrap", "--shard", word, "--dry-run")
+    answer = built.run_in_process("build-matrix", "--engine", "bwrap", "--shard", word, "--dry-run")
     assert answer.returncode == 2
     assert "1/3 to 3/3" in answer.stderr
 
@@ -351,7 +309,7 @@ def test_a_plan_that_is_none(built, tmp_path, text):
     if text is not None:
         path.write_text(text)
     for command in (("build-matrix", "--shard", "1/3"), ("join", "s1")):
-        answer = built.run(*command, "--shard-plan", str(path))
+        answer = built.run_in_process(*command, "--shard-plan", str(path))
         assert answer.returncode == 2
         assert "wheelsmith plan --shards" in answer.stderr
 

@@ -464,7 +464,7 @@ def test_what_the_index_and_the_results_tell_otherwise_is_not_signed(unsigned, c
     else:
         file.unlink()
     answer = unsigned.run_in_process("sign", "--key", "release.key")
-    assert (answer.returncode, "nobody says how pure-1" in answer.stderr) == (1, True), answer.stderr
+    assert (answer.returncode, "nobody says how " in answer.stderr) == (1, True), answer.stderr
 
 
 def test_a_pipe_is_waited_for_by_nobody(signed):

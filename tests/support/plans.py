@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wheelsmith.model import BuildPlan, Cell, Recipe, SourceId, WheelSpec
+from wheelsmith.plan.planned_run import PlannedRun
 
 
 def plan(number: int, torch: str = "2.11") -> BuildPlan:
@@ -33,3 +34,20 @@ def plan(number: int, torch: str = "2.11") -> BuildPlan:
         wheel=spec,
         recipe_version=1,
     )
+
+
+def planned_run(plans=(), excluded=(), **fields) -> PlannedRun:
+    """Return a run of some plans."""
+    usual = {
+        "kernel": "k @0123456",
+        "distribution": "k",
+        "version": "1",
+        "cells": tuple(sorted(plan.cell.id for plan in plans)),
+        "offered": tuple(sorted(plan.cell.id for plan in plans)),
+        "trees": ("t",),
+        "commit": None,
+        "not_folded": {},
+        "variants": False,
+        "matrix_sha256": None,
+    }
+    return PlannedRun(plans=tuple(plans), excluded=tuple(excluded), **(usual | fields))

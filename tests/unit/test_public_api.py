@@ -14,7 +14,7 @@ from wheelsmith.model import Load, Notice, log_notices
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = [
-    *("BuildResult", "CheckReport", "Event", "Finding", "Outcome", "Prepared", "Published", "Request"),
+    *("BuildResult", "CheckReport", "Event", "Finding", "Prepared", "Published", "Request", "RunRecord"),
     *("WheelsmithError", "__version__", "build", "check_wheel", "prepare", "publish_folders"),
 ]
 

@@ -19,7 +19,6 @@ from wheelsmith.model import (
     Timing,
     WheelFile,
 )
-from wheelsmith.model.events import RunFinished
 from wheelsmith.report.junit import junit_report
 from wheelsmith.report.markdown import markdown_summary
 
@@ -47,9 +46,12 @@ def failed(of, message="it ended with exit code 1", **fields):
     return BuildResult(cell=of.cell, plan_digest=of.build_digest, status=Status.FAILED, failure=failure)
 
 
-def summary(plans, results, excluded=(), *, interrupted=False):
-    finished = RunFinished(results=tuple(results), excluded=tuple(excluded), interrupted=interrupted, seconds=61)
-    return markdown_summary(f"k {NASTY}", plans, finished)
+def record(planned, results, excluded=(), *, kernel="k", interrupted=False):
+    return plans.planned_run(planned, excluded, kernel=kernel).record(results, interrupted=interrupted)
+
+
+def summary(planned, results, excluded=(), *, interrupted=False):
+    return markdown_summary(record(planned, results, excluded, kernel=f"k {NASTY}", interrupted=interrupted), 61)
 
 
 LEFT_OUT = Excluded(cell=CELLS[3], reason=NASTY)
@@ -57,8 +59,7 @@ LEFT_OUT = Excluded(cell=CELLS[3], reason=NASTY)
 
 @pytest.mark.parametrize("kernel", ["- x", "1. x", "# x", "=== x", "a\n---"])
 def test_what_a_kernel_is_called_opens_nothing(kernel):
-    finished = RunFinished(results=(), excluded=(), interrupted=False, seconds=1)
-    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown_summary(kernel, [], finished))
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown_summary(record([], [], kernel=kernel), 1))
     assert [token.type for token in tokens if token.nesting == 1][:3] == [
         "heading_open",
         "paragraph_open",
@@ -67,7 +68,7 @@ def test_what_a_kernel_is_called_opens_nothing(kernel):
 
 
 @pytest.mark.parametrize(
-    ("plans", "results", "count"),
+    ("planned", "results", "count"),
     [
         (PLANS, [made(each) for each in PLANS], "4 of 4 cells have a wheel"),
         (PLANS, [*(made(each) for each in PLANS[:3]), failed(PLANS[3])], "3 of 4 cells have a wheel: 1 failed"),
@@ -77,8 +78,9 @@ def test_what_a_kernel_is_called_opens_nothing(kernel):
         ([], [], "No cell has a wheel: 1 cell excluded, none built"),
     ],
 )
-def test_the_first_line_is_the_count(plans, results, count):
-    first, *others = summary(plans, results, [LEFT_OUT], interrupted=True).splitlines()
+def test_the_first_line_is_the_count(planned, results, count):
+    left_out = replace(LEFT_OUT, cell=replace(LEFT_OUT.cell, arch="aarch64"))
+    first, *others = summary(planned, results, [left_out], interrupted=True).splitlines()
     assert first == f"### {count}"
     assert "Interrupted after 1m01s" in "".join(others)
 
@@ -128,7 +130,8 @@ def test_what_a_build_says_stays_text():
 def test_it_stays_below_what_is_shown(letter, lines):
     cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(2000)]
     results = [failed(plan(cell), letter * 100_000, tail=(letter * 100_000,) * lines) for cell in cells]
-    excluded = [Excluded(cell=cell, reason=letter * 1000) for cell in cells]
+    others = [replace(cell, arch="aarch64") for cell in cells]
+    excluded = [Excluded(cell=cell, reason=letter * 1000) for cell in others]
     text = summary([plan(cell) for cell in cells], results, excluded)
     assert len(text.encode()) < 2**20
     assert 0 < text.count("<pre>") <= 10
@@ -140,8 +143,7 @@ def test_it_stays_below_what_is_shown(letter, lines):
 
 
 def junit(results, excluded=(), kernel="k"):
-    finished = RunFinished(results=tuple(results), excluded=tuple(excluded), interrupted=False, seconds=61)
-    return ET.fromstring(junit_report(kernel, PLANS[:3], finished))
+    return ET.fromstring(junit_report(record(PLANS[:3], results, excluded, kernel=kernel), 61))
 
 
 def test_every_cell_is_a_case():
@@ -163,9 +165,9 @@ def test_of_long_logs_the_end_is_kept_and_of_many_the_first(letter):
     cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(1000)]
     said = {"tail": (letter * 90_000, "the end"), "remedy": letter * 90_000}
     results = [failed(plan(cell), letter * 100_000, **said) for cell in cells]
-    excluded = tuple(Excluded(cell=cell, reason=letter * 9000) for cell in cells)
-    finished = RunFinished(results=tuple(results), excluded=excluded, interrupted=False, seconds=61)
-    data = junit_report("k", [plan(cell) for cell in cells], finished)
+    others = [replace(cell, arch="aarch64") for cell in cells]
+    excluded = [Excluded(cell=cell, reason=letter * 9000) for cell in others]
+    data = junit_report(record([plan(cell) for cell in cells], results, excluded), 61)
     assert len(data) < 10_000_000
     suite = ET.fromstring(data)
     first, last = suite[0][0].text, suite[999][0].text

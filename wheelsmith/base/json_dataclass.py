@@ -72,11 +72,13 @@ def by_lines(data: Mapping[str, Any]) -> bytes:
 def read_json(data: bytes) -> Any:
     """Read JSON whose every text can be written again: it can spell halves of surrogate pairs, which no file holds.
 
-    :raises ValueError: it is none, or has such a text.
-    :raises RecursionError: it is nested too deeply.
+    :raises ValueError: it is none, has such a text, or is nested too deeply.
     """
     text = data.decode()
-    plain = json.loads(text)
+    try:
+        plain = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if "\\ud" in text or "\\uD" in text:
         json.dumps(plain, ensure_ascii=False).encode()
     return plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -109,6 +110,8 @@ def command(  # noqa: PLR0913  # one parameter an option
         else:
             show_plan(prepared, request)
         ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
-    more = part.told if part else {}
-    outcome = run_prepared(prepared, progress=progress, as_json=as_json, more=lambda _: more)
-    ctx.exit(exit_code(prepared, outcome))
+    name = part.name if part else None
+    record = run_prepared(
+        prepared, progress=progress, as_json=as_json, complete=lambda record: replace(record, shard=name)
+    )
+    ctx.exit(exit_code(record))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import click
 
 from wheelsmith.cli.options import engine_option, json_option, matrix_option
-from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_kept
+from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_with_reports
 from wheelsmith.cli.sharding import shard_plan_option, shard_plan_path
-from wheelsmith.run.join import Joining, join
+from wheelsmith.run.join import JoinRequest, join, read_shard_results
 from wheelsmith.run.prepare import default_cache
-from wheelsmith.run.shard_results import shard_outputs
 from wheelsmith.run.shards import read_shards
 
 
@@ -46,15 +46,20 @@ def command(
     inside = [folder for folder in folders if out.resolve().is_relative_to(folder.resolve())]
     if held := inside or [folder for folder in folders if folder.resolve().is_relative_to(out.resolve())]:
         raise click.UsageError(f"--out {out} and {held[0]} are in one another: what jobs left stays as it is")
-    joining = Joining(
+    request = JoinRequest(
         plan=plan,
-        outputs=shard_outputs(plan, folders),
+        reported=read_shard_results(plan, folders),
         out=out.absolute(),
         cache=default_cache(),
         engine=engine,
         jobs=jobs,
     )
-    # When the jobs built, nobody here knows.
-    unknown = {"started_on": None, "finished_on": None}
-    outcome = run_kept(joining, partial(join, joining), progress=progress, as_json=as_json, more=lambda _: unknown)
-    ctx.exit(exit_code(joining, outcome))
+    record = run_with_reports(
+        plan,
+        request.out,
+        partial(join, request),
+        progress=progress,
+        as_json=as_json,
+        complete=partial(replace, started_on=None, finished_on=None),  # the jobs built at times of their own
+    )
+    ctx.exit(exit_code(record))

@@ -135,8 +135,7 @@ def _build(release: _Release) -> str:
 
     request = make_request(release.matrix, release.engine, out=release.out, locked=True)
     prepared = prepare(request, reporter("plain", release.matrix.parent))
-    outcome = run_prepared(prepared, progress=release.progress, as_json=False)
-    code = exit_code(prepared, outcome)
+    code = exit_code(run_prepared(prepared, progress=release.progress, as_json=False))
     if code not in {ExitCode.OK, ExitCode.CELLS_FAILED}:
         raise click.exceptions.Exit(code)
     found = _found(release)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,8 +12,9 @@ from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.options import json_option, make_request
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
-from wheelsmith.model import BuildResult, CellFinished, Event, RunFinished, RunStarted
+from wheelsmith.model import CellFinished, Event, RunFinished, RunStarted
 from wheelsmith.model.build_host import AUTO, ENGINES
+from wheelsmith.model.run_record import RunRecord
 from wheelsmith.plan.repack import VariantAnswer
 from wheelsmith.run.repack import RepackRequest, prepare_repack
 
@@ -62,18 +62,18 @@ def command(  # noqa: PLR0913  # one parameter an option
     run = make_request(Path(), engine, only=only, skip=skip, out=out, force=force)
     request = RepackRequest(repo=repo, run=run, distribution=distribution, module=module, version=version)
     made = prepare_repack(request, reporter("plain", Path()))
-    outcome = run_prepared(
+    record = run_prepared(
         made.prepared,
         progress=progress,
         as_json=as_json,
-        more=lambda results: _told(made.variants, results),
+        complete=partial(_with_variants, made.variants),
         shown=partial(_of_builds, frozenset(build.plan.cell.id for build in made.prepared.builds)),
     )
     for answer in made.variants:
         if answer.reason is not None:
             mark = "refused" if answer.refused else "excluded"
             click.echo(f"{mark}: {visible(answer.variant)}: {visible(answer.reason)}", err=True)
-    code = exit_code(made.prepared, outcome)
+    code = exit_code(record)
     refused = any(answer.refused for answer in made.variants)
     ctx.exit(ExitCode.CELLS_FAILED if refused and code in {ExitCode.OK, ExitCode.NOTHING_SELECTED} else code)
 
@@ -93,16 +93,16 @@ def _of_builds(cells: frozenset[str], event: Event) -> Event | None:
     return event
 
 
-def _told(variants: tuple[VariantAnswer, ...], results: tuple[BuildResult, ...]) -> dict[str, Any]:
-    """Return what results.json says of each variant."""
-    by_cell = {result.cell.id: result for result in results}
-    return {"variants": {answer.variant: _one(answer, by_cell) for answer in variants}}
+def _with_variants(variants: tuple[VariantAnswer, ...], record: RunRecord) -> RunRecord:
+    """Add to the record of a run what became of each variant."""
+    return replace(record, variants={answer.variant: _variant(answer, record) for answer in variants})
 
 
-def _one(answer: VariantAnswer, by_cell: dict[str, BuildResult]) -> dict[str, Any]:
+def _variant(answer: VariantAnswer, record: RunRecord) -> dict[str, str | None]:
     if answer.reason is not None:
         return {"status": "refused" if answer.refused else "excluded", "reason": answer.reason}
-    result = by_cell.get(answer.cell or "")
+    cell = record.cells.get(answer.cell or "")
+    result = cell.result if cell else None
     failure = result.failure if result else None
     return {
         "status": "repacked" if result and result.wheel else result.status.value if result else "cancelled",

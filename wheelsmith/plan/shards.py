@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from wheelsmith.base.json_dataclass import Record, canonical_digest
-from wheelsmith.model import BuildPlan, Excluded
+from wheelsmith.model import BuildPlan
 from wheelsmith.plan.fold import Build
+from wheelsmith.plan.planned_run import PlannedRun
 
 # Seconds of one core that a build takes of which nothing is known, for each of its steps, and for all that is no step.
 _STEP, _REST = 60.0, 30.0
@@ -28,33 +29,11 @@ class Shard(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardedPlan(Record):
-    """All that is to be built, and by which job: whoever has it can tell whether all of it was.
+class ShardedPlan(PlannedRun, Record):
+    """A run that several jobs build, and which cells each of them builds."""
 
-    :param kernel: what people call it, with the commit.
-    :param distribution: the project's name, as it may be written.
-    :param version: without a local part.
-    :param cells: id of every cell that the matrix has, selected or not.
-    :param offered: those of them that are to have a wheel which everybody may see.
-    :param trees: digests of what wheels are made from.
-    :param commit: of a repo that the wheels are made from; None for a folder.
-    :param not_folded: cell id → why no older minor of its CUDA answers for it.
-    :param variants: whether the index is to offer wheel variants too.
-    :param matrix_sha256: of the matrix file.
-    """
-
-    kernel: str
     distribution: str
     version: str
-    cells: tuple[str, ...]
-    offered: tuple[str, ...]
-    trees: tuple[str, ...]
-    commit: str | None
-    plans: tuple[BuildPlan, ...]
-    excluded: tuple[Excluded, ...]
-    not_folded: dict[str, str]
-    variants: bool
-    matrix_sha256: str | None
     shards: tuple[Shard, ...]
 
     @property

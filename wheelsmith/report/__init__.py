@@ -4,7 +4,6 @@ from wheelsmith.report.cache import pruning_table, stock_table
 from wheelsmith.report.choose import reporter
 from wheelsmith.report.errors import show_error
 from wheelsmith.report.grid import plan_table, reasons, totals
-from wheelsmith.report.results import results_json
 from wheelsmith.report.style import make_console
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "pruning_table",
     "reasons",
     "reporter",
-    "results_json",
     "show_error",
     "stock_table",
     "totals",

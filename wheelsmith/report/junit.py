@@ -6,10 +6,11 @@ The form is what GitLab reads: https://docs.gitlab.com/ci/testing/unit_test_repo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from wheelsmith.model import BuildPlan, BuildResult, Failure, RunFinished
+from wheelsmith.model import Failure
+from wheelsmith.model.run_record import CellRecord, RunRecord
 
 _LONGEST, _LONGEST_LOG = 2_000, 20_000  # characters of a message, and of the end of a log
 _MOST = 6_000_000  # bytes, after which each cell is told with a few words alone; GitLab reads 10 MB of a job's reports
@@ -18,22 +19,20 @@ _BRIEF = 100  # characters of a message then
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_report(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished) -> bytes:
-    """Return a run as XML: a cell without a wheel has failed, or was skipped where nobody tried to build it.
+def junit_report(record: RunRecord, seconds: float) -> bytes:
+    """Return a run as XML: a cell without a wheel has failed, or was skipped if the run did not try to build it.
 
-    :param plans: of all cells that were asked for.
+    :param seconds: that the run took.
     """
-    answered = {result.cell.id: result for result in finished.results}
-    suite = ET.Element("testsuite", name=_text(kernel), time=f"{finished.seconds:.3f}")
+    kernel = _text(record.kernel)
+    suite = ET.Element("testsuite", name=kernel, time=f"{seconds:.3f}")
     size = 0
-    for plan in plans:
+    for name, cell in record.cells.items():
         longest, log = (_LONGEST, _LONGEST_LOG) if size < _MOST else (_BRIEF, 0)
-        case = _add_case(suite, kernel, plan.cell.id, answered.get(plan.cell.id), (longest, log))
+        took = sum(timing.seconds for timing in cell.result.timings) if cell.result else 0
+        case = ET.SubElement(suite, "testcase", classname=kernel, name=name, time=f"{took:.3f}")
+        case.extend(_problems(cell, longest, log))
         size += len(ET.tostring(case, encoding="utf-8"))
-    for left_out in finished.excluded:
-        skipped = _skipped(left_out.reason[: _LONGEST if size < _MOST else _BRIEF])
-        _case(suite, kernel, left_out.cell.id, 0).append(skipped)
-        size += len(ET.tostring(skipped, encoding="utf-8"))
     for count, found in (("tests", "testcase"), ("failures", "*/failure"), ("skipped", "*/skipped")):
         suite.set(count, str(len(suite.findall(found))))
     ET.indent(suite)
@@ -41,23 +40,19 @@ def junit_report(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished)
     return text + b"\n"
 
 
-def _add_case(
-    suite: ET.Element, kernel: str, cell: str, result: BuildResult | None, longest: tuple[int, int]
-) -> ET.Element:
-    """Add a cell.
+def _problems(cell: CellRecord, longest: int, longest_log: int) -> Iterator[ET.Element]:
+    """Yield why a cell has no wheel.
 
-    :param longest: how many characters of a message, and of a log, it may tell.
+    :param longest: characters of a message.
+    :param longest_log: characters of a log.
     """
-    case = _case(suite, kernel, cell, sum(timing.seconds for timing in result.timings) if result else 0)
-    if result and result.failure:
-        case.append(_failed(result.failure, *longest))
+    result = cell.result
+    if cell.reason is not None:
+        yield _skipped(cell.reason[:longest])
+    elif result and result.failure:
+        yield _failed(result.failure, longest, longest_log)
     elif not (result and result.wheel):
-        case.append(_skipped("the run ended before it was built"))
-    return case
-
-
-def _case(suite: ET.Element, kernel: str, cell: str, seconds: float) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=_text(kernel), name=cell, time=f"{seconds:.3f}")
+        yield _skipped("the run ended before it was built")
 
 
 def _failed(failure: Failure, longest: int, longest_log: int) -> ET.Element:
@@ -70,7 +65,7 @@ def _failed(failure: Failure, longest: int, longest_log: int) -> ET.Element:
 
 
 def _skipped(why: str) -> ET.Element:
-    return ET.Element("skipped", message=_text(why[:_LONGEST]))
+    return ET.Element("skipped", message=_text(why))
 
 
 def _text(text: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from wheelsmith.base.units import counted, show_size
-from wheelsmith.model import BuildPlan, BuildResult, RunFinished, Status
+from wheelsmith.model import BuildResult, Status
+from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.summary import failures
 
@@ -21,27 +22,21 @@ _LONGEST_REASON = 600
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#!&$@])")
 
 
-def markdown_summary(kernel: str, plans: Sequence[BuildPlan], finished: RunFinished) -> str:
-    """Return a run as Markdown, whose first line is the count.
+def markdown_summary(record: RunRecord, seconds: float) -> str:
+    """Return a run as Markdown; the first line counts the wheels.
 
-    :param plans: of all cells that were asked for.
+    :param seconds: that the run took.
     """
-    answered = {result.cell.id: result for result in finished.results}
-    ending = "Interrupted after" if finished.interrupted else "In"
-    lines = [
-        f"### {_count(plans, answered, finished)}",
-        "",
-        f"{ending} {duration(finished.seconds)}: {_plain(kernel)}",
-        "",
-    ]
+    ending = "Interrupted after" if record.interrupted else "In"
+    lines = [f"### {_count(record)}", "", f"{ending} {duration(seconds)}: {_plain(record.kernel)}", ""]
     reasons = (
         "\n".join(_reason(first, len(others), log=number < _MOST_LOGS))
-        for number, (first, *others) in enumerate(failures(finished.results))
+        for number, (first, *others) in enumerate(failures(record.results))
     )
     lines += _fitting(reasons, "- ✗ and {} more\n")
     lines += ["| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
-    rows = (_row(plan, answered.get(plan.cell.id)) for plan in plans)
-    left_out = (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in finished.excluded)
+    rows = map(_row, record.planned)
+    left_out = (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in record.excluded)
     lines += _fitting(chain(rows, left_out), "| and {} more | | | | |")
     return "\n".join(lines) + "\n"
 
@@ -62,16 +57,16 @@ def _fitting(blocks: Iterable[str], rest: str) -> Iterator[str]:
         yield rest.format(more)
 
 
-def _count(plans: Sequence[BuildPlan], answered: dict[str, BuildResult], finished: RunFinished) -> str:
-    if not plans:
-        return f"No cell has a wheel: {counted(len(finished.excluded), 'cell')} excluded, none built"
-    results = [answered.get(plan.cell.id) for plan in plans]
-    there = sum(1 for result in results if result and result.wheel)
-    failed = sum(1 for result in results if result and result.status is Status.FAILED)
-    left = len(plans) - there - failed
+def _count(record: RunRecord) -> str:
+    asked = len(record.planned)
+    if not asked:
+        return f"No cell has a wheel: {counted(len(record.excluded), 'cell')} excluded, none built"
+    there = sum(1 for result in record.results if result.wheel)
+    failed = sum(1 for result in record.results if result.status is Status.FAILED)
+    left = asked - there - failed
     wrong = [f"{failed} failed"] * bool(failed) + [f"{left} not built"] * bool(left)
-    verb = "has" if len(plans) == 1 else "have"
-    text = f"{there} of {counted(len(plans), 'cell')} {verb} a wheel"
+    verb = "has" if asked == 1 else "have"
+    text = f"{there} of {counted(asked, 'cell')} {verb} a wheel"
     return f"{text}: {', '.join(wrong)}" if wrong else text
 
 
@@ -92,13 +87,13 @@ def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
     yield ""
 
 
-def _row(plan: BuildPlan, result: BuildResult | None) -> str:
-    status = result.status if result else Status.CANCELLED
+def _row(cell: CellRecord) -> str:
+    result = cell.result
     wheel = result.wheel if result else None
     failure = result.failure if result else None
     what = f"`{wheel.filename}`" if wheel else _plain(failure.stage) if failure else ""
     size = show_size(wheel.size) if wheel else ""
-    return f"| `{plan.cell.id}` | {status} | {what} | {size} | {_time(result) if result else ''} |"
+    return f"| `{cell.cell.id}` | {cell.status} | {what} | {size} | {_time(result) if result else ''} |"
 
 
 def _time(result: BuildResult) -> str:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 
-from packaging.version import Version
-
 from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.engine import Limits
-from wheelsmith.index.publish import RUNS, RunResults, RunSources, publish_run
+from wheelsmith.index.publish import RUNS, publish_run
 from wheelsmith.matrix import EngineChoice
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
     CellFinished,
     Event,
-    Excluded,
     Expectation,
     Listener,
     Notice,
@@ -31,6 +27,7 @@ from wheelsmith.model import (
     StepFinished,
     log_notices,
 )
+from wheelsmith.model.run_record import RunRecord
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.recipe import PhaseKind
 from wheelsmith.run.executors import BuildOptions, BuildRequest, Executor, open_executor
@@ -47,16 +44,7 @@ from wheelsmith.wheel import checker_digest
 _OWN_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of a run."""
-
-    results: tuple[BuildResult, ...]
-    excluded: tuple[Excluded, ...]
-    interrupted: bool
-
-
-def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | None = None) -> Outcome:
+def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | None = None) -> RunRecord:
     """Build what the store does not have, then publish every wheel of the run to its index.
 
     A cell that fails is a result, not an error.
@@ -86,7 +74,7 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
             _build_all(executor, prepared, folder, tally, results, cancel)
             order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
             results.sort(key=lambda result: order[result.cell.id])
-            _publish_to_own_index(prepared, results, Store(request.cache / "store"), folder)
+            publish_run(prepared, results, out=prepared.out, store=Store(request.cache / "store"), work=folder)
         _prune_cache(request, results, listen, cancel)
     finally:
         listen(
@@ -99,25 +87,7 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
                 reused=tally.counts[True],
             )
         )
-    return Outcome(results=tuple(results), excluded=prepared.excluded, interrupted=cancel.is_set())
-
-
-def _publish_to_own_index(prepared: Prepared, results: Sequence[BuildResult], store: Store, folder: Path) -> None:
-    """Put what a run came to into its own index; where nobody says what the project is called, it has no page."""
-    if not prepared.distribution or not prepared.version:
-        return
-    answered = RunResults(
-        distribution=prepared.distribution,
-        version=Version(prepared.version),
-        sources=RunSources(trees=prepared.trees, commit=prepared.source.id.commit),
-        cells=prepared.cells,
-        offered=prepared.offered,
-        plans=prepared.plans,
-        results=tuple(results),
-        excluded=prepared.excluded,
-        variants=prepared.matrix.output.variants,
-    )
-    publish_run(answered, out=prepared.out, store=store, work=folder)
+    return prepared.record(results, interrupted=cancel.is_set())
 
 
 class _Tally:

@@ -1,26 +1,28 @@
-"""What the jobs of a pipeline made, taken together: every cell has its answer, and every wheel is checked again."""
+"""Join what the jobs of a pipeline built into one index; every wheel is checked again."""
 
 from __future__ import annotations
 
+import math
+import os
+import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from threading import Event as Flag
 
-from packaging.version import Version
-
-from wheelsmith.base.errors import WheelError
+from wheelsmith.base.beneath import open_file
+from wheelsmith.base.errors import ExitCode, PackageIndexError, Place, WheelError
+from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
+from wheelsmith.base.json_dataclass import in_one_line
+from wheelsmith.base.sanitize import visible
 from wheelsmith.engine import Limits, choose
-from wheelsmith.index.publish import RunResults, RunSources, publish_run
+from wheelsmith.index.publish import publish_run
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
     CellFinished,
-    Excluded,
     Failure,
-    Folded,
     Listener,
     RunFinished,
     RunStarted,
@@ -28,13 +30,13 @@ from wheelsmith.model import (
     WheelFile,
 )
 from wheelsmith.model.build_host import AUTO
-from wheelsmith.plan.fold import Build, fold, folded
-from wheelsmith.plan.shards import ShardedPlan
-from wheelsmith.run.build import Outcome, make_output_folder
+from wheelsmith.model.run_record import RESULTS, RunRecord
+from wheelsmith.plan.fold import Build
+from wheelsmith.plan.shards import ShardedPlan, shard_word
+from wheelsmith.run.build import make_output_folder
 from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.scratch import scratch
-from wheelsmith.run.shard_results import ShardOutput, ToldResult, copy_log, take_wheel
 from wheelsmith.source import SourceTree
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file
@@ -42,190 +44,265 @@ from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.recorded_plan import read_recorded_plan
 
 _EXECUTOR = "local"
+_LARGEST_LOG = 64 << 20  # bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Joining:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardResult:
+    """What a job reports of one cell.
+
+    :param folder: the job's output folder.
+    """
+
+    folder: Path
+    result: BuildResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
     """What is joined, and into which folder.
 
-    :param outputs: number of a shard, from 1 → what it left.
+    :param reported: cell id → what its job reports.
     :param out: gets the index, results and logs.
-    :param cache: under which a scratch folder is made; what is joined does not come into the cache.
+    :param cache: gets a scratch folder; what is joined does not come into the cache.
     """
 
     plan: ShardedPlan
-    outputs: Mapping[int, ShardOutput]
+    reported: Mapping[str, ShardResult]
     out: Path
     cache: Path
     engine: str | None = None
     jobs: int | None = None
 
-    @property
-    def kernel(self) -> str:
-        """What people call it."""
-        return self.plan.kernel
 
-    @property
-    def distribution(self) -> str:
-        """The project's name."""
-        return self.plan.distribution
+class MissingShardsError(PackageIndexError):
+    """Cells of a plan have no result."""
 
-    @property
-    def version(self) -> str:
-        """Without a local part."""
-        return self.plan.version
-
-    @property
-    def matrix_sha256(self) -> str | None:
-        """Of the matrix that was split."""
-        return self.plan.matrix_sha256
-
-    @property
-    def plans(self) -> tuple[BuildPlan, ...]:
-        """Those of all shards."""
-        return self.plan.plans
-
-    @property
-    def excluded(self) -> tuple[Excluded, ...]:
-        """The cells that nobody was to build."""
-        return self.plan.excluded
-
-    @property
-    def not_folded(self) -> Mapping[str, str]:
-        """Cell id → why no older minor of its CUDA answers for it."""
-        return self.plan.not_folded
-
-    @cached_property
-    def builds(self) -> tuple[Build, ...]:
-        """The plans, those that make the same wheel together."""
-        return fold(self.plans)
-
-    @cached_property
-    def folded(self) -> dict[str, Folded]:
-        """Cell id → whose wheel it shares."""
-        return folded(self.builds)
+    exit_code = ExitCode.CELLS_FAILED
 
 
-def join(joining: Joining, listen: Listener, cancel: Flag) -> Outcome:
+def read_shard_results(plan: ShardedPlan, folders: Sequence[Path]) -> dict[str, ShardResult]:
+    """Return what the jobs report of every cell, by its id.
+
+    :param folders: the jobs' output folders, or folders that contain those.
+    :raises PackageIndexError: one is of another plan, or two are of one shard.
+    :raises MissingShardsError: a cell has no result.
+    """
+    found: dict[int, Path] = {}
+    reported: dict[str, ShardResult] = {}
+    digest = plan.digest
+    for folder in _output_folders(folders):
+        record = _read_record(folder)
+        shard = record.shard
+        if shard is None or shard.plan != digest or not 1 <= shard.number <= len(plan.shards):
+            raise PackageIndexError(
+                f"{folder} is of no shard of this plan", remedy="join what was built by it: --shard-plan"
+            )
+        if known := found.get(shard.number):
+            raise PackageIndexError(
+                f"{known} and {folder} both say that they are shard {shard_word(shard.number, plan.shards)}",
+                remedy="join only what the last run of each job left",
+            )
+        found[shard.number] = folder
+        for name in plan.shards[shard.number - 1].cells:
+            if name in record.cells and (result := record.cells[name].result):
+                reported[name] = ShardResult(folder=folder, result=_sanitized(result))
+    _require_results(plan, reported)
+    return reported
+
+
+def _output_folders(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the folders that runs wrote to: CI systems put those of several jobs into one folder."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise PackageIndexError(f"there is no folder {folder}")
+        if (folder / RESULTS).exists():
+            yield folder
+            continue
+        found = sorted(path.parent for path in folder.glob(f"*/{RESULTS}") if not path.parent.is_symlink())
+        if not found:
+            raise PackageIndexError(f"no job left anything in {folder}", remedy=f"name what has a {RESULTS} in it")
+        yield from found
+
+
+def _read_record(folder: Path) -> RunRecord:
+    try:
+        return RunRecord.read(folder)
+    except (OSError, ValueError) as error:
+        reason = f"it cannot be read: {in_one_line(error)}"
+        raise PackageIndexError(reason, where=Place(file=str(folder / RESULTS))) from None
+
+
+def _sanitized(result: BuildResult) -> BuildResult:
+    """Return a result whose texts can be printed and whose times are times."""
+    failure = result.failure
+    if failure is None and result.status is Status.FAILED:
+        failure = Failure(stage="internal", message="the shard does not say why")
+    elif failure:
+        failure = Failure(
+            stage=visible(failure.stage),
+            message=visible(failure.message),
+            remedy=visible(failure.remedy) if failure.remedy else None,
+            tail=tuple(map(visible, failure.tail)),
+        )
+    timings, built_in = (
+        tuple(replace(each, stage=visible(each.stage)) for each in given if 0 <= each.seconds < math.inf)
+        for given in (result.timings, result.built_in)
+    )
+    return replace(result, failure=failure, timings=timings, built_in=built_in)
+
+
+def _require_results(plan: ShardedPlan, reported: Mapping[str, ShardResult]) -> None:
+    answered = {name for name, each in reported.items() if each.result.status is not Status.CANCELLED}
+    missing = {
+        shard_word(number, plan.shards): lost
+        for number, shard in enumerate(plan.shards, 1)
+        if (lost := [name for name in shard.cells if name not in answered])
+    }
+    if missing:
+        named = "; ".join(f"shard {word}: {', '.join(lost)}" for word, lost in missing.items())
+        again = " && ".join(f"wheelsmith build-matrix --shard {word}" for word in missing)
+        raise MissingShardsError(f"there is no answer for every cell: {named}", remedy=f"run again: {again}")
+
+
+def join(request: JoinRequest, listen: Listener, cancel: Flag) -> RunRecord:
     """Check every wheel again, and put all of them into one index at once.
 
-    A wheel that is not the one that its shard told of, or that fails its check, is its cell's failure.
+    A cell fails if its wheel is not the one that its job reports, or fails its check.
 
     :raises WheelsmithError: the output folder or the machine is not fit for it.
     """
-    start = time.monotonic()
-    make_output_folder(joining.out)
-    engine = choose(joining.engine or AUTO, images=frozenset({None}), trusted=False, cache=joining.cache).engine
-    plans, excluded = joining.plans, joining.excluded
-    listen(RunStarted(kernel=joining.kernel, engine=engine.name, plans=plans, excluded=excluded, folded=joining.folded))
+    start, plan = time.monotonic(), request.plan
+    make_output_folder(request.out)
+    engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
+    listen(
+        RunStarted(kernel=plan.kernel, engine=engine.name, plans=plan.plans, excluded=plan.excluded, folded=plan.folded)
+    )
     results: list[BuildResult] = []
 
-    def answered(result: BuildResult) -> None:
+    def finish(result: BuildResult) -> None:
         results.append(result)
         listen(CellFinished(result=result))
 
     try:
-        with scratch(joining.cache / "work") as folder:
-            _answer_all(joining, engine.name, folder, answered, listen, cancel)
-            order = {plan.cell.id: place for place, plan in enumerate(plans)}
+        with scratch(request.cache / "work") as folder:
+            _check_all(request, engine.name, folder, finish, listen, cancel)
+            order = {each.cell.id: place for place, each in enumerate(plan.plans)}
             results.sort(key=lambda result: order[result.cell.id])
-            # Also where somebody stopped it: what is told to be there is there.
+            # Also when interrupted: the index has the wheels that results.json names.
             if results:
-                publish_run(_told(joining, results), out=joining.out, store=Store(folder / "cache/store"), work=folder)
+                publish_run(plan, results, out=request.out, store=Store(folder / "cache/store"), work=folder)
     finally:
-        seconds = round(time.monotonic() - start, 3)
-        interrupted = cancel.is_set()
-        listen(RunFinished(results=tuple(results), excluded=excluded, interrupted=interrupted, seconds=seconds))
-    return Outcome(results=tuple(results), excluded=excluded, interrupted=cancel.is_set())
+        listen(
+            RunFinished(
+                results=tuple(results),
+                excluded=plan.excluded,
+                interrupted=cancel.is_set(),
+                seconds=round(time.monotonic() - start, 3),
+            )
+        )
+    return plan.record(results, interrupted=cancel.is_set())
 
 
-def _told(joining: Joining, results: list[BuildResult]) -> RunResults:
-    plan = joining.plan
-    return RunResults(
-        distribution=plan.distribution,
-        version=Version(plan.version),
-        sources=RunSources(trees=frozenset(plan.trees), commit=plan.commit),
-        cells=frozenset(plan.cells),
-        offered=frozenset(plan.offered),
-        plans=plan.plans,
-        results=tuple(results),
-        excluded=plan.excluded,
-        variants=plan.variants,
-    )
-
-
-def _answer_all(
-    joining: Joining,
+def _check_all(
+    request: JoinRequest,
     engine: str,
     folder: Path,
-    answered: Callable[[BuildResult], None],
+    finish: Callable[[BuildResult], None],
     listen: Listener,
     cancel: Flag,
 ) -> None:
-    """Answer for every cell: as its shard did, if its wheel is what that says and passes the check."""
-    told = {name: output for output in joining.outputs.values() for name in output.results}
+    """Give every cell the result that its job reports, once its wheel has passed the check."""
     store = Store(folder / "cache/store")
     to_check: list[Build] = []
-    kept: dict[str, ToldResult] = {}
-    for number, build in enumerate(joining.builds):
-        cell = build.plan.cell.id
-        result, output = told[cell].results[cell], told[cell]
-        known = replace(result, log=copy_log(output, result.log, cell, joining.out / "logs"))
-        kept[build.plan.build_digest] = known
-        why = _take(build.plan, output, result.wheel, folder / "given" / str(number), store) if result.wheel else None
-        if result.wheel and why is None:
-            to_check.append(build)
-            continue
-        for answer in build.answers(_failed(build.plan, known, why or result.failure)):
-            answered(answer)
+    reported: dict[str, BuildResult] = {}
+    for number, build in enumerate(request.plan.builds):
+        cell, digest = build.plan.cell, build.plan.build_digest
+        given = request.reported[cell.id]
+        log = _copy_log(given, cell.id, request.out / "logs")
+        result = replace(given.result, cell=cell, plan_digest=digest, log=log, untested=None)
+        try:
+            if result.wheel:
+                _store_wheel(build.plan, given.folder, result.wheel, folder / "given" / str(number), store)
+                reported[digest] = result
+                to_check.append(build)
+                continue
+        except WheelError as error:
+            failure = Failure(stage="store", message=error.message, remedy=error.remedy)
+            result = replace(result, status=Status.FAILED, wheel=None, failure=failure, built_in=())
+        for answer in build.answers(result):
+            finish(answer)
 
     def checked(result: BuildResult) -> None:
-        """Tell of a wheel that was checked here; of its shard's words, how it was made and how long it took."""
-        known = kept[result.plan_digest]
-        own = replace(result, log=known.log)
+        known = reported[result.plan_digest]
+        result = replace(result, log=known.log)
         if result.wheel and result.status is not Status.FOLDED:
-            made = known.status if known.status in {Status.BUILT, Status.CACHED} else Status.BUILT
-            own = replace(own, status=made, timings=known.timings, built_in=known.built_in)
-        answered(own)
+            # Checked here; built by the job, which knows how long that took.
+            status = Status.CACHED if known.status is Status.CACHED else Status.BUILT
+            result = replace(result, status=status, timings=known.timings, built_in=known.built_in)
+        finish(result)
 
-    answers = ResultCollector(to_check, store, checked)
-    open_executor(_EXECUTOR).build(
-        _order(joining, engine, folder, to_check), listen=listen, on_result=answers.take, cancel=cancel
-    )
+    collector = ResultCollector(to_check, store, checked)
+    work = _check_request(request, engine, folder, to_check)
+    open_executor(_EXECUTOR).build(work, listen=listen, on_result=collector.take, cancel=cancel)
     if cancel.is_set():
-        answers.cancel_rest()
-    answers.fail_rest(_EXECUTOR)
+        collector.cancel_rest()
+    collector.fail_rest(_EXECUTOR)
 
 
-def _take(plan: BuildPlan, output: ShardOutput, wheel: WheelFile, folder: Path, store: Store) -> Failure | None:
-    """Put a wheel into a store; return why it is not what its shard says."""
+def _store_wheel(plan: BuildPlan, output: Path, wheel: WheelFile, folder: Path, store: Store) -> None:
+    """Put the wheel of a job into a store.
+
+    :param folder: a scratch folder for this wheel alone.
+    :raises WheelError: it is not there, not the one that the job reports, or not built from this plan.
+    """
+    path = _copy_wheel(output / "wheels", wheel, folder)
+    with open_archive(path) as archive:
+        recorded = read_recorded_plan(archive, info_folder(archive))
+    if not plan.repacked and (recorded is None or recorded.digest != plan.build_digest):
+        raise WheelError(f"{path.name} is not from the plan of this cell")
+    store.put(plan.build_digest, path, wheel_file(path))
+
+
+def _copy_wheel(wheels: Path, wheel: WheelFile, folder: Path) -> Path:
+    name = wheel.filename
+    if visible(name) != name or Path(name).name != name or not name.endswith(".whl"):
+        raise WheelError(f"{visible(name)!r} is no wheel's name")
+    if wheels.is_symlink():
+        raise WheelError(f"{wheels} is a link")
+    folder.mkdir(parents=True)
+    copy = folder / name
     try:
-        path = take_wheel(output, wheel, folder)
-        with open_archive(path) as archive:
-            recorded = read_recorded_plan(archive, info_folder(archive))
-        if not plan.repacked and (recorded is None or recorded.digest != plan.build_digest):
-            return Failure(stage="store", message=f"{path.name} is not from the plan of this cell")
-        store.put(plan.build_digest, path, wheel_file(path))
-    except WheelError as error:
-        return Failure(stage="store", message=error.message, remedy=error.remedy)
-    return None
+        with open_file(wheels / name) as given:
+            same = os.fstat(given.fileno()).st_size == wheel.size
+            if same:
+                with copy.open("xb") as file:
+                    shutil.copyfileobj(given, file)
+    except OSError as error:
+        raise WheelError(f"{name} cannot be read: {error.strerror or error}") from None
+    if not same or sha256_file(copy) != wheel.sha256:
+        raise WheelError(f"{name} is not the one that the shard's {RESULTS} tells of")
+    return copy
 
 
-def _failed(plan: BuildPlan, told: ToldResult, failure: Failure | None) -> BuildResult:
-    return BuildResult(
-        cell=plan.cell,
-        plan_digest=plan.build_digest,
-        status=Status.FAILED,
-        failure=failure or Failure(stage="internal", message="the shard does not say why"),
-        timings=told.timings,
-        log=told.log,
-    )
+def _copy_log(given: ShardResult, cell: str, logs: Path) -> str | None:
+    """Copy the log of a cell under the cell's name, and return that; None if there is no log that can be copied."""
+    name, folder = given.result.log, given.folder / "logs"
+    if name is None or Path(name).name != name or folder.is_symlink():
+        return None
+    try:
+        text = read_bounded(folder / name, _LARGEST_LOG).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
+    own = f"{cell}.log"
+    atomic_write(logs / own, "\n".join(map(visible, text.split("\n"))).encode())
+    return own
 
 
-def _order(joining: Joining, engine: str, folder: Path, to_check: Sequence[Build]) -> BuildRequest:
+def _check_request(request: JoinRequest, engine: str, folder: Path, to_check: Sequence[Build]) -> BuildRequest:
     options = BuildOptions(
         limits=Limits(),
-        jobs=joining.jobs,
+        jobs=request.jobs,
         cores_per_cell=None,
         builds=len(to_check),
         memory=None,
@@ -237,7 +314,7 @@ def _order(joining: Joining, engine: str, folder: Path, to_check: Sequence[Build
         to_build=(),
         to_recheck=tuple(build.plan for build in to_check),
         options=options,
-        source=SourceTree(id=joining.plans[0].source, files=()),
+        source=SourceTree(id=request.plan.plans[0].source, files=()),
         engine=engine,
         cache=folder / "cache",
         folder=folder,

@@ -14,10 +14,10 @@ from wheelsmith.base.offline import VENDOR, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose
 from wheelsmith.matrix import KernelRef, Matrix, cell_of, expand, idle_rules, load_matrix, select
-from wheelsmith.model import BuildPlan, Cell, Excluded, Folded, Listener, Notice, log_notices
+from wheelsmith.model import BuildPlan, Cell, Excluded, Listener, Notice, log_notices
 from wheelsmith.plan import Resolve
-from wheelsmith.plan.fold import Build, fold, folded
 from wheelsmith.plan.lock import Lock
+from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.run.lock import (
@@ -86,44 +86,20 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A request thought through: what will be built, where, and what will not and why.
+class Prepared(PlannedRun):
+    """A planned run, and what this machine builds it with.
 
     :param request: what was asked for.
-    :param kernel: what people call it, with the commit.
-    :param distribution: the project's name; None where neither the matrix nor its source says it.
-    :param version: without a local part; None where nobody says it.
-    :param cells: id of every cell that the matrix has, selected or not.
-    :param offered: those of them that are to have a wheel which everybody may see.
-    :param trees: digests of what wheels are made from; a kernel's source is one.
-    :param builds: the plans, those that make the same wheel together.
-    :param folded: cell id → whose wheel it shares.
-    :param not_folded: cell id → why no older minor of its CUDA answers for it, where the matrix would have it so.
+    :param out: the output folder.
     :param lock: what it was planned with; None where nothing is locked, as of repacked builds.
     """
 
     request: Request
     matrix: Matrix
-    kernel: str
-    distribution: str | None
-    version: str | None
-    cells: frozenset[str]
-    offered: frozenset[str]
     source: SourceTree
-    trees: frozenset[str]
     engine: Engine
-    plans: tuple[BuildPlan, ...]
-    excluded: tuple[Excluded, ...]
-    builds: tuple[Build, ...]
-    folded: dict[str, Folded]
-    not_folded: dict[str, str]
     out: Path
     lock: Lock | None = None
-
-    @property
-    def matrix_sha256(self) -> str | None:
-        """Of the matrix file; None where nobody wrote one."""
-        return self.matrix.sha256
 
 
 def cache_limit() -> int | None:
@@ -234,22 +210,22 @@ def prepare_matrix(
     )
     planned = tuple(planner.plan(answer) for answer in answers)
     plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
-    builds = fold(plans)
     return Prepared(
         request=request,
         matrix=matrix,
         kernel=_label(spec, source, matrix.kernel.distribution),
         distribution=matrix.kernel.distribution or spec.name,
         version=matrix.version or (str(spec.version) if spec.version is not None else None),
-        cells=frozenset(cell_of(answer).id for answer in everything),
-        offered=frozenset(each.id for each in everything if isinstance(each, Cell) and each.settings.advertise),
+        cells=tuple(sorted(cell_of(answer).id for answer in everything)),
+        offered=tuple(sorted(cell.id for cell in everything if isinstance(cell, Cell) and cell.settings.advertise)),
         source=source,
-        trees=frozenset({source.id.tree}),
+        trees=(source.id.tree,),
+        commit=source.id.commit,
+        variants=matrix.output.variants,
+        matrix_sha256=matrix.sha256,
         engine=engine,
         plans=plans,
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
-        builds=builds,
-        folded=folded(builds),
         not_folded=planner.not_folded,
         out=out,
         lock=locked_now(matrix.kernel, source, plans, resolver.answers),

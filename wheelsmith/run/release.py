@@ -12,7 +12,6 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import PackageIndexError, ReleaseError
 from wheelsmith.base.files import read_bounded, sha256_file
-from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.redact import redact
 from wheelsmith.index.doctor import Severity, WalkScope, examine
 from wheelsmith.index.entries import (
@@ -30,6 +29,7 @@ from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish import Index, IndexRelease, ReleaseWords, release_from
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.model import Listener, Status
+from wheelsmith.model.run_record import RunRecord
 from wheelsmith.run.rebuild.published import PublishedWheel, fetch_wheel
 from wheelsmith.toolchain.package_index import Offer, every_offer
 from wheelsmith.toolchain.pip_settings import pip_settings
@@ -39,9 +39,7 @@ from wheelsmith.wheel.attestation.verification import verify_wheel
 from wheelsmith.wheel.check import check_wheel
 
 _AGAIN = "look again: --step live"
-_FAILED = {Status.FAILED, Status.CANCELLED}
 _BUILD = "build first: build-matrix, join, or release --step build"
-_LONGEST = 256 << 20  # bytes of results.json
 
 
 class ReleaseStep(StrEnum):
@@ -85,15 +83,15 @@ def built(out: Path) -> BuiltVersion:
     :raises ReleaseError: there was none, or it has no wheel.
     """
     try:
-        told = read_json(read_bounded(out / "results.json", _LONGEST))
-        project, version = check_project(str(told["distribution"])), Version(str(told["kernel_version"]))
-        failed = tuple(sorted(name for name, cell in told["cells"].items() if cell["status"] in _FAILED))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PackageIndexError):
+        run = RunRecord.read(out)
+        project, version = check_project(str(run.distribution)), Version(str(run.kernel_version))
+    except (OSError, ValueError, PackageIndexError):
         raise ReleaseError(f"there is no wheel in {out} of a run that can be read", remedy=_BUILD) from None
     state = Index(Folder(out / "index")).states().get(project)
     if state is None or not of_version(state.entries, str(version)):
         raise ReleaseError(f"there is no wheel in {out} of {project} {version}", remedy=_BUILD)
-    return BuiltVersion(state=state, version=str(version), failed=failed)
+    failed = sorted(cell.cell.id for cell in run.planned if cell.status in {Status.FAILED, Status.CANCELLED})
+    return BuiltVersion(state=state, version=str(version), failed=tuple(failed))
 
 
 def release_of(out: Path, found: BuiltVersion) -> IndexRelease:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
 
@@ -17,11 +16,11 @@ from wheelsmith.base.json_dataclass import canonical_json, in_one_line, read_jso
 from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries import check_project
 from wheelsmith.model import Listener
+from wheelsmith.model.run_record import ShardName
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.shards import Shard, ShardedPlan
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.schedule import BuildCosts
-from wheelsmith.run.shard_results import SHARD, ShardName
 from wheelsmith.store import Costs
 from wheelsmith.wheel.recorded_plan import plan_differences
 
@@ -45,14 +44,14 @@ def sharded_plan(prepared: Prepared, divide: Divide) -> ShardedPlan:
         kernel=prepared.kernel,
         distribution=prepared.distribution,
         version=prepared.version,
-        cells=tuple(sorted(prepared.cells)),
-        offered=tuple(sorted(prepared.offered)),
-        trees=tuple(sorted(prepared.trees)),
-        commit=prepared.source.id.commit,
+        cells=prepared.cells,
+        offered=prepared.offered,
+        trees=prepared.trees,
+        commit=prepared.commit,
         plans=prepared.plans,
         excluded=prepared.excluded,
         not_folded=prepared.not_folded,
-        variants=prepared.matrix.output.variants,
+        variants=prepared.variants,
         matrix_sha256=prepared.matrix_sha256,
         shards=divide(prepared.builds, costs.known()),
     )
@@ -74,7 +73,7 @@ def read_shards(path: Path) -> ShardedPlan:
         raise MatrixError(
             f"there is no {path}", remedy="write it once for all jobs: wheelsmith plan --shards 3"
         ) from None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise MatrixError(
             f"it cannot be read: {in_one_line(error)}",
             where=Place(file=str(path)),
@@ -115,9 +114,9 @@ class ChosenShard:
         return self.plan.shards[self.number - 1].cells
 
     @property
-    def told(self) -> dict[str, Any]:
-        """Return what results.json says of it."""
-        return {SHARD: ShardName(plan=self.plan.digest, number=self.number).to_json()}
+    def name(self) -> ShardName:
+        """Return what results.json calls it."""
+        return ShardName(plan=self.plan.digest, number=self.number)
 
     def prepare(self, request: Request, listen: Listener) -> Prepared:
         """Prepare its cells alone.

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from wheelsmith.base.ci import CiRun
 from wheelsmith.base.errors import AttestationError, PackageIndexError, WheelError
-from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
-from wheelsmith.base.json_dataclass import Record, read_json
+from wheelsmith.base.files import atomic_write, sha256_file
+from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.index.entries import IndexEntry, Provenance
 from wheelsmith.index.entries.side_files.known import announced
 from wheelsmith.index.publish import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Status
+from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.wheel.attestation.bundle import SUFFIX, read_bundle
 from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
 from wheelsmith.wheel.attestation.signers import Signed, Signer
 from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
 from wheelsmith.wheel.attestation.verification import recorded_plan
 
-_LONGEST = 256 << 20  # bytes of results.json
-_SHOWN = 80  # characters
-# As RFC 3339 has it, which Python's own reader does not hold to.
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
 
 
@@ -81,7 +74,7 @@ def sign(signing: Signing) -> tuple[SignedWheel, ...]:
             f"there is no index with wheels in {signing.folder}", remedy="name a folder that build-matrix or join wrote"
         )
     beside = _wheels_of(signing.folder)
-    run = _run_results(signing.folder)
+    run = _run_record(signing.folder)
     todo = {name: [_signable(signing, entry, run) for entry in state.entries] for name, state in states.items()}
     # All signatures before any is kept: a service may refuse the next one.
     made = {name: [(each, *_signed(each, signing.signer)) for each in wheels] for name, wheels in todo.items()}
@@ -144,11 +137,11 @@ def _kept(before: bytes, signer: Signer) -> Signed | None:
         return None
 
 
-def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _Signable:
+def _signable(signing: Signing, entry: IndexEntry, run: RunRecord) -> _Signable:
     folder = signing.folder / "index"
     path = folder / entry.path
     known = entry.provenance
-    if known is None or not _is_of_the_run(entry, known, run):
+    if known is None or not _is_of_run(entry, known, run):
         raise AttestationError(f"nobody says how {entry.filename} was made", remedy=_AGAIN)
     try:
         if sha256_file(path) != entry.sha256:
@@ -160,6 +153,8 @@ def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _S
         raise AttestationError(f"{entry.filename} cannot be read: {error.message}", remedy=_AGAIN) from None
     if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
         raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_AGAIN)
+    statuses = {result.status for result in run.results if result.plan_digest == known.plan_digest}
+    built = Status.BUILT in statuses
     made = Made(
         cells=tuple(sorted(cell.id for cell in entry.cells)),
         source=known.source,
@@ -168,21 +163,23 @@ def _signable(signing: Signing, entry: IndexEntry, run: Mapping[str, Any]) -> _S
         invocation=signing.by.invocation,
         checkout=signing.by.checkout,
         image=known.image,
-        **_told(run, known.plan_digest),
+        matrix_sha256=run.matrix_sha256,
+        started_on=run.started_on if built else None,
+        finished_on=run.finished_on if built else None,
     )
     statement = write_statement(entry.filename, entry.sha256, recorded, made)
     return _Signable(entry=entry, path=path, statement=statement, before=_bundle_of(folder, entry))
 
 
-def _is_of_the_run(entry: IndexEntry, known: Provenance, run: Mapping[str, Any]) -> bool:
-    """Say whether results.json tells of a wheel as the index does; of a variant wheel, of the one with its content."""
-    cells = run.get("cells")
-    for each in cells.values() if isinstance(cells, dict) else ():
-        told = each.get("wheel") if isinstance(each, dict) else None
-        if not isinstance(told, dict) or each.get("plan_digest") != known.plan_digest:
+def _is_of_run(entry: IndexEntry, known: Provenance, run: RunRecord) -> bool:
+    """Return True if a run's record has the wheel, or the plain wheel that a variant wheel was made from."""
+    for cell in run.planned:
+        result, planned = cell.result, cell.planned
+        if not (result and result.wheel and planned) or result.plan_digest != known.plan_digest:
             continue
-        same = told.get("sha256") == entry.sha256 if entry.variant is None else told.get("filename") == entry.variant_of
-        if same and each.get("source") == known.source.to_json():
+        wheel = result.wheel
+        same = wheel.sha256 == entry.sha256 if entry.variant is None else wheel.filename == entry.variant_of
+        if same and planned.source == known.source:
             return True
     return False
 
@@ -199,38 +196,11 @@ def _bundle_of(folder: Path, entry: IndexEntry) -> bytes | None:
     return None
 
 
-def _run_results(folder: Path) -> dict[str, Any]:
-    """Return results.json; nothing where the folder has none, as after an index was copied."""
+def _run_record(folder: Path) -> RunRecord:
     try:
-        data = read_json(read_bounded(folder / "results.json", _LONGEST))
-        return data if isinstance(data, dict) else {}
-    except (OSError, ValueError, RecursionError):
-        return {}
-
-
-def _told(run: Mapping[str, Any], digest: str) -> dict[str, str | None]:
-    """Return what a run tells of a wheel: its matrix, and when it built it, if it did.
-
-    :raises AttestationError: it is no hash, or no time.
-    """
-    cells = run.get("cells")
-    answers = [each for each in cells.values() if isinstance(each, dict)] if isinstance(cells, dict) else []
-    own = [each.get("status") for each in answers if each.get("plan_digest") == digest]
-    found = {"matrix_sha256": run.get("matrix_sha256")} if own else {}
-    if Status.BUILT in own:
-        found |= {name: run.get(name) for name in ("started_on", "finished_on")}
-    for name, value in found.items():
-        if value is not None and not _is_told_well(name, value):
-            raise AttestationError(f"results.json has {str(value)[:_SHOWN]!r} as its {name}", remedy=_AGAIN)
-    return found
-
-
-def _is_told_well(name: str, value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    if name == "matrix_sha256":
-        return _SHA256.fullmatch(value) is not None
-    try:
-        return _TIME.fullmatch(value) is not None and datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
-        return False
+        return RunRecord.read(folder)
+    except (OSError, ValueError) as error:
+        raise AttestationError(
+            f"nobody says how the wheels in {folder} were made: {RESULTS} cannot be read: {in_one_line(error)}",
+            remedy=_AGAIN,
+        ) from None

@@ -16,7 +16,7 @@ from wheelsmith.index.publish.publishing import (
 )
 from wheelsmith.index.publish.release import IndexRelease, variant_wheels
 from wheelsmith.index.publish.repair import repair
-from wheelsmith.index.publish.run_index import RunResults, RunSources, publish_run
+from wheelsmith.index.publish.run_index import publish_run
 from wheelsmith.index.publish.verify import Trouble, advise, verify
 from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 
@@ -30,8 +30,6 @@ __all__ = [
     "Published",
     "ReleaseWords",
     "RequiredOutcome",
-    "RunResults",
-    "RunSources",
     "Trouble",
     "WheelUpload",
     "add_release",

@@ -28,7 +28,8 @@ from wheelsmith.index.publish.verify import TEMPORARY, unasked_pages
 from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.index.storage.protocol import pieces_of
-from wheelsmith.model import BuildPlan, BuildResult, Excluded, SourceId, Status
+from wheelsmith.model import BuildResult, SourceId, Status
+from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.store import Store
 
 _DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
@@ -54,29 +55,6 @@ class RunSources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResults:
-    """What a run tells its index.
-
-    :param distribution: the project's name, as it may be written.
-    :param version: of the kernel, without a local part.
-    :param sources: what its wheels may be made from, made by this run or not.
-    :param cells: id of each cell that the matrix has, answered by this run or not.
-    :param offered: those of them that are to have a wheel which everybody may see.
-    :param variants: whether the index is to offer wheel variants too.
-    """
-
-    distribution: str
-    version: Version
-    sources: RunSources
-    cells: frozenset[str]
-    offered: frozenset[str]
-    plans: tuple[BuildPlan, ...]
-    results: tuple[BuildResult, ...]
-    excluded: tuple[Excluded, ...]
-    variants: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseState:
     """What a run says of the wheels of its version.
 
@@ -98,14 +76,18 @@ class ReleaseState:
     hashes: Mapping[str, str]
 
 
-def publish_run(run: RunResults, *, out: Path, store: Store, work: Path) -> None:
+def publish_run(run: PlannedRun, results: Sequence[BuildResult], *, out: Path, store: Store, work: Path) -> None:
     """Put every wheel of a run into its own index at once, and name the plain ones beside it for who wants files.
+
+    A run whose project has no name or no version has no index.
 
     :param out: the run's output folder.
     :param work: a folder for this.
     :raises PackageIndexError: a wheel is in the index with other bytes and was published, or the index has lost wheels.
     """
-    digest, seen, notes = _digest(run), _seen(out), _notes(out)
+    if not (run.distribution and run.version):
+        return
+    digest, seen, notes = _digest(run, results), _seen(out), _notes(out)
     note = out / "index" / RUNS / f"{digest}.json"
     before = _read_note(notes[0]) if len(notes) == 1 else {}
     if notes == [note] and before == seen:
@@ -114,12 +96,21 @@ def publish_run(run: RunResults, *, out: Path, store: Store, work: Path) -> None
     # that were laid over one another: they stay, so that nobody publishes what is left of them.
     if len(notes) == 1:
         notes[0].unlink()
-    offers = built_wheels(run.plans, run.results, store)
+    offers = built_wheels(run.plans, results, store)
     beside = variant_wheels(offers, store, work) if run.variants else ()
-    answers = unserved_cells(str(run.version), run.results, run.excluded)
-    said = ReleaseWords(answers={run.distribution: answers}, planned={run.distribution: (_planned(run),)})
+    version = Version(run.version)
+    answers, planned = unserved_cells(str(version), results, run.excluded), _planned(run, results, version)
+    said = ReleaseWords(answers={run.distribution: answers}, planned={run.distribution: (planned,)})
     release = IndexRelease(offers=(*offers, *beside), said=said)
-    made = _made(run, release.offers)
+    made = ReleaseState(
+        project=check_project(run.distribution),
+        version=version,
+        sources=RunSources(trees=frozenset(run.trees), commit=run.commit),
+        cells=frozenset(run.cells),
+        offered=frozenset(run.offered),
+        digests={i.cell.id: None for i in run.excluded} | {r.cell.id: r.plan_digest for r in results},
+        hashes={offer.entry.filename: offer.entry.sha256 for offer in release.offers},
+    )
     Folder(out / "index").transaction(lambda held: _tell(held, release, made, out / "wheels"))
     known = {key for key, found in seen.items() if before.get(key) == found}
     _make_whole(out / "index", release.offers, store, known)
@@ -163,26 +154,15 @@ def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
     return replace(entry, cells=cells) if cells else None
 
 
-def _planned(run: RunResults) -> PlannedVersion:
-    left_out = {item.cell.id for item in run.excluded} & run.offered
-    tried = {result.cell.id for result in run.results if result.status is not Status.CANCELLED} & run.offered
+def _planned(run: PlannedRun, results: Sequence[BuildResult], version: Version) -> PlannedVersion:
+    offered = set(run.offered)
+    left_out = {item.cell.id for item in run.excluded} & offered
+    tried = {result.cell.id for result in results if result.status is not Status.CANCELLED} & offered
     return PlannedVersion(
-        version=str(run.version),
-        cells=tuple(sorted(run.offered)),
+        version=str(version),
+        cells=tuple(sorted(offered)),
         excluded=tuple(sorted(left_out)),
         tried=tuple(sorted(tried)),
-    )
-
-
-def _made(run: RunResults, offers: Sequence[WheelUpload]) -> ReleaseState:
-    return ReleaseState(
-        project=check_project(run.distribution),
-        version=run.version,
-        sources=run.sources,
-        cells=run.cells,
-        offered=run.offered,
-        digests={i.cell.id: None for i in run.excluded} | {r.cell.id: r.plan_digest for r in run.results},
-        hashes={offer.entry.filename: offer.entry.sha256 for offer in offers},
     )
 
 
@@ -282,7 +262,7 @@ def _name(offers: Sequence[WheelUpload], out: Path) -> None:
             atomic_pour(pieces_of(file, offer.entry.path), name.parent, partial(Path, name))
 
 
-def _digest(run: RunResults) -> str:
+def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:
     """Return the digest of all that a run tells its index, so that a run with nothing new need not tell it again."""
     cells = [
         (
@@ -291,10 +271,9 @@ def _digest(run: RunResults) -> str:
             result.wheel.to_json() if result.wheel else None,
             result.failure.to_json() if result.failure else None,
         )
-        for result in run.results
+        for result in results
     ]
-    made_from = [sorted(run.sources.trees), run.sources.commit]
-    source = [run.distribution, str(run.version), made_from, sorted(run.cells), sorted(run.offered)]
+    source = [run.distribution, run.version, run.trees, run.commit, run.cells, run.offered]
     return canonical_digest([__version__, run.variants, source, cells, [item.to_json() for item in run.excluded]])
 
 

@@ -13,7 +13,6 @@ from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix import Matrix
 from wheelsmith.model import Listener, Notice, SourceId, log_notices
 from wheelsmith.model.build_host import AUTO
-from wheelsmith.plan.fold import fold, folded
 from wheelsmith.plan.repack import (
     BuildFolder,
     FolderPlans,
@@ -99,27 +98,28 @@ def _prepared(
     names: WheelNames | None,
     planned: FolderPlans,
 ) -> Prepared:
-    made = fold(planned.plans)
     read = {name: tree for name, tree in trees.items() if isinstance(tree, SourceTree)}
     used = {plan.source.tree for plan in planned.plans}
     kernel = request.kernel
     serving = _by_name(builds.names)[0].values()
-    cells = frozenset(cell.id for variant in serving for cell in cells_of(variant) if not isinstance(cell, str))
+    cells = tuple(sorted({cell.id for variant in serving for cell in cells_of(variant) if not isinstance(cell, str)}))
+    matrix = Matrix(kernel=kernel, version=request.version, releases=(), computes=(), arch=())
     return Prepared(
         request=request.run,
-        matrix=Matrix(kernel=kernel, version=request.version, releases=(), computes=(), arch=()),
+        matrix=matrix,
         kernel=f"{kernel.hub} @{builds.commit[:7]}" if builds.commit else request.short_name,
         distribution=names.distribution if names else None,
         version=names.version if names else None,
         cells=cells,
         offered=cells,
         source=_together(builds, [tree for tree in read.values() if tree.id.tree in used]),
-        trees=frozenset(tree.id.tree for tree in read.values()),
+        trees=tuple(sorted({tree.id.tree for tree in read.values()})),
+        commit=builds.commit,
+        variants=matrix.output.variants,
+        matrix_sha256=None,
         engine=engine,
         plans=planned.plans,
         excluded=(),
-        builds=made,
-        folded=folded(made),
         not_folded={},
         out=(request.run.out or Path(_OUT)).absolute(),
     )
