@@ -9,12 +9,12 @@ from plans import plan
 
 from wheelsmith.model import ImageId, PrefixId
 from wheelsmith.plan.lock import (
+    EnvironmentRequest,
     IndexedWheel,
     Lock,
     LockedEnvironment,
     LockedSource,
     Pin,
-    Question,
     differences,
     lock_path,
     pins_of,
@@ -34,8 +34,8 @@ WHEELS = st.builds(
     st.integers(0, 99),
     HEX,
 )
-QUESTIONS = st.builds(
-    Question,
+REQUESTS = st.builds(
+    EnvironmentRequest,
     requirements=st.just(()),
     rather=st.lists(WORDS, max_size=2).map(tuple),
     python=st.sampled_from(["3.11", "3.12"]),
@@ -44,7 +44,7 @@ QUESTIONS = st.builds(
 ENVIRONMENTS = st.builds(
     LockedEnvironment,
     name=st.from_regex(r"torch2\d\d-cpu-[a-z0-9_]{1,6}", fullmatch=True),
-    question=QUESTIONS,
+    request=REQUESTS,
     wheels=st.lists(WHEELS, max_size=3, unique_by=lambda wheel: wheel.name).map(tuple),
 )
 SOURCES = st.builds(LockedSource, kernel=WORDS, revision=st.none() | WORDS, commit=HEX, tree=HEX)
@@ -69,16 +69,16 @@ def test_what_is_written_is_what_is_read(tmp_path, lock):
 
 @given(lock=LOCKS)
 def test_nothing_differs_from_itself(lock):
-    unique = {each.question: each for each in lock.environments}
+    unique = {each.request: each for each in lock.environments}
     lock = Lock(source=lock.source, cells=lock.cells, pins=lock.pins, environments=tuple(unique.values()))
     assert differences(lock, lock) == ()
 
 
 def test_every_difference_is_named():
-    source = LockedSource(kernel="hub:a/b", revision="v1", commit="c" * 40, tree="t")
+    source = LockedSource(kernel="hub:a/b", revision="v1", commit="c" * 40, tree="0" * 64)
     wheel = IndexedWheel(name="numpy", version="1.0", sha256="0", url="u")
-    question = Question(requirements=("numpy",), rather=(), python="3.12", arch="x86_64")
-    environment = LockedEnvironment(name="torch213-cpu", question=question, wheels=(wheel,))
+    request = EnvironmentRequest(requirements=("numpy",), rather=(), python="3.12", arch="x86_64")
+    environment = LockedEnvironment(name="torch213-cpu", request=request, wheels=(wheel,))
     lock = Lock(source=source, cells=(), pins=(Pin(name="torch", digest="1"),), environments=(environment,))
 
     def said(**changes):
@@ -89,7 +89,7 @@ def test_every_difference_is_named():
 
     assert said(source=other(source, commit="d" * 40)) == ("hub:a/b v1 is dddddddddddd now, and was cccccccccccc",)
     assert said(source=other(source, revision="v2")) == ("it is of hub:a/b v1, and the matrix of hub:a/b v2",)
-    assert said(source=other(source, tree="u")) == (
+    assert said(source=other(source, tree="1" * 64)) == (
         "the files of hub:a/b v1 at cccccccccccc are others than they were",
     )
     assert said(source=None) == ("it is of hub:a/b, and the matrix of a folder",)
@@ -98,12 +98,12 @@ def test_every_difference_is_named():
     assert said(pins=(Pin(name="cuda", digest="2"),)) == ("cuda is not in it",)
     newer = other(environment, wheels=[other(wheel, version="2.0").to_json()])
     assert said(environments=(newer,)) == ("numpy of torch213-cpu is 2.0, and was 1.0",)
-    asked = other(environment, question=other(question, python="3.13").to_json())
+    asked = other(environment, request=other(request, python="3.13").to_json())
     assert said(environments=(asked,)) == ("the environment of torch213-cpu is not in it",)
 
 
 def test_what_was_not_locked_is_not_in_it():
-    source = LockedSource(kernel="hub:a/b", revision=None, commit="c" * 40, tree="t")
+    source = LockedSource(kernel="hub:a/b", revision=None, commit="c" * 40, tree="0" * 64)
     nothing = Lock(source=None, cells=(), pins=(), environments=())
     assert differences(nothing, replace(nothing, source=source)) == ("hub:a/b is not in it",)
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from wheelsmith.base.errors import MatrixError, SourceError, WheelError
+from wheelsmith.base.errors import MatrixError, NoEnvironmentError, SourceError, WheelError
 from wheelsmith.matrix import ProjectSettings
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, LockedWheel, SourceId
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
@@ -54,6 +54,8 @@ def plan(
 
     def resolve(*question):
         asked.append(question)
+        if isinstance(resolved, Exception):
+            raise resolved
         return resolved
 
     settings = CellSettings(gpu_archs=archs, toolchain=HOST)
@@ -289,7 +291,10 @@ def test_a_project_may_use_all_of_an_image():
         ({"python": "3.9"}, "Python 3.9 is older than 3.10, the oldest that runs what builds projects"),
         ({"spec": ProjectSpec(name="p", version="1", requires=(), torch=">=2.12")}, "requires torch>=2.12, which"),
         ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
-        ({"resolved": "No matching distribution found"}, "for Python 3.12: No matching distribution found"),
+        (
+            {"resolved": NoEnvironmentError("No matching distribution found")},
+            "for Python 3.12: No matching distribution found",
+        ),
         ({"resolved": (LockedWheel(name="torch", version="2.11.0+cpu", sha256="t"),)}, "is a CPU build"),
         (
             {"resolved": locked("2.11.0", "nvidia-cuda-runtime-cu12", "12.8.90")},

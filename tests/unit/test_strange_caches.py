@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from wheelsmith.base.errors import NoEnvironmentError
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.store import Store
 from wheelsmith.store.costs import Cost, Costs
@@ -34,7 +35,8 @@ def test_what_is_no_record_is_as_good_as_none(text, tmp_path, monkeypatch):
     write(tmp_path / f"{digest}.json", text)
     refused = subprocess.CompletedProcess((), 1, "", "ERROR: it was asked")
     monkeypatch.setattr(environment, "run_pip", lambda *argv, seconds: refused)
-    assert lock_environment(("a",), "3.11", "x86_64", tmp_path) == "it was asked"
+    with pytest.raises(NoEnvironmentError, match="it was asked"):
+        lock_environment(("a",), "3.11", "x86_64", tmp_path)
 
 
 def test_a_piece_is_no_path_to_a_file_that_is_none(tmp_path):

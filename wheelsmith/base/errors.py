@@ -115,6 +115,10 @@ class ToolchainError(WheelsmithError):
     """A CUDA toolkit or a torch target cannot be prepared."""
 
 
+class NoEnvironmentError(ToolchainError):
+    """An index does not have the wheels of a build environment; the message is pip's."""
+
+
 class EngineError(WheelsmithError):
     """No engine can run the build."""
 

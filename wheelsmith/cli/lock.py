@@ -10,7 +10,7 @@ from wheelsmith.base.errors import ExitCode, MatrixError
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
 from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, write_lock
-from wheelsmith.run.lock import refuse_losses, with_places, without_packages
+from wheelsmith.run.lock import reject_dropped_cells, with_addresses, without_packages
 from wheelsmith.run.prepare import prepare_to_lock
 
 
@@ -37,10 +37,9 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     before = _before(path, readable=not upgrade)
     kept = without_packages(before, packages) if before and not upgrade else None
     anew = upgrade or bool(packages)
-    prepared = prepare_to_lock(make_request(matrix, engine), kept, reporter("plain", matrix.parent), anew=anew)
-    assert prepared.lock is not None  # noqa: S101  # of a matrix that was planned
-    refuse_losses(before, prepared.excluded)
-    now = with_places(prepared.lock, kept)
+    prepared, used = prepare_to_lock(make_request(matrix, engine), kept, reporter("plain", matrix.parent), anew=anew)
+    reject_dropped_cells(before, prepared.excluded)
+    now = with_addresses(used, kept)
     for difference in differences(before, now) if before else ():
         click.echo(f"changed: {difference}", err=True)
     write_lock(path, now)

@@ -11,7 +11,7 @@ from threading import Event as Flag
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
-from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Mount
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildPlan, LockedWheel, Project
@@ -115,20 +115,21 @@ def _project_environment(
     """
     torch = next(each.version for each in project.environment if each.name == "torch")
     needs = (*required_in(wheel, project.python, plan.cell.arch), *project.test_requires)
-    found = toolchains.lock((f"torch==={torch}", *needs), project.python, plan.cell.arch)
-    if isinstance(found, str):
+    try:
+        return toolchains.lock((f"torch==={torch}", *needs), project.python, plan.cell.arch)
+    except NoEnvironmentError as error:
         raise ToolchainError(
-            f"{wheel.name} cannot be installed with torch {torch} to be tested: {found}",
+            f"{wheel.name} cannot be installed with torch {torch} to be tested: {error.message}",
             remedy="does the wheel require too much, or test-requires what no index has for this Python?",
-        )
-    return found
+        ) from None
 
 
 def _environment(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
     """Return the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
     calls = framework(plan.cell.framework)
     version = calls.releases()[plan.cell.release].version
-    found = toolchains.lock((f"{calls.project}=={version}", *calls.beside_a_test), python, plan.cell.arch)
-    if isinstance(found, str):
-        raise ToolchainError(f"{calls.project} {version} could not be installed for the test: {found}")
-    return found
+    try:
+        return toolchains.lock((f"{calls.project}=={version}", *calls.beside_a_test), python, plan.cell.arch)
+    except NoEnvironmentError as error:
+        message = f"{calls.project} {version} could not be installed for the test: {error.message}"
+        raise ToolchainError(message) from None

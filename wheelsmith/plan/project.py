@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.base.errors import MatrixError
+from wheelsmith.base.errors import MatrixError, NoEnvironmentError
 from wheelsmith.base.units import numbers
 from wheelsmith.base.zlib_fingerprint import other_deflate
 from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
@@ -36,9 +36,9 @@ from wheelsmith.plan.recipe import KernelSource, ProjectSpec
 from wheelsmith.plan.torch_cuda import torch_cuda, why_other_cuda
 from wheelsmith.platforms import platforms
 
-# (requirements, Python as major.minor, CPU architecture, what is asked for before the first requirement)
-# → exact wheels, or why there are none.
-Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWheel, ...] | str]
+# (requirements, Python as major.minor, CPU architecture, what is preferred over the first requirement) → exact wheels.
+# Raises NoEnvironmentError if there are none.
+Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWheel, ...]]
 
 _PRETEND = "SETUPTOOLS_SCM_PRETEND_VERSION"
 # What the package build imports before Python 3.11; that wheelsmith runs on has its own.
@@ -168,10 +168,12 @@ def _environment(
     names = {canonicalize_name(Requirement(each).name) for each in named}
     later = (more for name, more in _ASKED_LATER.items() if name in names)
     requirements = (f"torch{wanted}", *named, *later, *ours)
-    found = resolve(requirements, python, cell.arch, _rather(cell, wanted))
-    if isinstance(found, str):
-        asked = wanted.removeprefix("==")
-        raise NotBuildableError(f"there is no build environment with torch {asked} for Python {python}: {found}")
+    try:
+        found = resolve(requirements, python, cell.arch, _rather(cell, wanted))
+    except NoEnvironmentError as error:
+        wanted = wanted.removeprefix("==")
+        reason = f"there is no build environment with torch {wanted} for Python {python}: {error.message}"
+        raise NotBuildableError(reason) from None
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.toolkit and "+cpu" in torch:
         raise NotBuildableError(

@@ -18,9 +18,11 @@ from wheelsmith.plan.pypi_names import own_name, why_not_own
 from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.platforms import CPU, platforms
+from wheelsmith.run.lock import LockedInputs
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
 from wheelsmith.run.project_metadata import own_words
 from wheelsmith.source import ARCHIVES, SourceTree
+from wheelsmith.toolchain import Toolchains
 
 _RELEASES = 2  # of a framework, the newest
 _TRIED = 4  # releases of torch that a project is asked for, one after the other
@@ -78,6 +80,7 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
     :raises WheelsmithError: the source cannot be had, or nothing of it can be built here.
     """
     request, base = Request(matrix=file, cache=cache), file.resolve().parent
+    inputs = LockedInputs(kernel=kernel, lock=None, ask=Toolchains(cache, listen).lock)
     source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
     spec = own_words(source)
     if isinstance(spec, KernelSpec):
@@ -86,7 +89,7 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
         drafts = _of_project(kernel, spec, source, spec.name or _likely_name(kernel, base))
     excluded: tuple[Excluded, ...] = ()
     for draft in drafts:
-        tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, listen, source)
+        tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, inputs, listen, source)
         if tried.plans:
             kept = _narrowed(draft, tried.plans)
             # A cell has the same plan whatever others stand beside it.

@@ -1,26 +1,26 @@
-"""A matrix planned by its lock, and a lock made of what a matrix was planned with."""
+"""Plan by a lock, and make a lock of what a matrix was planned with."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.errors import MatrixError, Place, ToolchainError
+from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, ToolchainError
 from wheelsmith.base.offline import is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import BuildPlan, Excluded, Listener, LockedWheel, Notice
 from wheelsmith.plan import Resolve
 from wheelsmith.plan.lock import (
+    EnvironmentRequest,
     IndexedWheel,
     Lock,
     LockedEnvironment,
     LockedSource,
-    Question,
     differences,
     lock_path,
     pins_of,
@@ -33,101 +33,109 @@ _REMEDY = "see what changed, then: wheelsmith lock --upgrade, or --upgrade-packa
 
 
 @dataclass(kw_only=True)
-class EnvironmentResolver:
-    """Says which wheels an environment is made of: those of the lock, else those that pip chooses.
+class LockedInputs:
+    """The source and the environments that a matrix is planned with: locked ones, and new ones for the rest.
 
+    :param kernel: as the matrix names it.
     :param lock: None where there is none.
-    :param ask: asks pip.
-    :param answers: is filled with what was found.
+    :param ask: chooses the wheels of environments that are not locked.
+    :param strict: fail where an input differs from the lock, or is no longer available.
     """
 
+    kernel: KernelRef
     lock: Lock | None
     ask: Resolve
-    answers: dict[Question, tuple[LockedWheel, ...]] = field(default_factory=dict)
+    strict: bool = False
+    _resolved: dict[EnvironmentRequest, tuple[LockedWheel, ...]] = field(default_factory=dict)
 
-    def __call__(
+    @property
+    def fetched(self) -> KernelRef:
+        """Return the kernel to fetch: at its locked commit, unless that is to be compared with the newest one."""
+        source = self.lock.source if self.lock and not self.strict else None
+        if source is None or not (self.kernel.hub or self.kernel.git):
+            return self.kernel
+        same = (source.kernel, source.revision) == (_name_of(self.kernel), self.kernel.revision)
+        return replace(self.kernel, revision=source.commit) if same else self.kernel
+
+    def resolve(
         self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
-    ) -> tuple[LockedWheel, ...] | str:
-        """Return the wheels, or why there are none."""
-        question = Question(requirements=requirements, rather=rather, python=python, arch=arch)
-        known = self.lock.answer(question) if self.lock else None
-        found = tuple(each.wheel for each in known.wheels) if known else self.ask(requirements, python, arch, rather)
-        if not isinstance(found, str):
-            self.answers[question] = found
-        return found
+    ) -> tuple[LockedWheel, ...]:
+        """Return the wheels of an environment.
+
+        :raises NoEnvironmentError: there are none.
+        """
+        request = EnvironmentRequest(requirements=requirements, rather=rather, python=python, arch=arch)
+        known = self.lock.find(request) if self.lock else None
+        wheels = tuple(each.wheel for each in known.wheels) if known else self.ask(requirements, python, arch, rather)
+        self._resolved[request] = wheels
+        return wheels
+
+    def used(self, source: SourceTree, plans: tuple[BuildPlan, ...]) -> Lock:
+        """Return the lock of what was planned; wheels have no address yet."""
+        users = {
+            (plan.project.environment, plan.project.python): plan.cell.id for plan in reversed(plans) if plan.project
+        }
+        times_used = Counter[str]()
+        environments = []
+        for request, wheels in self._resolved.items():
+            if name := users.get((wheels, request.python)):
+                # Requests of several cells may resolve to the same environment.
+                own = f"{name}-{times_used[name]}" if times_used[name] else name
+                times_used[name] += 1
+                environments.append(LockedEnvironment(name=own, request=request, wheels=tuple(map(_nowhere, wheels))))
+        return Lock(
+            source=self._source(source),
+            cells=tuple(sorted(plan.cell.id for plan in plans)),
+            pins=pins_of(plans),
+            environments=tuple(sorted(environments, key=lambda environment: environment.name)),
+        )
+
+    def _source(self, source: SourceTree) -> LockedSource | None:
+        if source.id.commit is None:
+            return None
+        return LockedSource(
+            kernel=_name_of(self.kernel),
+            revision=self.kernel.revision,
+            commit=source.id.commit,
+            tree=source.id.tree,
+        )
+
+    def check(self, source: SourceTree, plans: tuple[BuildPlan, ...], matrix: Path, listen: Listener) -> None:
+        """Warn of every difference from the lock, or fail if the inputs are strict.
+
+        :raises MatrixError: something differs; the error names all of it.
+        """
+        if self.lock is None:
+            return
+        used = self.used(source, plans)
+        found = differences(self.lock, used)
+        if not self.strict:
+            for difference in found:
+                listen(Notice(level="warning", text=f"{lock_path(matrix).name}: {difference}"))
+            return
+        # Offline no index can be asked; the files are compared with their hashes when they are used.
+        wrong = [*found, *(() if is_offline() else _unavailable(used))]
+        if wrong:
+            raise MatrixError("; ".join(wrong), where=Place(file=lock_path(matrix).name), remedy=_REMEDY)
 
 
-def lock_of(matrix: Path, *, must_be: bool) -> Lock | None:
-    """Return the lock beside a matrix file; None where there is none.
+def required_lock(matrix: Path) -> Lock:
+    """Return the lock beside a matrix file.
 
-    :param must_be: that there is none is an error.
-    :raises MatrixError: it cannot be read, or is not there and must be.
+    :raises MatrixError: there is none, or it cannot be read.
     """
     path = lock_path(matrix)
     lock = read_lock(path)
-    if lock is None and must_be:
+    if lock is None:
         raise MatrixError("there is no lock to keep to", where=Place(file=path.name), remedy="wheelsmith lock")
     return lock
 
 
-def locked_kernel(kernel: KernelRef, lock: Lock | None) -> KernelRef:
-    """Return a kernel at the commit that was locked for what the matrix asks for."""
-    source = lock.source if lock else None
-    if source is None or not (kernel.hub or kernel.git):
-        return kernel
-    same = (source.kernel, source.revision) == (_named(kernel), kernel.revision)
-    return replace(kernel, revision=source.commit) if same else kernel
+def reject_dropped_cells(before: Lock | None, excluded: Iterable[Excluded]) -> None:
+    """Refuse to write a lock that lacks a cell, for instance because an index does not answer.
 
-
-def as_asked(source: SourceTree, kernel: KernelRef) -> SourceTree:
-    """Return a source under the revision that the matrix asks for, whichever commit it was read at."""
-    return replace(source, id=replace(source.id, revision=kernel.revision)) if kernel.revision else source
-
-
-def locked_now(
-    kernel: KernelRef, source: SourceTree, plans: Iterable[BuildPlan], answers: dict[Question, tuple[LockedWheel, ...]]
-) -> Lock:
-    """Return what a matrix was planned with; where indexes have the wheels is left out."""
-    plans = tuple(plans)
-    used = {(plan.project.environment, plan.project.python): plan.cell.id for plan in reversed(plans) if plan.project}
-    named = Counter[str]()
-    environments = []
-    for question, wheels in answers.items():
-        if name := used.get((wheels, question.python)):
-            # Another cell may ask something else and get the same.
-            own = f"{name}-{named[name]}" if named[name] else name
-            named[name] += 1
-            environments.append(LockedEnvironment(name=own, question=question, wheels=tuple(map(_nowhere, wheels))))
-    return Lock(
-        source=_source(kernel, source),
-        cells=tuple(sorted(plan.cell.id for plan in plans)),
-        pins=pins_of(plans),
-        environments=tuple(sorted(environments, key=lambda environment: environment.name)),
-    )
-
-
-def warn_of_differences(lock: Lock, now: Lock, matrix: Path, listen: Listener) -> None:
-    """Warn of all that is not as it was locked."""
-    for difference in differences(lock, now):
-        listen(Notice(level="warning", text=f"{lock_path(matrix).name}: {difference}"))
-
-
-def keep_to_lock(lock: Lock, now: Lock, matrix: Path) -> None:
-    """Refuse to go on where something is not as it was locked, or is not to be had any more.
-
-    :raises MatrixError: with everything that is so.
-    """
-    # Offline nobody can say what an index has; what is used is compared with its hash.
-    wrong = [*differences(lock, now), *(() if is_offline() else _gone(now))]
-    if wrong:
-        raise MatrixError("; ".join(wrong), where=Place(file=lock_path(matrix).name), remedy=_REMEDY)
-
-
-def refuse_losses(before: Lock | None, excluded: Iterable[Excluded]) -> None:
-    """Refuse to write a lock that lacks a cell for want of an index, say.
-
-    :param before: what is locked now.
-    :raises MatrixError: a cell is in it and cannot be planned any more.
+    :param before: the lock as it is.
+    :raises MatrixError: a locked cell cannot be planned any more.
     """
     known = set(before.cells if before else ())
     for item in excluded:
@@ -136,9 +144,9 @@ def refuse_losses(before: Lock | None, excluded: Iterable[Excluded]) -> None:
 
 
 def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
-    """Return a lock without the environments that have any of some packages.
+    """Return a lock without the environments that contain any of some packages.
 
-    :raises MatrixError: none has one of them.
+    :raises MatrixError: no environment contains one of them.
     """
     kept = list(lock.environments)
     for name in names:
@@ -150,48 +158,44 @@ def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
     return replace(lock, environments=tuple(kept))
 
 
-def with_places(now: Lock, known: Lock | None) -> Lock:
-    """Return a lock that says where each wheel is, by what is known of it, or by asking.
+def with_addresses(used: Lock, known: Lock | None) -> Lock:
+    """Return a lock with the address of every wheel, from a known lock or from the index.
 
-    :raises ToolchainError: one is not to be had.
+    :raises ToolchainError: a wheel is not available.
     """
-    return replace(now, environments=tuple(_placed(each, known) for each in now.environments))
+    before = {each.wheel: each for old in (known.environments if known else ()) for each in old.wheels}
+    return replace(used, environments=tuple(_with_addresses(each, before) for each in used.environments))
 
 
-def _placed(environment: LockedEnvironment, known: Lock | None) -> LockedEnvironment:
-    before = {each.wheel: each.url for old in (known.environments if known else ()) for each in old.wheels}
+def _with_addresses(environment: LockedEnvironment, before: dict[LockedWheel, IndexedWheel]) -> LockedEnvironment:
     wheels = tuple(each.wheel for each in environment.wheels)
-    if not all(wheel in before for wheel in wheels):
+    if all(wheel in before for wheel in wheels):
+        return replace(environment, wheels=tuple(before[wheel] for wheel in wheels))
+    try:
         found = _look_up(environment)
-        if isinstance(found, str):
-            raise ToolchainError(f"the environment of {environment.name} cannot be locked: {found}")
-        before |= {each.wheel: each.url for each in found}
-    return replace(environment, wheels=tuple(replace(_nowhere(wheel), url=before[wheel]) for wheel in wheels))
+    except NoEnvironmentError as error:
+        raise ToolchainError(f"the environment of {environment.name} cannot be locked: {error.message}") from None
+    return replace(environment, wheels=tuple(replace(_nowhere(each.wheel), url=each.url) for each in found))
 
 
-def _gone(now: Lock) -> Iterable[str]:
-    for environment in now.environments:
-        found = _look_up(environment)
-        if isinstance(found, str):
-            yield f"{environment.name}: {found}"
+def _unavailable(used: Lock) -> Iterator[str]:
+    for environment in used.environments:
+        try:
+            found = _look_up(environment)
+        except NoEnvironmentError as error:
+            yield f"{environment.name}: {error.message}"
             continue
         for each in found:
             if each.is_yanked:
                 yield f"{each.wheel.name} {each.wheel.version} of {environment.name} was yanked"
 
 
-def _look_up(environment: LockedEnvironment) -> tuple[FoundWheel, ...] | str:
-    question = environment.question
-    return find_wheels(tuple(each.wheel for each in environment.wheels), question.python, question.arch)
+def _look_up(environment: LockedEnvironment) -> tuple[FoundWheel, ...]:
+    request = environment.request
+    return find_wheels(tuple(each.wheel for each in environment.wheels), request.python, request.arch)
 
 
-def _source(kernel: KernelRef, source: SourceTree) -> LockedSource | None:
-    if source.id.commit is None:
-        return None
-    return LockedSource(kernel=_named(kernel), revision=kernel.revision, commit=source.id.commit, tree=source.id.tree)
-
-
-def _named(kernel: KernelRef) -> str:
+def _name_of(kernel: KernelRef) -> str:
     for kind in ("hub", "git", "sdist", "path"):
         if place := getattr(kernel, kind):
             place = redact(place) if kind == "git" else place

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
 from wheelsmith.base.offline import VENDOR, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
-from wheelsmith.engine import Engine, Local, choose
-from wheelsmith.matrix import KernelRef, Matrix, cell_of, expand, idle_rules, load_matrix, select
-from wheelsmith.model import BuildPlan, Cell, Excluded, Listener, Notice, log_notices
-from wheelsmith.plan import Resolve
-from wheelsmith.plan.lock import Lock
-from wheelsmith.plan.planned_run import PlannedRun
-from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
-from wheelsmith.plan.recipe.project_hints import hint_for
-from wheelsmith.run.lock import (
-    EnvironmentResolver,
-    as_asked,
-    keep_to_lock,
-    lock_of,
-    locked_kernel,
-    locked_now,
-    warn_of_differences,
+from wheelsmith.engine import Engine, Local, choose, with_python_digest
+from wheelsmith.matrix import (
+    CudaCompatibility,
+    KernelRef,
+    Matrix,
+    cell_of,
+    expand,
+    idle_rules,
+    load_matrix,
+    project_settings,
+    select,
 )
-from wheelsmith.run.planner import Planner, older_cells
+from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice, log_notices
+from wheelsmith.model.build_host import USE_IMAGES
+from wheelsmith.plan import Resolve, older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_toolkit
+from wheelsmith.plan.lock import Lock, lock_path, read_lock
+from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
+from wheelsmith.plan.recipe.project_hints import hint_for
+from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.project_metadata import kernel_source, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached, read_vendored
 from wheelsmith.store import in_use
@@ -91,7 +93,6 @@ class Prepared(PlannedRun):
 
     :param request: what was asked for.
     :param out: the output folder.
-    :param lock: what it was planned with; None where nothing is locked, as of repacked builds.
     """
 
     request: Request
@@ -99,7 +100,6 @@ class Prepared(PlannedRun):
     source: SourceTree
     engine: Engine
     out: Path
-    lock: Lock | None = None
 
 
 def cache_limit() -> int | None:
@@ -122,25 +122,28 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
     """
     matrix = load_matrix(request.matrix)
-    lock = lock_of(request.matrix, must_be=request.locked)
-    prepared = prepare_matrix(matrix, request, listen, lock=lock)
-    if lock and prepared.lock:
-        if request.locked:
-            keep_to_lock(lock, prepared.lock, request.matrix)
-        else:
-            warn_of_differences(lock, prepared.lock, request.matrix, listen)
+    inputs = LockedInputs(
+        kernel=matrix.kernel,
+        lock=required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix)),
+        ask=Toolchains(request.cache, listen).lock,
+        strict=request.locked,
+    )
+    prepared = prepare_matrix(matrix, request, inputs, listen)
+    inputs.check(prepared.source, prepared.plans, request.matrix, listen)
     return prepared
 
 
-def prepare_to_lock(request: Request, lock: Lock | None, listen: Listener, *, anew: bool) -> Prepared:
-    """Plan a whole matrix by what is to stay of its lock.
+def prepare_to_lock(request: Request, lock: Lock | None, listen: Listener, *, anew: bool) -> tuple[Prepared, Lock]:
+    """Plan a whole matrix; return it with the lock of what it was planned with, whose wheels have no address yet.
 
-    :param lock: None where nothing is.
+    :param lock: what stays locked; None for nothing.
     :param anew: ask pip for environments that are not in it, though it answered before.
     """
-    toolchains = Toolchains(request.cache, listen)
+    matrix, toolchains = load_matrix(request.matrix), Toolchains(request.cache, listen)
     ask = toolchains.lock_anew if anew else toolchains.lock
-    return prepare_matrix(load_matrix(request.matrix), request, listen, lock=lock, ask=ask)
+    inputs = LockedInputs(kernel=matrix.kernel, lock=lock, ask=ask)
+    prepared = prepare_matrix(matrix, request, inputs, listen)
+    return prepared, inputs.used(prepared.source, prepared.plans)
 
 
 def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
@@ -149,93 +152,70 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
     :param out: the output folder, which is no source.
     :raises SourceError: it cannot be had, or must not be used.
     """
-    if not kernel.path and is_offline():
-        return _vendored(kernel) or _cached(kernel, request, out, listen)
-    return _fetch(kernel, request, out, listen)
-
-
-def _cached(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
+    base, offline = request.matrix.resolve().parent, is_offline() and not kernel.path
+    vendored = vendored_folder() if offline else None
+    if vendored and (known := read_vendored(vendored, kernel)):
+        return known
     try:
-        return _fetch(kernel, request, out, listen)
+        # What is fetched or unpacked into the cache is not pruned meanwhile.
+        with in_use(request.cache) if is_cached(kernel, base) else nullcontext():
+            return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
     except SourceError as error:
-        raise SourceError(error.message, remedy=VENDOR) from error
-
-
-def _fetch(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
-    base = request.matrix.resolve().parent
-    # What is fetched or unpacked into the cache is not pruned meanwhile.
-    with in_use(request.cache) if is_cached(kernel, base) else nullcontext():
-        return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
-
-
-def _vendored(kernel: KernelRef) -> SourceTree | None:
-    folder = vendored_folder()
-    return read_vendored(folder, kernel) if folder else None
+        if offline:
+            raise SourceError(error.message, remedy=VENDOR) from error
+        raise
 
 
 def prepare_matrix(
-    matrix: Matrix,
-    request: Request,
-    listen: Listener,
-    source: SourceTree | None = None,
-    lock: Lock | None = None,
-    ask: Resolve | None = None,
+    matrix: Matrix, request: Request, inputs: LockedInputs, listen: Listener, source: SourceTree | None = None
 ) -> Prepared:
-    """Plan every selected cell of a matrix that was read, as ``prepare`` does.
+    """Plan every selected cell of a matrix, as ``prepare`` does.
 
-    :param source: what was fetched of it before; None fetches it.
-    :param lock: says which commit and which environments; None asks for them.
-    :param ask: chooses the wheels of environments that are not locked; None takes what was chosen before, if anything.
+    :param inputs: the kernel to fetch, and the wheels of build environments.
+    :param source: of the kernel, where it was fetched before.
     """
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     for rule in idle_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
     everything = expand(matrix)
-    answers = select(everything, only=request.only, skip=request.skip)
+    selected = select(everything, only=request.only, skip=request.skip)
     out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
-    source = source or _source(matrix, request, out, lock, listen)
+    if source is None:
+        fetched = fetch_kernel(inputs.fetched, request, out, listen)
+        source = replace(fetched, id=replace(fetched.id, revision=matrix.kernel.revision or fetched.id.revision))
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _untold(spec, matrix):
         listen(Notice(level="info", text=text))
-    engine = _engine(matrix, request, answers, listen)
-    resolver = EnvironmentResolver(lock=lock, ask=ask or Toolchains(request.cache, listen).lock)
-    planner = Planner(
+    engine = _engine(matrix, request, selected, listen)
+    planner = _Planner(
         matrix=matrix,
         spec=spec,
         source=kernel_source(source, spec),
         engine=engine,
-        resolve=resolver,
-        older=older_cells(matrix, everything),
+        resolve=inputs.resolve,
+        older=_older_cells(matrix, everything),
     )
-    planned = tuple(planner.plan(answer) for answer in answers)
-    plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
+    planned = tuple(planner.plan(answer) for answer in selected)
     return Prepared(
         request=request,
         matrix=matrix,
+        source=source,
+        engine=engine,
+        out=out,
         kernel=_label(spec, source, matrix.kernel.distribution),
         distribution=matrix.kernel.distribution or spec.name,
         version=matrix.version or (str(spec.version) if spec.version is not None else None),
         cells=tuple(sorted(cell_of(answer).id for answer in everything)),
         offered=tuple(sorted(cell.id for cell in everything if isinstance(cell, Cell) and cell.settings.advertise)),
-        source=source,
         trees=(source.id.tree,),
         commit=source.id.commit,
-        variants=matrix.output.variants,
-        matrix_sha256=matrix.sha256,
-        engine=engine,
-        plans=plans,
+        plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
         not_folded=planner.not_folded,
-        out=out,
-        lock=locked_now(matrix.kernel, source, plans, resolver.answers),
+        variants=matrix.output.variants,
+        matrix_sha256=matrix.sha256,
     )
-
-
-def _source(matrix: Matrix, request: Request, out: Path, lock: Lock | None, listen: Listener) -> SourceTree:
-    # Nobody is asked what is locked, unless it is to be seen whether that still holds.
-    kernel = matrix.kernel if request.locked else locked_kernel(matrix.kernel, lock)
-    return as_asked(fetch_kernel(kernel, request, out, listen), matrix.kernel)
 
 
 def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
@@ -271,3 +251,74 @@ def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded]
 def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:
     place = source.id.place or spec.name or distribution or "project"
     return f"{place} @{(source.id.commit or source.id.tree)[:7]}"
+
+
+def _older_cells(matrix: Matrix, answers: Iterable[Cell | Excluded]) -> dict[str, tuple[Cell, ...]]:
+    """Return cell id → the cells of older minors of its CUDA, whose wheels may serve it if the matrix allows that."""
+    if matrix.cuda_compatibility is not CudaCompatibility.OLDEST_MINOR:
+        return {}
+    return older_minors(answer for answer in answers if isinstance(answer, Cell))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """Plans cells of one kernel; asks the engine for each image's compilers once.
+
+    :param resolve: chooses the wheels of build environments.
+    :param older: cell id → the cells whose wheels may serve it.
+    :param not_folded: is filled while planning, see ``PlannedRun``.
+    """
+
+    matrix: Matrix
+    spec: KernelSpec | ProjectSpec
+    source: KernelSource
+    engine: Engine
+    resolve: Resolve
+    older: dict[str, tuple[Cell, ...]]
+    not_folded: dict[str, str] = field(default_factory=dict)
+    build_hosts: dict[str | None, BuildHost] = field(default_factory=dict)
+    planned: dict[str, BuildPlan | Excluded] = field(default_factory=dict)
+
+    def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
+        """Return the plan of a cell, or why it has none; what the matrix excludes stays excluded."""
+        if isinstance(answer, Excluded):
+            return answer
+        older = self.older.get(answer.id, ())
+        made, why_not = plan_by_oldest_minor(answer, older, self._by_itself, self._as_if)
+        if why_not:
+            self.not_folded[answer.id] = why_not
+        return made
+
+    def _by_itself(self, cell: Cell) -> BuildPlan | Excluded:
+        if cell.id not in self.planned:
+            self.planned[cell.id] = self._make(cell)
+        return self.planned[cell.id]
+
+    def _as_if(self, cell: Cell) -> BuildPlan | Excluded:
+        return self._make(cell, lambda host: with_toolkit(host, cell))
+
+    def _make(self, cell: Cell, offered: Callable[[BuildHost], BuildHost] = lambda host: host) -> BuildPlan | Excluded:
+        image = cell.settings.image
+        if image and not self.engine.has_images:
+            reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
+            return Excluded(cell=cell, reason=f"{reason}: use {USE_IMAGES}")
+        named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
+        source, declared = self.source, self.matrix.kernel.declare
+        build_host = offered(self._build_host(image or self.matrix.engine.image))
+        if isinstance(self.spec, KernelSpec):
+            return plan_kernel(cell, spec=self.spec, source=source, build_host=build_host, declared=declared, **named)
+        return plan_project(
+            cell,
+            spec=self.spec,
+            source=source,
+            build_host=with_python_digest(build_host, cell.python),
+            resolve=self.resolve,
+            declared=declared,
+            settings=project_settings(self.matrix, cell),
+            **named,
+        )
+
+    def _build_host(self, image: str | None) -> BuildHost:
+        if image not in self.build_hosts:
+            self.build_hosts[image] = self.engine.build_host(image)
+        return self.build_hosts[image]

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -21,7 +21,7 @@ from threading import Event
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import VENDOR, is_offline
@@ -119,37 +119,46 @@ def _kept(requirements: tuple[str, ...], python: str, arch: str, folder: Path, r
 
 def lock_environment(
     requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
-) -> tuple[LockedWheel, ...] | str:
-    """Return the exact wheels that pip takes for these requirements, or pip's reason why there are none.
+) -> tuple[LockedWheel, ...]:
+    """Return the exact wheels that pip takes for these requirements.
 
     What was resolved once stays so: the answer is kept in ``folder``, and a build on another day has the same bytes.
 
     :param python: ``major.minor``.
     :param rather: what is asked for in the place of the first requirement, in this order, before it itself is.
+    :raises NoEnvironmentError: there are none.
     :raises ToolchainError: pip did not answer as pip does.
     """
     if known := known_lock(requirements, python, arch, folder, rather=rather):
         return known
-    for first in (*rather, *requirements[:1]):
-        locked = _resolve((first, *requirements[1:]), python, arch)
-        if not isinstance(locked, str):
-            kept = _kept(requirements, python, arch, folder, rather)
-            atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
-            return locked
-        if first not in locked:
-            break  # it is not for want of this one
+    rest = requirements[1:]
+    locked = _first_resolved([(first, *rest) for first in (*rather, requirements[0])], python, arch)
+    kept = _kept(requirements, python, arch, folder, rather)
+    atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
     return locked
 
 
-def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...] | str:
+def _first_resolved(choices: Sequence[tuple[str, ...]], python: str, arch: str) -> tuple[LockedWheel, ...]:
+    """Resolve requirements, or others in their place if the first one of them is not available."""
+    *preferred, usual = choices
+    for requirements in preferred:
+        try:
+            return _resolve(requirements, python, arch)
+        except NoEnvironmentError as error:
+            if requirements[0] not in error.message:
+                raise
+    return _resolve(usual, python, arch)
+
+
+def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...]:
     answer = pip_report(*requirements, python=python, arch=arch, seconds=_PATIENCE)
     if answer.returncode:
         errors = [line.removeprefix("ERROR: ") for line in answer.stderr.splitlines() if line.startswith("ERROR")]
-        return errors[0] if errors else "pip failed"
+        raise NoEnvironmentError(errors[0] if errors else "pip failed")
     try:
         found = json.loads(answer.stdout)["install"]
         if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
-            return f"something requires {named[0]} at an address, not from an index"
+            raise NoEnvironmentError(f"something requires {named[0]} at an address, not from an index")
         # In order, so that whatever asks for the same wheels shares one environment.
         return tuple(sorted(map(_locked, found), key=lambda wheel: wheel.name))
     except (ValueError, KeyError, TypeError):

@@ -88,10 +88,11 @@ class Toolchains:
 
     def lock(
         self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
-    ) -> tuple[LockedWheel, ...] | str:
-        """Return the exact wheels that these requirements come to, or why there are none.
+    ) -> tuple[LockedWheel, ...]:
+        """Return the exact wheels that these requirements resolve to.
 
-        :param rather: what is asked for before the first of them, where an index has it.
+        :param rather: preferred over the first requirement, where an index has it.
+        :raises NoEnvironmentError: there are none.
         """
         folder = self._root.parent / "locks"
         if known := known_lock(requirements, python, arch, folder, rather=rather):
@@ -101,7 +102,7 @@ class Toolchains:
 
     def lock_anew(
         self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
-    ) -> tuple[LockedWheel, ...] | str:
+    ) -> tuple[LockedWheel, ...]:
         """Return what ``lock`` does, whatever was chosen before."""
         forget_lock(requirements, python, arch, self._root.parent / "locks", rather=rather)
         return self.lock(requirements, python, arch, rather)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from wheelsmith.base.errors import NoEnvironmentError
 from wheelsmith.base.redact import redact
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.environment import pip_report, requirement_of, unreadable_report
@@ -30,10 +31,11 @@ class FoundWheel:
     is_yanked: bool
 
 
-def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tuple[FoundWheel, ...] | str:
-    """Return where pip finds exactly these wheels, or its reason why one is not to be had.
+def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tuple[FoundWheel, ...]:
+    """Return where pip finds exactly these wheels.
 
     :param python: ``major.minor``.
+    :raises NoEnvironmentError: one of them is not available.
     :raises ToolchainError: pip did not answer as pip does.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +44,7 @@ def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tupl
         exactly = ("--no-deps", "--require-hashes", "--requirement", str(lock))
         answer = pip_report(*exactly, python=python, arch=arch, seconds=_PATIENCE)
     if answer.returncode:
-        return _refusal(answer.stderr)
+        raise NoEnvironmentError(_reason(answer.stderr))
     try:
         found = {canonicalize_name(item["metadata"]["name"]): item for item in json.loads(answer.stdout)["install"]}
         return tuple(_found(wheel, found[canonicalize_name(wheel.name)]) for wheel in wheels)
@@ -55,7 +57,7 @@ def _found(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
     return FoundWheel(wheel=wheel, url=url, is_yanked=bool(item.get("is_yanked")))
 
 
-def _refusal(said: str) -> str:
+def _reason(said: str) -> str:
     """Return what pip says is wrong; of another content, which file has it."""
     lines = [line.strip() for line in said.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")]

@@ -12,9 +12,9 @@ from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix import EngineChoice, Matrix
 from wheelsmith.model import BuildPlan, Cell, Listener
 from wheelsmith.model.build_host import AUTO
+from wheelsmith.plan import plan_kernel
 from wheelsmith.plan.recipe import KernelSource, KernelSpec
 from wheelsmith.platforms import CPU, platform_of
-from wheelsmith.run.planner import Planner
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare
 from wheelsmith.run.project_metadata import describe, kernel_source, own_words, read_spec
 from wheelsmith.run.rebuild.matrix_from_record import matrices_of
@@ -108,15 +108,8 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
 
 def _plans(matrix: Matrix, source: SourceTree, known: KernelSource, engine: Engine) -> Iterator[BuildPlan]:
     spec = read_spec(source, matrix, "matrix.yaml")
-    planner = Planner(
-        matrix=matrix,
-        spec=spec,
-        # Its text for people tells the name that the matrix gives it, and nothing else of it does.
-        source=replace(known, readme=describe(source, spec)),
-        engine=engine,
-        resolve=_nothing,
-        older={},
-    )
+    if not isinstance(spec, KernelSpec):
+        return
     # Which torch goes with which CUDA is for a matrix to say; what was built shows that it could be.
     toolkit = None if matrix.computes[0] == CPU else platform_of(matrix.computes[0])
     cell = Cell(
@@ -126,11 +119,14 @@ def _plans(matrix: Matrix, source: SourceTree, known: KernelSource, engine: Engi
         arch=matrix.arch[0],
         settings=matrix.settings,
     )
-    made = planner.plan(cell)
+    made = plan_kernel(
+        cell,
+        spec=spec,
+        # Only its description depends on the names that the matrix gives it.
+        source=replace(known, readme=describe(source, spec)),
+        build_host=engine.build_host(None),
+        distribution=matrix.kernel.distribution,
+        version=matrix.version,
+    )
     if isinstance(made, BuildPlan):
         yield made
-
-
-def _nothing(requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()) -> str:
-    """Answer for projects' environments, of which a kernel has none."""
-    return f"nothing is chosen for {python} on {arch}: {requirements} {rather}"

@@ -1,0 +1,361 @@
+"""The lock of a matrix: ``wheelsmith.lock``, and a ``pylock.toml`` for each build environment (PEP 751)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from packaging.pylock import Package, PackageWheel, Pylock, PylockValidationError
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from wheelsmith.base.errors import MatrixError, Place
+from wheelsmith.base.files import atomic_write, read_bounded
+from wheelsmith.base.json_dataclass import Record, in_one_line
+from wheelsmith.base.sanitize import visible
+from wheelsmith.model import BuildPlan, LockedWheel
+from wheelsmith.plan.recipe.toml_text import LONGEST, load_toml
+
+LOCK_FILE = "wheelsmith.lock"
+_SHARDS = "wheelsmith.shards.json"
+_FOLDER = ".d"  # of its environments
+_VENDORED = ".vendor"
+_MATRIX = "matrix.yaml"
+_HEAD = "# Written by wheelsmith lock; keep it under version control, and do not edit it.\n"
+_FORMAT = 1
+_PYLOCK = Version("1.0")
+_DIGEST = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHOWN = 12  # characters of a digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedSource(Record):
+    """The exact source.
+
+    :param kernel: as the matrix names it: ``hub:org/name``, ``git:https://…``, ``sdist:name==version``, ``path:…``.
+    :param revision: that the matrix asks for; None where it asks for none.
+    :param commit: that it named, or an archive's sha256.
+    :param tree: the digest of its files.
+    """
+
+    kernel: str
+    revision: str | None = None
+    commit: str
+    tree: str
+
+    def __post_init__(self) -> None:
+        if not (_DIGEST.fullmatch(self.commit) and _DIGEST.fullmatch(self.tree)):
+            raise ValueError("the source has a commit or a tree that is none")
+
+    @property
+    def shown(self) -> str:
+        """Return its name with the revision."""
+        return f"{self.kernel} {self.revision}" if self.revision else self.kernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin(Record):
+    """An input that wheelsmith itself, an engine or the machine pins.
+
+    :param name: for people, and unique: ``torch 2.11.0 for x86_64``.
+    :param digest: over all that it is made from.
+    """
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedWheel(Record):
+    """One wheel of an environment, and where an index has it.
+
+    :param url: without credentials.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    url: str
+
+    @property
+    def wheel(self) -> LockedWheel:
+        """Return it as plans have it."""
+        return LockedWheel(name=self.name, version=self.version, sha256=self.sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRequest(Record):
+    """The request that pip resolves to an environment.
+
+    :param rather: preferred over the first requirement, where an index has it.
+    """
+
+    requirements: tuple[str, ...]
+    rather: tuple[str, ...]
+    python: str
+    arch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedEnvironment(Record):
+    """The build environment of a project.
+
+    :param name: of the first cell that uses it.
+    """
+
+    name: str
+    request: EnvironmentRequest
+    wheels: tuple[IndexedWheel, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock(Record):
+    """The exact inputs of a matrix.
+
+    :param source: None for a folder, which is under the user's own version control.
+    :param cells: ids of the cells that it was made for.
+    """
+
+    source: LockedSource | None
+    cells: tuple[str, ...]
+    pins: tuple[Pin, ...]
+    environments: tuple[LockedEnvironment, ...]
+
+    def find(self, request: EnvironmentRequest) -> LockedEnvironment | None:
+        """Return the environment that was resolved for a request."""
+        return next((known for known in self.environments if known.request == request), None)
+
+
+# --- what differs
+
+
+def pins_of(plans: Iterable[BuildPlan]) -> tuple[Pin, ...]:
+    """Return the pins of some plans, each once, sorted by name."""
+    found = {pin.name: pin for plan in plans for pin in _pins_of(plan)}
+    return tuple(found[name] for name in sorted(found))
+
+
+def _pins_of(plan: BuildPlan) -> Iterator[Pin]:
+    place = f"of the image {plan.image.name}" if plan.image else "of this machine"
+    if plan.toolset:
+        prefix = plan.toolset.prefix
+        compilers = f"compilers {prefix.version if prefix else place} for {plan.toolset.arch}"
+        yield Pin(name=compilers, digest=plan.toolset.digest)
+    for prefix in (plan.toolkit, plan.headers, *plan.libraries):
+        if prefix:
+            kind = "" if prefix.kind == "library" else f"{prefix.kind} "
+            where = f" {place}" if prefix.in_image else ""
+            yield Pin(name=f"{kind}{prefix.version}{where} for {prefix.arch}", digest=prefix.digest)
+    if plan.image:
+        yield Pin(name=f"image {plan.image.name}", digest=plan.image.digest)
+
+
+def differences(lock: Lock, now: Lock) -> tuple[str, ...]:
+    """Return what differs from a lock, each difference by its name.
+
+    A locked input that is not used now, as for cells that were not selected, is no difference.
+
+    :param now: what a run finds, or would use.
+    """
+    new_cells = (f"{cell} is not in it" for cell in now.cells if cell not in lock.cells)
+    found = (*_of_source(lock.source, now.source), *new_cells, *_of_pins(lock, now), *_of_environments(lock, now))
+    return tuple(map(visible, found))
+
+
+def _of_source(locked: LockedSource | None, now: LockedSource | None) -> Iterator[str]:
+    if locked == now:
+        return
+    if now is None:
+        yield f"it is of {locked.kernel if locked else ''}, and the matrix of a folder"
+    elif locked is None:
+        yield f"{now.kernel} is not in it"
+    elif (locked.kernel, locked.revision) != (now.kernel, now.revision):
+        yield f"it is of {locked.shown}, and the matrix of {now.shown}"
+    elif locked.commit != now.commit:
+        yield f"{now.shown} is {now.commit[:_SHOWN]} now, and was {locked.commit[:_SHOWN]}"
+    else:
+        yield f"the files of {now.shown} at {now.commit[:_SHOWN]} are others than they were"
+
+
+def _of_pins(lock: Lock, now: Lock) -> Iterator[str]:
+    known = {pin.name: pin.digest for pin in lock.pins}
+    for pin in now.pins:
+        if pin.name not in known:
+            yield f"{pin.name} is not in it"
+        elif pin.digest != known[pin.name]:
+            old, new = (digest.removeprefix("sha256:")[:_SHOWN] for digest in (known[pin.name], pin.digest))
+            yield f"{pin.name} is {new} now, and was {old}"
+
+
+def _of_environments(lock: Lock, now: Lock) -> Iterator[str]:
+    for environment in now.environments:
+        known = lock.find(environment.request)
+        if known is None:
+            yield f"the environment of {environment.name} is not in it"
+            continue
+        before = {each.name: each for each in known.wheels}
+        for wheel in environment.wheels:
+            old = before.get(wheel.name)
+            if old is None or (old.version, old.sha256) != (wheel.version, wheel.sha256):
+                was = f"was {old.version}" if old else "was not there"
+                yield f"{wheel.name} of {environment.name} is {wheel.version}, and {was}"
+
+
+# --- the files beside a matrix
+
+
+def lock_path(matrix: Path) -> Path:
+    """Return where the lock of a matrix file is: beside it."""
+    return _beside(matrix, LOCK_FILE)
+
+
+def vendor_path(matrix: Path) -> Path:
+    """Return the default folder for the vendored inputs of a lock."""
+    return lock_path(matrix).with_suffix(_VENDORED)
+
+
+def shards_path(matrix: Path) -> Path:
+    """Return the default file of the plan that several jobs share."""
+    return _beside(matrix, _SHARDS)
+
+
+def _beside(matrix: Path, name: str) -> Path:
+    return matrix.with_name(name if matrix.name == _MATRIX else f"{matrix.name}.{name}")
+
+
+def is_of_a_lock(path: str) -> bool:
+    """Return True if a path is of a lock, of vendored files or of a plan that jobs share, and so no source."""
+    return any(map(_is_own_name, path.split("/")))
+
+
+def _is_own_name(name: str) -> bool:
+    vendored = f"wheelsmith{_VENDORED}"
+    own = (LOCK_FILE, f"{LOCK_FILE}{_FOLDER}", vendored, _SHARDS)
+    # A file that is being written begins with a dot, and has more behind the name.
+    return name.endswith(tuple(f".{each}" for each in own)) or name in own or f"{vendored}." in name
+
+
+def read_lock(path: Path) -> Lock | None:
+    """Return a lock; None where there is none.
+
+    :raises MatrixError: it cannot be read.
+    """
+    data = _read_toml(path)
+    if data is None:
+        return None
+    try:
+        if data["version"] != _FORMAT:
+            raise _unreadable(path, f"this wheelsmith reads version {_FORMAT} of such files, and it has another")
+        environments = data.get("environments", [])
+        if len({item["name"] for item in environments}) != len(environments):
+            raise _unreadable(path, "an environment is there twice")
+        return Lock(
+            source=LockedSource.from_json(data["source"]) if "source" in data else None,
+            cells=tuple(map(str, data.get("cells", ()))),
+            pins=tuple(Pin(name=str(name), digest=str(digest)) for name, digest in data.get("pins", {}).items()),
+            environments=tuple(_read_environment(path, item) for item in environments),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, PylockValidationError) as error:
+        raise _unreadable(path, in_one_line(error)) from None
+
+
+def _read_environment(path: Path, item: Mapping[str, Any]) -> LockedEnvironment:
+    name = str(item["name"])
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise ValueError(f"{name!r} is no cell")
+    file = _folder(path) / _filename(name)
+    data = _read_toml(file)
+    if data is None:
+        raise ValueError(f"{file.parent.name}/{file.name} is not there")
+    request = EnvironmentRequest.from_json({key: value for key, value in item.items() if key != "name"})
+    wheels = tuple(map(_read_wheel, Pylock.from_dict(data).packages))
+    names = {wheel.name for wheel in wheels}
+    wanted = {canonicalize_name(Requirement(text).name) for text in request.requirements}
+    if len(names) != len(wheels) or not wanted <= names:
+        raise ValueError(f"{file.name} lacks a package, or has one twice")
+    return LockedEnvironment(name=name, request=request, wheels=wheels)
+
+
+def _read_wheel(package: Package) -> IndexedWheel:
+    (wheel,) = package.wheels or ()
+    sha256 = wheel.hashes["sha256"]
+    # pip gets it as part of a requirement.
+    if not wheel.url or not package.version or not _SHA256.fullmatch(sha256):
+        raise ValueError(f"{package.name} has no version, no address or no sha256")
+    return IndexedWheel(name=package.name, version=str(package.version), sha256=sha256, url=wheel.url)
+
+
+def _read_toml(path: Path) -> dict[str, Any] | None:
+    try:
+        text = read_bounded(path, LONGEST).decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, str(error)) from None
+    return load_toml(text, path.name, MatrixError)
+
+
+def _unreadable(path: Path, reason: str) -> MatrixError:
+    remedy = "take it from version control, or: wheelsmith lock --upgrade"
+    return MatrixError(f"it cannot be read: {reason}", where=Place(file=path.name), remedy=remedy)
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Write a lock, and remove environments that it has no more.
+
+    :raises MatrixError: the folder of its environments is a link, which may have come with a repository.
+    """
+    import tomli_w
+
+    folder = _folder(path)
+    if folder.is_symlink():
+        raise MatrixError("it is a link: what is locked would lie elsewhere", where=Place(file=folder.name))
+    for environment in lock.environments:
+        text = _HEAD + tomli_w.dumps(_pylock(environment).to_dict())
+        atomic_write(folder / _filename(environment.name), text.encode())
+    data: dict[str, Any] = {"version": _FORMAT}
+    if lock.source:
+        data["source"] = {name: value for name, value in lock.source.to_json().items() if value is not None}
+    data["cells"] = list(lock.cells)
+    data["pins"] = {pin.name: pin.digest for pin in lock.pins}
+    data["environments"] = [{"name": each.name, **each.request.to_json()} for each in lock.environments]
+    atomic_write(path, (_HEAD + tomli_w.dumps(data)).encode())
+    named = {_filename(environment.name) for environment in lock.environments}
+    for old in folder.glob("pylock.*.toml"):
+        if old.name not in named:
+            old.unlink(missing_ok=True)
+
+
+def _pylock(environment: LockedEnvironment) -> Pylock:
+    return Pylock(
+        lock_version=_PYLOCK,
+        requires_python=SpecifierSet(f"=={environment.request.python}.*"),
+        created_by="wheelsmith",
+        packages=[
+            Package(
+                name=canonicalize_name(wheel.name),
+                version=Version(wheel.version),
+                wheels=[PackageWheel(name=_name_in(wheel.url), url=wheel.url, hashes={"sha256": wheel.sha256})],
+            )
+            for wheel in environment.wheels
+        ],
+    )
+
+
+def _folder(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_FOLDER}")
+
+
+def _filename(environment: str) -> str:
+    return f"pylock.{environment}.toml"
+
+
+def _name_in(url: str) -> str:
+    return unquote(urlsplit(url).path.rpartition("/")[2])
