@@ -14,7 +14,8 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.source import archive as archives
 from wheelsmith.source import unpack as unpacking
-from wheelsmith.source.archive import changed_sources, find_unpacked, read_archive
+from wheelsmith.source.archive import read_archive
+from wheelsmith.source.cached import changed_sources, find_cached
 
 SETUP = b"from setuptools import setup\nsetup()\n"
 INFO = b"Name: thing\nVersion: 1.0\n"
@@ -419,7 +420,7 @@ def test_what_was_changed_in_the_cache_is_unpacked_again(tmp_path, cache, spoil)
     before = read_archive(path, cache)
     spoil(before.files[0].real)
     assert list(changed_sources(cache).values()) == ["it is not what was unpacked"]
-    assert find_unpacked(str(before.id.commit), cache, before.id.origin) is None
+    assert find_cached(str(before.id.commit), cache, before.id) is None
     assert read_archive(path, cache) == before
     assert list(changed_sources(cache).values()) == [None]
     remove_tree(next(path for path in (cache / "sources").iterdir() if path.name.startswith(".changed")))

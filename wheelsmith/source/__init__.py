@@ -5,8 +5,9 @@ from pathlib import Path
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import Listener, ignore
-from wheelsmith.source.archive import changed_sources, read_archive
+from wheelsmith.source.archive import read_archive
 from wheelsmith.source.builds import BuildTrees, read_build_folder
+from wheelsmith.source.cached import changed_sources
 from wheelsmith.source.folder import read_folder
 from wheelsmith.source.hub import read_hub
 from wheelsmith.source.hub_builds import read_hub_builds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +11,7 @@ from pathlib import Path
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.plan.recipe import is_licence
-from wheelsmith.source.folder import real_file
-from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, mode_of, walk
+from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 
 BUILD = "build"
 _MOST_VARIANTS = 1000
@@ -98,20 +96,13 @@ def _local(root: Path, name: str, along: tuple[FoundFile, ...]) -> SourceTree:
 
 
 def _files(root: Path, name: str) -> Iterator[FoundFile]:
-    for path, entry in walk(root / BUILD / name, _every):
-        if stat.S_ISDIR(mode_of(entry)):
-            raise SourceError(f"{visible(path)} is a link to a folder; wheelsmith follows none")
-        whole = f"{BUILD}/{name}/{path}"
-        yield FoundFile(path=whole, real=real_file(root / whole, root))
-
-
-def _every(path: str, entry: os.DirEntry[str]) -> bool:
-    del path, entry
-    return True
+    for file in walk(root / BUILD / name, within=root):
+        yield FoundFile(path=f"{BUILD}/{name}/{file.path}", real=file.real)
 
 
 def _along(root: Path) -> Iterator[FoundFile]:
-    with os.scandir(root) as entries:
-        names = sorted(entry.name for entry in entries if comes_along(entry.name) and stat.S_ISREG(mode_of(entry)))
-    for name in names:
-        yield FoundFile(path=name, real=real_file(root / name, root))
+    def is_along(path: str, entry: os.DirEntry[str]) -> bool:
+        return comes_along(path) and entry.is_file()
+
+    for file in walk(root, is_along):
+        yield FoundFile(path=file.path, real=file.real)

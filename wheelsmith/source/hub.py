@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.offline import is_offline
-from wheelsmith.base.sanitize import visible
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:
@@ -138,19 +137,13 @@ def _files(root: Path) -> Iterator[FoundFile]:
 
     None is executable: the Hub does not tell modes, and those of a cache differ from machine to machine.
     """
-    for path, _ in walk(root, lambda path, _: path != "build"):
-        yield FoundFile(path=path, real=snapshot_file(root, path))
+    for file in walk(root, lambda path, _: path != "build", within=repo_folder(root)):
+        yield FoundFile(path=file.path, real=file.real)
 
 
-def snapshot_file(root: Path, path: str) -> Path:
-    """Return where a file of a snapshot lies; in the Hub cache it is a link into the repo's own blobs.
-
-    :raises SourceError: it leads elsewhere, or to no file.
-    """
-    real = (root / path).resolve()
-    if not real.is_relative_to(root.parent.parent.resolve()) or not real.is_file():
-        raise SourceError(f"{visible(path)} leads out of the repo, or to no file")
-    return real
+def repo_folder(snapshot: Path) -> Path:
+    """Return the folder of the Hub cache that holds a repo's snapshots, and the blobs that these link to."""
+    return snapshot.parent.parent.resolve()
 
 
 def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.source.builds import BUILD, BuildTrees, check_count, comes_along, tree_or_error
-from wheelsmith.source.hub import explained, find_commit, snapshot_file
-from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree
+from wheelsmith.source.hub import explained, find_commit, repo_folder
+from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, follow, make_tree
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -72,7 +72,7 @@ class _Repo:
     def _tree(self, root: Path, name: str) -> SourceTree:
         listed = [*self.builds[name], *self.along]
         found = make_tree(
-            (FoundFile(path=file.path, real=snapshot_file(root, file.path)) for file in listed),
+            (FoundFile(path=file.path, real=follow(file.path, root / file.path, repo_folder(root))) for file in listed),
             origin=f"hub:{self.name}",
             revision=self.revision,
             commit=self.commit,

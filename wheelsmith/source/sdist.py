@@ -15,7 +15,8 @@ from wheelsmith.base.files import atomic_write, sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import listed
 from wheelsmith.model import Listener, PinnedFile
-from wheelsmith.source.archive import MOST_PACKED, check_packed_size, find_unpacked, keep_unpacked, scratch_folder
+from wheelsmith.source.archive import MOST_PACKED, archive_id, check_packed_size, unpack_cached
+from wheelsmith.source.cached import find_cached, scratch_folder
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.package_index import Location, Offer, locate, offers
 from wheelsmith.toolchain.pip_settings import PipSettings, local_folder, pip_settings
@@ -39,7 +40,7 @@ def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
     origin = f"sdist:{requirement}"
     kept = cache / "locks" / f"{canonical_digest(['sdist', requirement])[:32]}.json"
     pin = _read_pin(kept)
-    if pin and (found := find_unpacked(pin.sha256, cache, origin)):
+    if pin and (found := find_cached(pin.sha256, cache, archive_id(origin, pin.sha256))):
         return found
     try:
         with scratch_folder(cache) as scratch:
@@ -48,7 +49,7 @@ def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
                 path = _fetch_again(pin, settings, scratch, listen)
             else:
                 pin, path = _fetch(_choose(name, Version(version), settings), requirement, settings, scratch, listen)
-            found = keep_unpacked(path, pin.filename, pin.sha256, cache, origin)
+            found = unpack_cached(path, pin.filename, archive_id(origin, pin.sha256), cache)
     except ToolchainError as error:
         raise SourceError(error.message, remedy=error.remedy) from error
     atomic_write(kept, json.dumps(pin.to_json()).encode())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ MOST_BYTES = 512 * 2**20
 _LONGEST_PATH = 512  # bytes: composable_kernel, which xformers and flash-attention hold, has 257
 _LONGEST_NAME = 255  # bytes, of every file system of Linux
 _DEEPEST = 100  # folders in one another; whoever weighs and clears folders goes into 128
+_GIT = ".git"
 _READMES = ("README.md", "CARD.md")
 _CHUNK = 1 << 20  # bytes
 _AGE = int(sandbox_paths.SOURCE_DATE_EPOCH)
@@ -94,42 +96,69 @@ class SourceTree(Record):
         return b"".join(_planned(file))
 
 
-def walk(
-    root: Path, wanted: Callable[[str, os.DirEntry[str]], bool], most: int = MOST_FILES
-) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield whatever is in a folder but the folders in it, each with its path in the tree.
+def _every(path: str, entry: os.DirEntry[str]) -> bool:
+    del path, entry
+    return True
 
-    :param wanted: says of a path whether it is source; a folder that is not is not gone into.
+
+def walk(
+    root: Path,
+    wanted: Callable[[str, os.DirEntry[str]], bool] = _every,
+    *,
+    within: Path | None = None,
+    most: int = MOST_FILES,
+) -> Iterator[FoundFile]:
+    """Yield the files in a folder, at any depth; a link becomes the file, or the files of the folder, that it leads to.
+
+    :param wanted: whether a path is source; a folder that is not is not gone into.
+    :param within: the folder that no link may leave; the root itself by default.
     :param most: files and folders that there may be.
-    :raises SourceError: there is more than any kernel has, a name that is not safe, or a folder that cannot be read.
+    :raises SourceError: there is more than any kernel has, a name or link that is not safe, or what cannot be read.
     """
-    count, todo = 0, [""]
+    top = (within or root).resolve()
+    count, todo = 0, [("", follow("the folder", root, top))]
     while todo:
-        here = todo.pop()
+        prefix, folder = todo.pop()
         try:
-            with os.scandir(root / here) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
-                    path = here + entry.name
+                    path = prefix + entry.name
                     if not wanted(path, entry):
                         continue
                     check_path(path)
                     count += 1
                     if count > most:
                         raise SourceError(f"the kernel has more than {most} files")
-                    if entry.is_dir(follow_symlinks=False):
-                        todo.append(f"{path}/")
+                    real = follow(path, folder / entry.name, top) if entry.is_symlink() else folder / entry.name
+                    if stat.S_ISDIR(mode := real.lstat().st_mode):
+                        if folder.is_relative_to(real):
+                            raise SourceError(f"{path} is a link to a folder that it is in")
+                        todo.append((f"{path}/", real))
+                    elif stat.S_ISREG(mode):
+                        # As git has it: what its owner may run.
+                        yield FoundFile(path=path, real=real, executable=bool(mode & stat.S_IXUSR))
                     else:
-                        yield path, entry
+                        raise SourceError(f"{path} is not a regular file")
         except OSError as error:
-            raise SourceError(f"{here or root} cannot be read: {error.strerror or error}") from None
+            raise SourceError(f"{prefix or root} cannot be read: {error.strerror or error}") from None
 
 
-def mode_of(entry: os.DirEntry[str]) -> int:
-    """Return the mode of what an entry of a folder is, all links followed; 0 of a link that leads to nothing."""
+def follow(path: str, link: Path, top: Path) -> Path:
+    """Return the file or folder that a link leads to.
+
+    :param path: of the link, for messages.
+    :param top: the folder that it may not leave.
+    :raises SourceError: it leaves it, or leads to nothing.
+    """
     try:
-        return entry.stat().st_mode
-    except OSError:  # or round
-        return 0
+        real = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise SourceError(f"{path} is a link to nothing") from None
+    if not real.is_relative_to(top):
+        raise SourceError(f"{path} is a link that leads out of the source")
+    if _GIT in real.relative_to(top).parts:  # of a clone, whose settings may hold a password
+        raise SourceError(f"{path} leads into {_GIT}, of which nothing is source")
+    return real
 
 
 def make_tree(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from wheelsmith.base.beneath import WorkFolder, open_file
@@ -14,7 +12,7 @@ from wheelsmith.base.json_dataclass import in_one_line, read_json
 from wheelsmith.base.offline import SOURCE
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import SourceId
-from wheelsmith.source.tree import MOST_FILES, FoundFile, SourceTree, copy_into, make_tree, walk
+from wheelsmith.source.tree import MOST_FILES, SourceTree, copy_into, make_tree, walk
 
 _IDENTITY, _FILES = "source.json", "files"
 _LONGEST = 1 << 16  # bytes
@@ -51,7 +49,9 @@ def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
     root = folder / SOURCE / _FILES
     if not root.is_dir():
         raise SourceError(f"{root} is not there", remedy=_REMEDY)
-    tree = make_tree(_files(root), origin=identity.origin, revision=identity.revision, commit=identity.commit)
+    # Folders count as well.
+    files = walk(root, most=3 * MOST_FILES)
+    tree = make_tree(files, origin=identity.origin, revision=identity.revision, commit=identity.commit)
     if tree.id.tree != identity.tree:
         raise SourceError(f"the files in {root} are not those that were vendored", remedy=_REMEDY)
     return tree
@@ -76,12 +76,3 @@ def _identity(path: Path) -> tuple[KernelRef, SourceId] | None:
         return None
     except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
         raise SourceError(f"{path} cannot be read: {in_one_line(error)}", remedy=_REMEDY) from None
-
-
-def _files(root: Path) -> Iterator[FoundFile]:
-    # It counts folders as well.
-    for path, entry in walk(root, lambda path, entry: True, most=3 * MOST_FILES):  # noqa: ARG005  # all of it was copied
-        found = entry.stat(follow_symlinks=False)
-        if not stat.S_ISREG(found.st_mode):
-            raise SourceError(f"{path} in {root} is not a regular file", remedy=_REMEDY)
-        yield FoundFile(path=path, real=root / path, executable=bool(found.st_mode & stat.S_IXUSR))

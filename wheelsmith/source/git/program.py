@@ -1,4 +1,4 @@
-"""Run git on a bare repository of the cache, so that nothing of what it fetches is run and it always ends.
+"""Run git on a repository of the cache: within limits, without hooks, prompts and the settings of other repositories.
 
 The user's own configuration holds: proxies, credential helpers, other addresses for the same repository.
 """
@@ -9,120 +9,104 @@ import contextlib
 import os
 import re
 import resource
-import selectors
 import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.git_address import GitAddress
 from wheelsmith.base.offline import is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
 
-LONGEST = 1800.0  # seconds that one command may take
-_PATIENCE = 180.0  # seconds in which it says nothing at all; while it fetches, git tells every second how far it is
-MOST_WRITTEN = 1 << 30  # bytes of one file, a pack for one
-_MOST_MEMORY = 4 << 30  # bytes; a few of a pack can ask git to make any number of them
-TOO_LARGE = "it is too large"
-_KEPT_WORDS = 1 << 14  # bytes of what it says, the last ones
-_LONGEST_SAID = 300  # characters of a reason
-_CHUNK = 1 << 16
+SECONDS = 1800.0  # of one command
+MOST_WRITTEN = 1 << 30  # bytes of one file, such as a pack
+MEMORY = 4 << 30  # bytes
+_TURN = 0.5  # seconds between two looks at the progress
+_MESSAGES = 1 << 14  # bytes of its messages that are read, from their end
+_LONGEST_REASON = 300  # characters
 
-# What of the environment is the user's way to the network; the rest, as a hook has it, is of another repository.
+# The user's way to the network; other variables, as a hook has them, are for another repository.
 _KEPT = re.compile(
     r"GIT_(SSH\w*|SSL_\w+|HTTP_\w+|PROXY_\w+|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
 )
-_TOLD = re.compile(r"(fatal|error|ssh|git|Host key|Permission denied)\b")
+_REASON = re.compile(r"(fatal|error|ssh|git|Host key|Permission denied)\b")
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 _SETTINGS = {
-    # Nothing is run but what moves bytes.
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
+    # Files are written as they are in the repository, under names that are safe everywhere.
+    "core.autocrlf": "false",
+    "core.fileMode": "true",
+    "core.symlinks": "true",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
     "maintenance.auto": "false",
     "gc.auto": "0",
-    # A pack is one file, whose size is bounded.
+    # A pack is one file, so its size is limited.
     "fetch.unpackLimit": "1",
     "transfer.unpackLimit": "1",
     "fetch.recurseSubmodules": "false",
     "fetch.writeCommitGraph": "false",
     "fetch.showForcedUpdates": "false",
-    # Nor from where else a server says that it is.
+    # No other place that a server names.
     "transfer.bundleURI": "false",
     "fetch.uriProtocols": "",
     "credential.interactive": "false",
+    # A server that is silent for a minute is given up.
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "60",
-    # Addresses in what it says are found, and cut out, where they are not abbreviated.
+    # Addresses in messages are whole, so their credentials can be removed.
     "core.quotePath": "true",
     "color.ui": "false",
 }
 
 
-Hear = Callable[[bytes], None]
-
-
-def _ignore(words: bytes) -> None:
-    """Do nothing of what is said."""
-
-
 class GitError(Exception):
-    """A command failed.
-
-    :param said: why, in git's words or ours: one line that can be shown.
-    """
-
-    def __init__(self, said: str) -> None:
-        super().__init__(said)
-        self.said = said
+    """A command failed; the message is one line that can be shown."""
 
 
-def git(folder: Path, *argv: str, hear: Hear = _ignore) -> str:
-    """Return what a short command prints.
-
-    :param hear: is told what it says beside that, as it says it.
-    :raises GitError: it failed.
-    """
-    return b"".join(git_output(folder, *argv, hear=hear)).decode("utf-8", "replace").strip()
+def _ignore(messages: bytes) -> None:
+    """Do nothing with messages."""
 
 
-def git_output(folder: Path, *argv: str, given: bytes = b"", hear: Hear = _ignore) -> Generator[bytes, None, None]:
-    """Yield what a command prints, piece by piece; who takes no more of it ends it by closing this.
+def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[bytes], None] = _ignore) -> str:
+    """Return what a command prints.
+
+    Its streams are files: a helper that git leaves running, as ssh does to share a connection, would keep a pipe open.
 
     :param folder: the repository, which need not be there yet.
-    :param given: what it reads.
-    :param hear: is told what it says beside what it prints.
-    :raises GitError: it failed, or did not come to an end.
+    :param most: bytes of a file that it may write, of what it prints too.
+    :param hear: is given the end of its messages, now and then.
+    :raises GitError: it failed, or took too long.
     """
-    with tempfile.TemporaryFile() as words:
-        words.write(given)
-        words.seek(0)
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
         process = subprocess.Popen(
             _command(folder, argv),
             cwd=folder.parent,
             env=_environment(),
-            stdin=words,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # Without a terminal nobody can be asked for a password, by ssh for one; and all of it can be ended.
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=messages,
+            # No terminal to ask for a password, and a group that can be ended.
             start_new_session=True,
         )
-    with process:
         try:
-            for kind, most in ((resource.RLIMIT_FSIZE, MOST_WRITTEN), (resource.RLIMIT_DATA, _MOST_MEMORY)):
-                _bound(process.pid, kind, most)
-            said = yield from _spoken(process, hear)
+            _limit(process.pid, min(most, MOST_WRITTEN))
+            _wait(process, lambda: hear(_last(messages)))
         finally:
             if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         if process.returncode:
-            raise GitError(_reason(said, process.returncode))
+            raise GitError(_reason(_last(messages), process.returncode))
+        output.seek(0)
+        return output.read().decode("utf-8", "surrogateescape")
 
 
 def _command(folder: Path, argv: tuple[str, ...]) -> list[str]:
@@ -145,61 +129,103 @@ def _environment() -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "",
         "SSH_ASKPASS_REQUIRE": "never",
-        # What is not there was not sent: no command goes and asks for it again.
+        # A missing object is an error, not another request.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
     }
 
 
-def _bound(pid: int, kind: int, most: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        _, hard = resource.prlimit(pid, kind)
-        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.prlimit(pid, kind, (limit, limit))
+def _limit(pid: int, most: int) -> None:
+    for kind, limit in ((resource.RLIMIT_FSIZE, most), (resource.RLIMIT_DATA, MEMORY)):
+        with contextlib.suppress(ProcessLookupError):
+            _, hard = resource.prlimit(pid, kind)
+            least = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.prlimit(pid, kind, (least, least))
 
 
-def _spoken(process: subprocess.Popen[bytes], hear: Hear) -> Generator[bytes, None, bytes]:
-    """Yield what a process prints until it has ended; return the last of what it says beside that."""
-    end, said = time.monotonic() + LONGEST, b""
-    with _end_of(process) as ended, selectors.DefaultSelector() as streams:
-        for stream in (ended, process.stdout, process.stderr):
-            assert stream is not None  # noqa: S101  # PIPE above
-            streams.register(stream, selectors.EVENT_READ)
-        over = False
-        # What it leaves running, as ssh does to keep a connection, has its streams for longer than it.
-        while ready := streams.select(0 if over else min(_PATIENCE, max(end - time.monotonic(), 0.0))):
-            for key, _ in ready:
-                if key.fileobj is ended:
-                    over = True
-                    streams.unregister(ended)
-                elif not (chunk := os.read(key.fd, _CHUNK)):
-                    streams.unregister(key.fileobj)
-                elif key.fileobj is process.stdout:
-                    yield chunk
-                else:
-                    said = (said + chunk)[-_KEPT_WORDS:]
-                    hear(chunk)
-    if not over:
-        raise GitError(f"it hangs, or takes longer than {LONGEST / 60:g} minutes")
-    return said
+def _wait(process: subprocess.Popen[bytes], look: Callable[[], None]) -> None:
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_TURN)
+            look()
+            return
+        look()
+    raise GitError(f"it takes longer than {SECONDS / 60:g} minutes")
 
 
-@contextlib.contextmanager
-def _end_of(process: subprocess.Popen[bytes]) -> Iterator[IO[bytes]]:
-    """Yield a file that ends once a process has; kernels before Linux 5.3 have no other that can be waited for."""
-    ours, theirs = os.pipe()
-
-    def wait() -> None:
-        process.wait()
-        os.close(theirs)
-
-    threading.Thread(target=wait, daemon=True).start()
-    with os.fdopen(ours, "rb", buffering=0) as ended:
-        yield ended
+def _last(messages: IO[bytes]) -> bytes:
+    size = os.fstat(messages.fileno()).st_size
+    # The file's position is the program's own.
+    return os.pread(messages.fileno(), _MESSAGES, max(size - _MESSAGES, 0))
 
 
-def _reason(said: bytes, code: int) -> str:
-    lines = re.split(r"[\r\n]+", said.decode("utf-8", "replace"))
-    told = [line for line in lines if _TOLD.match(line)] or [line for line in lines if line.strip()]
-    words = " ".join(redact(line).strip() for line in told[-3:])
-    return visible(words)[:_LONGEST_SAID] or f"it ended with exit code {code}"
+def _reason(messages: bytes, code: int) -> str:
+    lines = re.split(r"[\r\n]+", messages.decode("utf-8", "replace"))
+    chosen = [line for line in lines if _REASON.match(line)] or [line for line in lines if line.strip()]
+    words = " ".join(redact(line).strip() for line in chosen[-3:])
+    return visible(words)[:_LONGEST_REASON] or (f"exit code {code}" if code > 0 else f"it died of signal {-code}")
+
+
+# Words in a message, what they mean, and the remedy.
+_EXPLANATIONS = (
+    (
+        ("couldn't find remote ref", "not our ref", "unadvertised object", "no such remote ref", "trying to write ref"),
+        "{shown} has no revision '{revision}'",
+        "name a branch, a tag, or all 40 digits of a commit; git ls-remote tells what there is",
+    ),
+    (
+        ("dubious ownership",),
+        "git does not read {shown}: it is another user's",
+        "git config --global --add safe.directory {folder}",
+    ),
+    (
+        (
+            *("could not read Username", "could not read Password", "Authentication failed"),
+            *("terminal prompts disabled", "Permission denied", "Host key verification failed"),
+            *("returned error: 401", "returned error: 403"),
+        ),
+        "{shown} is not given without credentials, or is not there",
+        "let git have them without being asked, by a credential helper or a key: git ls-remote {shown}",
+    ),
+    (
+        ("not found", "does not appear to be a git repository", "not a git repository", "returned error: 404"),
+        "there is no git repository {shown}",
+        "fix kernel.git in matrix.yaml",
+    ),
+    (
+        ("invalid index-pack output",),
+        "{shown} was not received whole, or is larger than {most} MiB: {reason}",
+        "try again, or name a repository without large files",
+    ),
+    (
+        ("dumb http", "mismatched algorithms"),
+        "{shown} is not given in a way that is taken: {reason}",
+        "clone it, and name the clone as kernel.git; one whose commits have 64 digits is not read at all",
+    ),
+    (("usage: git",), "{shown} could not be fetched: {reason}", "install git 2.30 or later"),
+    ((), "{shown} could not be fetched: {reason}", "check the network: git ls-remote must reach it{last}"),
+)
+
+
+def explain_fetch(address: GitAddress, revision: str, reason: str, before: str | None) -> SourceError:
+    """Return the error of a fetch that failed, with its remedy.
+
+    :param reason: git's own message.
+    :param before: the commit that the revision was when it was last fetched.
+    """
+    shown = address.text if address.is_local else address.shown
+    values = {
+        "shown": shown,
+        "folder": shown.removeprefix("file://"),
+        "revision": revision,
+        "reason": reason,
+        "most": MOST_WRITTEN >> 20,
+        "last": f"; to go on without, write the commit that it was last time: revision: {before}" if before else "",
+    }
+    message, remedy = next(
+        (message, remedy)
+        for words, message, remedy in _EXPLANATIONS
+        if not words or any(word in reason for word in words)
+    )
+    return SourceError(message.format_map(values), remedy=remedy.format_map(values))

@@ -1,29 +1,36 @@
-"""The files of a kernel or project that lies in a git repository."""
+"""The files of a kernel or project in a git repository, or in a folder of it, with those of its submodules."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from functools import cache as remembered
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
+from filelock import FileLock
+
+from wheelsmith.base.beneath import apparent_size, remove_tree
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.git_address import GitAddress, check_revision, check_subfolder, git_address
+from wheelsmith.base.files import mark_used
+from wheelsmith.base.git_address import GitAddress, check_revision, check_subfolder, git_address, submodule_address
+from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.matrix import KernelRef
-from wheelsmith.model import Listener
+from wheelsmith.model import Listener, SourceId
 from wheelsmith.plan.lock import is_of_a_lock
 from wheelsmith.plan.recipe import PROJECT_FILES
-from wheelsmith.source.git.repository import DamagedError, Repository
-from wheelsmith.source.git.submodules import ContentsReader, Placed, parents, repository_of
-from wheelsmith.source.links import LONGEST_LINK, MOST_LINKS, LinkResolver
-from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree
+from wheelsmith.source.cached import find_cached, make_cached
+from wheelsmith.source.git.program import GitError
+from wheelsmith.source.git.repository import Repository
+from wheelsmith.source.tree import FoundFile, SourceTree, check_path, walk
 
-# Where projects and kernels start; what is deeper is theirs.
+# A project or kernel has one of these at its top.
 _STARTS = ("build.toml", *PROJECT_FILES)
-_MOST_TOLD = 5
+_SHOWN = 5
 # A matrix beside the kernel says what to build of it, and what the Hub's own builder published is no source.
 _MATRIX, _PUBLISHED, _LAYOUT = "matrix.yaml", "build/", "build.toml"
+_MOST_MODULES = 100
+_MOST_FETCHED = 4 << 30  # bytes of all submodules
 
 
 def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) -> SourceTree:
@@ -34,162 +41,158 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
     :param listen: hears of a download.
     :raises SourceError: it cannot be had, or holds what must not be used.
     """
-    address, kernel = _checked(kernel)
-    repository = repository_of(_absolute(address, base), cache, listen)
-    try:
-        return _read(kernel, repository, cache)
-    except DamagedError as damaged:
-        with damaged.repository.held():
-            damaged.repository.forget()
-    try:
-        return _read(kernel, repository, cache)
-    except DamagedError as damaged:
-        raise SourceError(
-            f"{damaged.repository.address.shown} cannot be read: {damaged.said}",
-            remedy="git fsck in a clone of it tells more",
-        ) from None
+    address, kernel = _checked(kernel, base)
+    place = address.text if address.is_local else address.shown
+    folder = cache / "git" / sha256(place.encode()).hexdigest()[:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        mark_used(folder)
+        reader = _Reader(kernel=kernel, address=address, folder=folder, cache=cache, listen=listen)
+        try:
+            return reader.read(place)
+        except GitError:
+            # What is here may be damaged: it is fetched again.
+            remove_tree(folder)
+            folder.mkdir()
+        try:
+            return reader.read(place)
+        except GitError as error:
+            remedy = "git fsck in a clone of it tells more"
+            raise SourceError(f"{address.shown} cannot be read: {error}", remedy=remedy) from None
 
 
-def _checked(kernel: KernelRef) -> tuple[GitAddress, KernelRef]:
-    """Return where the repository is, and the kernel as it may be asked for, whoever named it."""
+def _checked(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
+    """Return the repository's address, a folder's as an absolute path, and the kernel with what else it names."""
     try:
         revision = check_revision(kernel.revision or "")
         folder = check_subfolder(kernel.subdirectory) if kernel.subdirectory else None
-        return git_address(kernel.git or ""), replace(kernel, revision=revision, subdirectory=folder)
+        address = git_address(kernel.git or "")
     except ValueError as error:
         raise SourceError(str(error)) from None
+    if address.is_local and "://" not in address.text:
+        path = (base / address.text).absolute()
+        if not path.exists():
+            raise SourceError(f"there is no git repository {path}", remedy="fix kernel.git in matrix.yaml")
+        address = replace(address, text=str(path))
+    return address, replace(kernel, revision=revision, subdirectory=folder)
 
 
-def _absolute(address: GitAddress, base: Path) -> GitAddress:
-    if not address.is_local or "://" in address.text:
-        return address
-    path = (base / address.text).absolute()
-    if not path.exists():
-        raise SourceError(f"there is no git repository {path}", remedy="fix kernel.git in matrix.yaml")
-    return replace(address, text=str(path))
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """Reads the source of one kernel.
 
-
-def _read(kernel: KernelRef, repository: Repository, cache: Path) -> SourceTree:
-    revision = str(kernel.revision)
-    with repository.held():
-        commit = repository.commit_of(revision)
-    contents = ContentsReader(cache=cache, wanted=lambda path: _is_wanted(path, kernel))
-    contents.read(repository, commit)
-    _check_submodules(kernel.submodules or (), contents.modules)
-    origin = f"git:{repository.address.shown}" + (f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else "")
-    files = _files(contents.found, kernel.subdirectory)
-    return make_tree(files, origin=origin, revision=revision, commit=commit)
-
-
-def _is_wanted(submodule: str, kernel: KernelRef) -> bool:
-    """Say whether a submodule is fetched: it is named, or none is, and it has part of the source."""
-
-    def touches(path: str, other: str) -> bool:
-        return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
-
-    if kernel.submodules is not None:
-        return any(touches(submodule, named) for named in kernel.submodules)
-    return kernel.subdirectory is None or touches(submodule, kernel.subdirectory)
-
-
-def _check_submodules(named: Iterable[str], found: set[str]) -> None:
-    if missing := next((path for path in named if path not in found), None):
-        there = f"it has {', '.join(sorted(found)[:_MOST_TOLD])}" if found else "it has none"
-        raise SourceError(f"the repository has no submodule {missing}", remedy=f"fix kernel.submodules: {there}")
-
-
-def _files(found: dict[str, Placed], subdirectory: str | None) -> Iterator[FoundFile]:
-    """Yield the files of the source, each laid out in the cache."""
-    prefix = f"{subdirectory}/" if subdirectory else ""
-    chosen = {path.removeprefix(prefix): path for path in found if path.startswith(prefix)}
-    _check_start(chosen, found, subdirectory)
-    published = _PUBLISHED if _LAYOUT in chosen else None
-    kept = {
-        path: whole
-        for path, whole in chosen.items()
-        if path != _MATRIX and not is_of_a_lock(path) and not (published and path.startswith(published))
-    }
-    contents = _contents(kept, found)
-    if sum(found[whole].entry.size for whole in contents.values()) > MOST_BYTES:
-        raise _too_much()
-    _lay_out(found[whole] for whole in set(contents.values()))
-    for path, whole in contents.items():
-        placed = found[whole]
-        real = placed.repository.blob(placed.entry.name)
-        yield FoundFile(path=path, real=real, executable=placed.entry.is_executable)
-
-
-def _too_much() -> SourceError:
-    return SourceError(
-        f"the repository is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB",
-        remedy="name the folder of the kernel as subdirectory, or fewer submodules, under kernel",
-    )
-
-
-def _check_start(chosen: Iterable[str], found: Iterable[str], subdirectory: str | None) -> None:
-    """Refuse a folder in which nothing starts, and name those in which something does."""
-    if any(name in chosen for name in _STARTS):
-        return
-    starts = sorted({path.rpartition("/")[0] for path in found if path.rpartition("/")[2] in _STARTS} - {""})
-    where = f"{subdirectory} in the repository" if subdirectory else "the top of the repository"
-    told = ", ".join(sorted(starts, key=lambda path: (path.count("/"), path))[:_MOST_TOLD])
-    raise SourceError(
-        f"there is no {' and no '.join(_STARTS)} in {where}",
-        remedy=f"name the folder of the kernel under kernel: subdirectory, such as {told}" if told else None,
-    )
-
-
-def _contents(kept: dict[str, str], found: dict[str, Placed]) -> dict[str, str]:
-    """Return where the content of each file is; a link becomes what it leads to, a folder with all that is in it.
-
-    :param kept: path in the source → path in the repository.
+    :param folder: its repositories in the cache; no other process uses them.
+    :param modules: the paths of all submodules that were met.
     """
-    resolver = _resolver(found) if any(found[whole].entry.is_link for whole in kept.values()) else None
-    everything = sorted(found) if resolver else []
-    # Folders of links that many links lead to give the same ones again.
-    end_of = remembered(resolver.end_of) if resolver else str
-    contents: dict[str, str] = {}
-    todo = list(kept.items())
-    while todo:
-        if len(todo) + len(contents) > MOST_FILES:
-            raise _too_much()
-        path, whole = todo.pop()
-        if resolver is None or not found[whole].entry.is_link:
-            contents[path] = whole
-            continue
-        end = end_of(whole)
-        if end not in resolver.folders:
-            contents[path] = end
-            continue
-        first, last = bisect_left(everything, f"{end}/"), bisect_left(everything, f"{end}0")  # 0 comes after /
-        for below in everything[first:last]:
-            # Links within one another come to an end where a path is too long.
-            check_path(path + below.removeprefix(end))
-            todo.append((path + below.removeprefix(end), below))
-    return contents
 
+    kernel: KernelRef
+    address: GitAddress
+    folder: Path
+    cache: Path
+    listen: Listener
+    modules: set[str] = field(default_factory=set)
 
-def _resolver(found: dict[str, Placed]) -> LinkResolver:
-    links = {path: placed for path, placed in found.items() if placed.entry.is_link}
-    if len(links) > MOST_LINKS or any(placed.entry.size > LONGEST_LINK for placed in links.values()):
-        raise SourceError(f"the repository has more than {MOST_LINKS} links, or longer ones than {LONGEST_LINK} bytes")
-    _lay_out(links.values())
-    return LinkResolver(
-        links={path: _text(placed) for path, placed in links.items()},
-        files=frozenset(found),
-        folders=frozenset(parent for path in found for parent in parents(path)),
-    )
+    def read(self, place: str) -> SourceTree:
+        """Return the source.
 
+        :param place: the address by which the cache keeps it, without credentials.
+        :raises SourceError: it cannot be had, or holds what must not be used.
+        :raises GitError: a repository is damaged.
+        """
+        kernel, revision = self.kernel, str(self.kernel.revision)
+        below = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
 
-def _text(link: Placed) -> str:
-    return link.repository.blob(link.entry.name).read_bytes().decode("utf-8", "surrogateescape")
+        def named(commit: str) -> tuple[str, Path, SourceId]:
+            key = canonical_digest(["git", place, commit, kernel.subdirectory, kernel.submodules])
+            origin = f"git:{self.address.shown}{below}"
+            return key, self.cache, SourceId(origin=origin, revision=revision, commit=commit, tree="")
 
+        if found := find_cached(*named(revision)):
+            return found  # a commit that was read before
+        repository = Repository(address=self.address, folder=self.folder / "repository.git", listen=self.listen)
+        commit = repository.fetch(revision)
+        return make_cached(*named(commit), lambda scratch: self._files(repository, commit, scratch / "checkout"))
 
-def _lay_out(items: Iterable[Placed]) -> None:
-    by_repository: dict[Path, list[Placed]] = {}
-    for item in items:
-        by_repository.setdefault(item.repository.root, []).append(item)
-    for placed in by_repository.values():
-        repository = placed[0].repository
-        with repository.held():
-            repository.lay_out(item.entry.name for item in placed)
+    def _files(self, repository: Repository, commit: str, top: Path) -> Iterator[FoundFile]:
+        """Check a commit out, and yield the files of the source."""
+        most = apparent_size(self.folder) + _MOST_FETCHED
+        self.modules.clear()
+        top.mkdir()
+        todo = [("", repository, commit)]
+        while todo:
+            todo += self._check_out(*todo.pop(), top)
+            if apparent_size(self.folder) > most:
+                raise SourceError(f"more than {_MOST_FETCHED >> 20} MiB of submodules", remedy=self._choice())
+        if missing := next((path for path in self.kernel.submodules or () if path not in self.modules), None):
+            there = f"it has {', '.join(sorted(self.modules)[:_SHOWN])}" if self.modules else "it has none"
+            raise SourceError(f"the repository has no submodule {missing}", remedy=f"fix kernel.submodules: {there}")
+        root = top / (self.kernel.subdirectory or "")
+        if not any(os.path.lexists(root / name) for name in _STARTS):
+            raise self._no_start(top)
+        published = _PUBLISHED if os.path.lexists(root / _LAYOUT) else None
+
+        def is_source(path: str, entry: os.DirEntry[str]) -> bool:
+            del entry
+            return not (path == _MATRIX or is_of_a_lock(path) or (published and f"{path}/".startswith(published)))
+
+        return walk(root, is_source, within=top)
+
+    def _check_out(
+        self, prefix: str, repository: Repository, commit: str, top: Path
+    ) -> list[tuple[str, Repository, str]]:
+        """Write a commit in its place; return the submodules to go into."""
+        folder = top / prefix
+        # Not through a link that another repository has there.
+        if folder.resolve() != top.resolve() / prefix:
+            raise SourceError(f"submodule {prefix} is below a link")
+        commits = repository.check_out(commit, folder)
+        self.modules |= {f"{prefix}{path}" for path in commits}
+        if len(self.modules) > _MOST_MODULES:
+            raise SourceError(f"the repository has more than {_MOST_MODULES} submodules", remedy=self._choice())
+        wanted = {path: commit for path, commit in commits.items() if self._is_wanted(f"{prefix}{path}")}
+        addresses = repository.submodules(commit) if wanted else {}
+        return [
+            (f"{prefix}{path}/", *self._fetched(f"{prefix}{path}", repository, addresses.get(path), commit))
+            for path, commit in wanted.items()
+            if addresses.get(path) != ""
+        ]
+
+    def _fetched(self, path: str, parent: Repository, address: str | None, commit: str) -> tuple[Repository, str]:
+        """Return the repository of a submodule, and its commit, which is there."""
+        check_path(path)
+        try:
+            place = submodule_address(parent.address, address or "")
+            folder = self.folder / f"{sha256(place.shown.encode()).hexdigest()[:32]}.git"
+            repository = Repository(address=place, folder=folder, listen=self.listen)
+            return repository, repository.fetch(commit)
+        except (SourceError, ValueError) as error:
+            own = f"{error.remedy}; or " if isinstance(error, SourceError) and error.remedy else ""
+            why = error if address else ".gitmodules does not say where it is"
+            raise SourceError(f"submodule {path}: {why}", remedy=own + self._choice()) from None
+
+    def _is_wanted(self, submodule: str) -> bool:
+        """Return True if a submodule is fetched: it is named, or none is, and it has part of the source."""
+
+        def touches(other: str) -> bool:
+            return f"{submodule}/".startswith(f"{other}/") or f"{other}/".startswith(f"{submodule}/")
+
+        if self.kernel.submodules is not None:
+            return any(map(touches, self.kernel.submodules))
+        return self.kernel.subdirectory is None or touches(self.kernel.subdirectory)
+
+    def _choice(self) -> str:
+        """Return how to do with fewer submodules."""
+        some = ", ".join(sorted(self.modules)[:_SHOWN])
+        needed = f"name those that are needed, under kernel: submodules: [{some}], or submodules: false"
+        return f"{needed}; wheelsmith init takes --submodules"
+
+    def _no_start(self, top: Path) -> SourceError:
+        """Return the error that names the folders in which a kernel or project starts."""
+        folders = (Path(folder).relative_to(top) for folder, _, files in os.walk(top) if {*_STARTS} & {*files})
+        shown = ", ".join(map(str, sorted(folders, key=lambda path: (len(path.parts), path))[:_SHOWN]))
+        below = self.kernel.subdirectory
+        return SourceError(
+            f"there is no {' and no '.join(_STARTS)} in "
+            + (f"{below} in the repository" if below else "the top of the repository"),
+            remedy=f"name the folder of the kernel under kernel: subdirectory, such as {shown}" if shown else None,
+        )
