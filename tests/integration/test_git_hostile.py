@@ -11,7 +11,6 @@ from wheelsmith.matrix import KernelRef
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.git import program, repository, source
-from wheelsmith.source.links import LinkResolver
 
 START = {"setup.py": "raise SystemExit('never run to plan')\n"}
 

@@ -141,7 +141,7 @@ def test_a_link_in_a_hub_cache_leads_to_a_file_of_its_own_repo(kernel, tmp_path,
     snapshot = hub_cache(kernel, tmp_path / "hub")
     hub_cache(kernel, tmp_path / "other")
     (snapshot / "more").symlink_to(target)
-    with pytest.raises(SourceError, match="more leads out of the repo, or to no file"):
+    with pytest.raises(SourceError, match="more is a link (that leads out of the source|to nothing)"):
         source_tree.make_tree(_files(snapshot), origin="hub:org/pure")
 
 
@@ -234,7 +234,7 @@ def test_an_output_folder_that_is_a_link_is_left_out(kernel, tmp_path):
     (tmp_path / "disk").mkdir()
     (kernel / "out").symlink_to(tmp_path / "disk")
     assert paths_of(kernel, out="k/out") == HONEST
-    with pytest.raises(SourceError, match="out is a link to a folder"):
+    with pytest.raises(SourceError, match="out is a link that leads out"):
         paths_of(kernel)
 
 
@@ -253,7 +253,7 @@ def test_a_build_with_a_link_that_leads_round_stops_no_other(tmp_path):
     builds = read_build_folder(tmp_path)
     good, bad = builds.fetch(builds.names).values()
     assert isinstance(good, SourceTree)
-    assert str(bad) == f"build/{name}/round is a link to nothing"
+    assert str(bad) == "round is a link to nothing"
 
 
 # --- names and sizes ----------------------------------------------------------------------------------------

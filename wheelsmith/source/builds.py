@@ -102,7 +102,7 @@ def _files(root: Path, name: str) -> Iterator[FoundFile]:
 
 def _along(root: Path) -> Iterator[FoundFile]:
     def is_along(path: str, entry: os.DirEntry[str]) -> bool:
-        return comes_along(path) and entry.is_file()
+        return comes_along(path) and Path(entry.path).is_file()
 
     for file in walk(root, is_along):
         yield FoundFile(path=file.path, real=file.real)

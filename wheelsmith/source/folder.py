@@ -44,7 +44,7 @@ def _files(root: Path, outputs: Outputs) -> Iterator[FoundFile]:
             return False
         if outputs.include(entry, Path(entry.path).parent):
             return False
-        if not entry.is_dir():
+        if not Path(entry.path).is_dir():
             return True
         left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if path == entry.name else set())
         return entry.name not in left_out and not outputs.are(Path(entry.path))

@@ -1,7 +1,4 @@
-"""A source in a git repository, read from what was fetched and never checked out.
-
-No filter, hook or attribute of the repository does anything; a link becomes the file that it leads to.
-"""
+"""Sources in git repositories, fetched and checked out by git itself, without hooks, filters and attributes."""
 
 from wheelsmith.source.git.source import read_git
 
