@@ -141,7 +141,7 @@ def test_a_link_in_a_hub_cache_leads_to_a_file_of_its_own_repo(kernel, tmp_path,
     snapshot = hub_cache(kernel, tmp_path / "hub")
     hub_cache(kernel, tmp_path / "other")
     (snapshot / "more").symlink_to(target)
-    with pytest.raises(SourceError, match="more is a link (that leads out of the source|to nothing)"):
+    with pytest.raises(SourceError, match=r"more is a link (that leads out of the source|to nothing)"):
         source_tree.make_tree(_files(snapshot), origin="hub:org/pure")
 
 
