@@ -98,10 +98,9 @@ def test_what_was_changed_in_the_folder_is_refused_by_name(vendored):
     # Whoever changes the digest beside it, too, is told by the lock.
     identity = folder / "source/source.json"
     data = json.loads(identity.read_text())
-    from wheelsmith.source.tree import make_tree
-    from wheelsmith.source.vendored import _files
+    from wheelsmith.source.tree import make_tree, walk
 
-    data["tree"] = make_tree(_files(folder / "source/files"), origin="path").id.tree
+    data["tree"] = make_tree(walk(folder / "source/files"), origin="path").id.tree
     identity.write_text(json.dumps(data))
     answer = offline(vendored, *BUILD)
     assert answer.returncode == 2
