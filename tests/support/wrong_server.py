@@ -100,6 +100,30 @@ def running(server: ThreadingHTTPServer) -> Iterator[None]:
         thread.join()
 
 
+@contextmanager
+def dripping() -> Iterator[str]:
+    """Serve a page that never ends, a byte now and then."""
+    stop = threading.Event()
+
+    class Dripping(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            while not stop.wait(0.02):
+                self.wfile.write(b" ")
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
+    server.daemon_threads = True
+    server.handle_error = lambda *asked: None  # a client that hangs up
+    with running(server):
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        stop.set()
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -204,8 +228,13 @@ def html_alone(change: Callable[[str], str]) -> Fault:
 
 
 def with_link(anchor: str) -> Fault:
-    """Put another link on pages."""
-    return html_alone(lambda text: text.replace("<body>", f"<body>{anchor}"))
+    """Put another link on the pages of projects."""
+
+    def fault(asked: Overrides, right: Right) -> Answer:
+        body = f"<body>{anchor}" if "/kernel/" in asked.path else "<body>"
+        return html_alone(lambda text: text.replace("<body>", body))(asked, right)
+
+    return fault
 
 
 def instead(status: int, when: Callable[[Overrides], bool], **headers: str) -> Fault:

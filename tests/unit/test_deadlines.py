@@ -9,7 +9,6 @@ import pytest
 
 from wheelsmith.base.deadline import TooSlowError, ended_after, not_too_slow
 from wheelsmith.base.errors import PackageIndexError, ToolchainError
-from wheelsmith.index.doctor.fetch import FetchBounds, fetching
 from wheelsmith.index.pick import find_catalogue
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.package_index import locate
@@ -87,15 +86,6 @@ def test_toolchains_are_sought_on_the_next_index(first, monkeypatch):
         with pytest.raises(ToolchainError) as caught:
             locate(PIN, settings)
     assert caught.value.message.count("took longer") == 2
-
-
-def test_the_doctor_goes_on_with_the_next_question(first):
-    with dripping(first) as url, fetching(url, FetchBounds(patience=0.2)) as fetcher:
-        answers = [fetcher.page(f"{url}/{name}/") for name in "ab"]
-    for answer in answers:
-        # Of a body there is what came; of headers nothing.
-        assert answer.truncated or "took longer" in answer.failure
-    assert fetcher.requests == 2
 
 
 def test_a_download_that_stands_still_ends(first):

@@ -11,12 +11,13 @@ from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
-from wheelsmith.index.doctor import Diagnosis, IndexFinding, Severity, WalkScope, examine
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SIGNS = {Severity.ERROR: ("✗", "red"), Severity.WARNING: ("!", "yellow"), Severity.ADVICE: ("-", "cyan")}
+    from wheelsmith.index.doctor import Diagnosis, IndexFinding
+
+_SIGNS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "advice": ("-", "cyan")}
 
 
 @click.command("doctor")
@@ -30,7 +31,7 @@ _SIGNS = {Severity.ERROR: ("✗", "red"), Severity.WARNING: ("!", "yellow"), Sev
 @click.option(
     "--wheels",
     type=click.IntRange(0, 100),
-    default=WalkScope().most_wheels,
+    default=2,
     show_default=True,
     help="How many wheels of each project to look at.",
 )
@@ -40,9 +41,10 @@ def doctor(
     ctx: click.Context, *, url: str, roots: tuple[str, ...], projects: tuple[str, ...], wheels: int, as_json: bool
 ) -> None:
     """Look at a live index as pip and uv would, and say what hurts them and what fixes it."""
+    from wheelsmith.index.doctor import CrawlScope, examine
     from wheelsmith.report import make_console
 
-    diagnosis = examine(url, WalkScope(roots=roots, projects=projects, most_wheels=wheels))
+    diagnosis = examine(url, CrawlScope(roots=roots, projects=projects, most_wheels=wheels))
     if as_json:
         click.echo(json.dumps({"schema_version": 1, **diagnosis.to_json()}, indent=1))
     else:
@@ -76,7 +78,7 @@ def _show_finding(finding: IndexFinding, console: Console) -> None:
 
 def _tally(diagnosis: Diagnosis) -> str:
     """Count the findings of each severity."""
-    plurals = {Severity.ADVICE: "advice"}
-    counts = {severity: sum(f.severity is severity for f in diagnosis.findings) for severity in Severity}
+    plurals = {"advice": "advice"}
+    counts = {severity: sum(f.severity == severity for f in diagnosis.findings) for severity in _SIGNS}
     words = (counted(count, severity, plurals.get(severity)) for severity, count in counts.items() if count)
     return ", ".join(words)

@@ -13,7 +13,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import PackageIndexError, ReleaseError
 from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.redact import redact
-from wheelsmith.index.doctor import Severity, WalkScope, examine
+from wheelsmith.index.doctor import CrawlScope, Severity, examine
 from wheelsmith.index.entries import (
     Catalogue,
     IndexEntry,
@@ -197,7 +197,7 @@ def examine_live(address: str, found: BuiltVersion) -> None:
 
     :raises ReleaseError: one of them would fail.
     """
-    diagnosis = examine(address, WalkScope(projects=(found.state.project,)))
+    diagnosis = examine(address, CrawlScope(projects=(found.state.project,)))
     if not diagnosis.ok:
         wrong = "; ".join(finding.message for finding in diagnosis.findings if finding.severity is Severity.ERROR)
         raise ReleaseError(f"installers would fail: {wrong}", remedy=f"wheelsmith index doctor {redact(address)}")

@@ -1,17 +1,34 @@
-"""What a look at a live index found: data, which the command line shows and pipelines read."""
+"""Findings about a live index: data, which the command line shows and pipelines read."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import urlsplit
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.index.doctor.exchange import Exchange
-from wheelsmith.index.doctor.hosts import host_of, remedy
+from wheelsmith.index.doctor.http_exchange import Exchange
 
-PIP, UV = "pip", "uv"
-BOTH = (PIP, UV)
+# Host, a header that only it sends, how its Server header begins, how its name ends. CDNs stand first: they decide more
+# than the host behind them.
+_HOSTS = (
+    ("cloudfront", "x-amz-cf-id", "", ""),
+    ("cloudflare", "cf-ray", "cloudflare", ""),
+    ("huggingface", "x-repo-commit", "", "huggingface.co"),
+    ("huggingface", "", "", ".hf.co"),
+    ("github", "x-github-request-id", "github.com", ".github.io"),
+    ("gcs", "x-guploader-uploadid", "uploadserver", "storage.googleapis.com"),
+    ("azure", "x-ms-request-id", "windows-azure", ".core.windows.net"),
+    ("s3", "x-amz-request-id", "amazons3", ".amazonaws.com"),
+    ("nginx", "", "nginx", ""),
+    ("wheelsmith", "", "wheelsmith", ""),
+)
+_MAX_SHOWN = 100  # characters of a value from a server
 
 
 class Severity(StrEnum):
@@ -24,9 +41,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFinding(Record):
-    """One thing that is not as it should be.
+    """One problem of an index.
 
-    :param rule: its stable name.
+    :param rule: its stable name, a key of rules.toml.
     :param severity: error: an installer fails; warning: slow, fragile or not the standard; advice: could be better.
     :param message: one sentence.
     :param hurts: who notices, e.g. ``pip``, ``uv``.
@@ -47,12 +64,11 @@ class IndexFinding(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Record):
-    """All that was found, the worst first, and what was looked at.
+    """All findings, the worst first, and what was examined.
 
     :param roots: URLs of the roots that answered.
-    :param pages: how many pages of projects were judged; ``wheels``: how many wheels.
-    :param requests: how many were made.
-    :param unexamined: what could not be judged, and why.
+    :param pages: number of project pages; ``wheels``: number of wheels; ``requests``: number of requests.
+    :param unexamined: what could not be examined, and why.
     """
 
     url: str
@@ -66,37 +82,51 @@ class Diagnosis(Record):
 
     @property
     def ok(self) -> bool:
-        """Say whether every installer works."""
+        """Return True if every installer works."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
-def finding(
-    rule: str, severity: Severity, message: str, shown: Exchange, hurts: tuple[str, ...], *, place: str | None = None
-) -> IndexFinding:
-    """Make a finding of what an exchange shows, with the remedy for what seems to have answered it."""
-    host = host_of(shown)
+def finding(rule: str, exchange: Exchange, *, severity: Severity | None = None, **values: Any) -> IndexFinding:
+    """Return a finding with the words of rules.toml and the remedy for the host that answered.
+
+    :param severity: another one than the rule's.
+    :param values: for the message; they may come from the server.
+    """
+    known, host = _rules()[rule], host_of(exchange)
     return IndexFinding(
         rule=rule,
-        severity=severity,
-        message=message,
-        hurts=hurts,
-        places=(place or shown.url,),
-        command=shown.command,
+        severity=severity or Severity(known["severity"]),
+        message=known["message"].format(**{name: str(value)[:_MAX_SHOWN] for name, value in values.items()}),
+        hurts=tuple(known["hurts"]),
+        places=(exchange.url,),
+        command=exchange.command,
         host=host,
-        remedy=remedy(rule, host),
+        remedy=known.get(host, known["any"]),
     )
 
 
-def merged(findings: Iterable[IndexFinding]) -> tuple[IndexFinding, ...]:
-    """Make one of findings that differ only in their place, and sort: the worst first, else as they came.
-
-    A fault is as bad as it is at its worst place, which stands first.
-    """
+def merge_findings(findings: Iterable[IndexFinding]) -> tuple[IndexFinding, ...]:
+    """Merge findings that differ only in their place, at their worst severity, and sort them by severity."""
     order = list(Severity)
-    worst_first = sorted(findings, key=lambda item: order.index(item.severity))
-    kept: dict[tuple[object, ...], IndexFinding] = {}
-    for item in worst_first:
-        before = kept.setdefault((item.rule, item.message, item.host), item)
-        places = before.places + tuple(place for place in item.places if place not in before.places)
-        kept[item.rule, item.message, item.host] = replace(before, places=places)
-    return tuple(kept.values())
+    merged: dict[tuple[str, str, str], IndexFinding] = {}
+    for item in sorted(findings, key=lambda item: order.index(item.severity)):
+        key = (item.rule, item.message, item.host)
+        before = merged.get(key)
+        places = tuple(dict.fromkeys((*before.places, *item.places))) if before else item.places
+        merged[key] = replace(before or item, places=places)
+    return tuple(merged.values())
+
+
+def host_of(exchange: Exchange) -> str:
+    """Guess what served a response: ``nginx``, ``s3``, ``cloudfront``, ``gcs`` and so on."""
+    headers, name = exchange.headers, urlsplit(exchange.final).hostname or ""
+    server = headers.get("server", "").lower()
+    for host, header, begin, end in _HOSTS:
+        if (header and header in headers) or (begin and server.startswith(begin)) or (end and name.endswith(end)):
+            return "s3-website" if host == "s3" and ".s3-website" in name else host
+    return "unknown"
+
+
+@cache
+def _rules() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(resources.files("wheelsmith.index.doctor").joinpath("rules.toml").read_text("utf-8"))

@@ -1,0 +1,195 @@
+"""Visit the pages and wheels of a live index as installers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from packaging.utils import canonicalize_name
+
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity, finding, host_of, merge_findings
+from wheelsmith.index.doctor.http_checks import PageExchanges, check_absent, check_page, check_transport
+from wheelsmith.index.doctor.http_exchange import MAX_PAGE, PIP_ACCEPT, Exchange, IndexClient, OutOfTimeError
+from wheelsmith.index.doctor.page_checks import (
+    PLATFORM,
+    PageFile,
+    UnreadablePageError,
+    check_files,
+    read_files,
+    read_projects,
+)
+from wheelsmith.index.doctor.wheel_checks import WheelExchanges, check_wheel
+
+_ABSENT = "wheelsmith-doctor-requests-an-absent-project"
+_MAX_METADATA, _MAX_WHEEL = 2 * 2**20, 64 * 2**20  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlScope:
+    """Which parts of an index are examined.
+
+    :param roots: names beneath the URL, such as ``cu130``; none: those that are found.
+    :param projects: names; none: the first ones of each root.
+    :param most_projects: number of projects of each root, if none are named.
+    :param most_wheels: number of wheels of each project.
+    """
+
+    roots: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    most_projects: int = 3
+    most_wheels: int = 2
+
+
+def examine(url: str, scope: CrawlScope | None = None) -> Diagnosis:
+    """Examine a live index. Nothing is changed, and little is downloaded.
+
+    :param url: of the index or of one of its roots; credentials in it are used, but not shown.
+    :raises PackageIndexError: it is no URL, or nothing answers there.
+    """
+    with IndexClient(url) as client:
+        return _Crawl(client, scope or CrawlScope()).run()
+
+
+class _Crawl:
+    """One examination and its findings so far."""
+
+    def __init__(self, client: IndexClient, scope: CrawlScope) -> None:
+        self._client = client
+        self._scope = scope
+        self._findings: list[IndexFinding] = []
+        self._unexamined: dict[str, None] = {}
+        self._roots: list[str] = []
+        self._platforms: set[str] = set()
+        self._wheels: set[str] = set()
+        self._pages = 0
+        self._is_empty = True
+
+    def run(self) -> Diagnosis:
+        url = self._client.url
+        first = Exchange(url=url, final=url)
+        try:
+            first = self._client.page(url, accept="text/html")
+            if first.failure:
+                raise PackageIndexError(f"{url} cannot be reached: {first.failure}", remedy="fix the URL")
+            self._add(check_transport(url, first))
+            self._visit_roots(url)
+            if self._is_empty:
+                self._add([finding("no-project", first)])
+        except OutOfTimeError as error:
+            self._unexamined[f"the rest: {error}"] = None
+        return Diagnosis(
+            url=url,
+            host=host_of(first),
+            findings=merge_findings(self._findings),
+            roots=tuple(self._roots),
+            pages=self._pages,
+            wheels=len(self._wheels),
+            requests=self._client.requests,
+            unexamined=tuple(self._unexamined),
+        )
+
+    def _visit_roots(self, url: str) -> None:
+        if self._scope.roots:
+            for name in self._scope.roots:
+                self._visit_root(f"{url}{name.strip('/')}/")
+        elif _is_root(url) or not any(
+            self._client.page(f"{url}simple/{name}", accept=PIP_ACCEPT).ok for name in ("", "index.html")
+        ):
+            self._visit_root(url)
+            return
+        else:
+            self._visit_root(f"{url}simple/")
+            for platform in sorted(self._platforms):
+                self._visit_root(f"{url}{platform}/")
+        state = self._client.page(f"{url}_state/.listing.json")
+        if state.ok and state.body.lstrip()[:1] == b"{":
+            self._add([finding("state", state)])
+
+    def _visit_root(self, root: str) -> None:
+        page = self._page(root)
+        self._add(check_page(page, "the list of projects", Severity.WARNING))
+        if page.pip.ok:
+            self._roots.append(root)
+        projects = self._scope.projects or self._listed(page)
+        if not projects:
+            self._unexamined[f"{root}: no project is known there; name one with --project"] = None
+            return
+        self._is_empty = False
+        visited = [self._visit_project(root, canonicalize_name(name)) for name in projects]
+        if any(visited):
+            self._add(check_absent(self._client.page(f"{root}{_ABSENT}/", accept=PIP_ACCEPT)))
+
+    def _listed(self, page: PageExchanges) -> tuple[str, ...]:
+        """Return the first projects of a root, from any form of its list that can be read."""
+        for exchange in (page.inside, page.pip, page.html):
+            if exchange is not None and exchange.ok:
+                with suppress(UnreadablePageError):
+                    return read_projects(exchange)[: self._scope.most_projects]
+        return ()
+
+    def _visit_project(self, root: str, project: str) -> bool:
+        page = self._page(f"{root}{project}/")
+        self._add(check_page(page, "the page of a project", Severity.ERROR))
+        if not page.pip.ok:
+            return False
+        self._pages += 1
+        if page.pip.truncated:
+            self._unexamined[f"{page.pip.url}: it is larger than {MAX_PAGE >> 20} MiB"] = None
+            return True
+        try:
+            files = read_files(page.pip, project)
+        except UnreadablePageError as error:
+            self._add([finding(error.rule, page.pip, reason=error)])
+            return True
+        self._add(check_files(files, page.pip, root, project))
+        self._platforms.update(*(file.platforms for file in files))
+        for file in _sample(files, self._scope.most_wheels):
+            if file.url not in self._wheels:
+                self._wheels.add(file.url)
+                self._visit_wheel(file)
+        return True
+
+    def _visit_wheel(self, file: PageFile) -> None:
+        wheel = self._wheel(file)
+        self._add(check_wheel(wheel))
+        if wheel.whole.truncated:
+            self._unexamined[f"{file.filename}: its hash, for it was not downloaded whole"] = None
+
+    def _page(self, url: str) -> PageExchanges:
+        pip = self._client.page(url, accept=PIP_ACCEPT)
+        inside = None if pip.ok else self._client.page(f"{url}index.html", accept=PIP_ACCEPT)
+        return PageExchanges(pip=pip, html=self._client.page(url, accept="text/html"), inside=inside)
+
+    def _wheel(self, file: PageFile) -> WheelExchanges:
+        parts = urlsplit(file.url)
+        parts = parts._replace(path=parts.path.replace("+", "%2B"))
+        url = parts.geturl()
+        raw = self._client.get(file.url, 0) if url != file.url else None
+        whole = self._client.get(url, _MAX_WHEEL)
+        if not whole.ok:
+            return WheelExchanges(file=file, whole=whole, raw=raw)
+        part = self._client.get(url, _MAX_WHEEL, range="bytes=0-99")
+        side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)
+        return WheelExchanges(file=file, whole=whole, raw=raw, part=part, side_car=side_car)
+
+    def _add(self, *findings: Iterable[IndexFinding]) -> None:
+        for each in findings:
+            self._findings += each
+
+
+def _is_root(url: str) -> bool:
+    name = urlsplit(url).path.rstrip("/").rpartition("/")[2]
+    return name == "simple" or PLATFORM.fullmatch(name) is not None
+
+
+def _sample(files: tuple[PageFile, ...], most: int) -> list[PageFile]:
+    """Choose wheels to download: one with + in its name, one variant, then the newest."""
+    wheels = [(file.wheel, file) for file in files if file.wheel and urlsplit(file.url).scheme in {"http", "https"}]
+    newest = [file for name, file in sorted(wheels, key=lambda item: item[0].version, reverse=True)]
+    plus = [file for file in newest if file.wheel and "+" in file.filename and not file.wheel.label]
+    variants = [file for file in newest if file.wheel and file.wheel.label]
+    chosen = [*plus[:1], *variants[:1], *newest]
+    return list({file.url: file for file in chosen}.values())[:most]

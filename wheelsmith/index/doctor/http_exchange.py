@@ -1,0 +1,180 @@
+"""Requests to a live index, recorded."""
+
+from __future__ import annotations
+
+import netrc
+import os
+import shlex
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from wheelsmith.base.deadline import ended_after
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
+from wheelsmith.base.sanitize import visible
+from wheelsmith.toolchain.http import FAILURES, answer, reason
+
+JSON = "application/vnd.pypi.simple.v1+json"
+PIP_ACCEPT = f"{JSON}, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"
+MAX_PAGE = 8 * 2**20  # bytes
+_REQUEST_SECONDS, _SECONDS = 20.0, 300.0  # deadlines of one request and of all
+_OK = range(200, 300)
+_GZIP_OR_ZLIB = 47  # wbits of zlib
+
+
+class OutOfTimeError(Exception):
+    """The examination took longer than it may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A request and its response, after redirects.
+
+    :param url: the requested URL, without credentials.
+    :param sent: request headers.
+    :param status: 0 without a response; ``failure`` says why.
+    :param headers: names in lower case.
+    :param truncated: the response is longer than ``body``.
+    :param final: the URL that answered, to which links on a page are relative.
+    """
+
+    url: str
+    sent: Mapping[str, str] = field(default_factory=dict)
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    truncated: bool = False
+    final: str = ""
+    failure: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Return True if the server sent the file."""
+        return self.failure is None and self.status in _OK
+
+    @property
+    def media(self) -> str:
+        """Return the content type without its parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def answer(self) -> str:
+        """Return the status, or why there is none."""
+        return self.failure or str(self.status)
+
+    @property
+    def command(self) -> str:
+        """Return a curl command that sends the same request."""
+        headers = [part for name, value in self.sent.items() for part in ("-H", f"{name}: {value}")]
+        return shlex.join(["curl", "-sSL", "-D", "-", "-o", "/dev/null", *headers, self.url])
+
+
+class IndexClient:
+    """Sends requests to an index, each once, with the user's credentials for its host alone.
+
+    :param url: of the index; may contain credentials.
+    :raises PackageIndexError: it is not an http or https URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = httpx.URL(url)
+        except httpx.InvalidURL:
+            parts = httpx.URL("")
+        if is_ambiguous(url) or parts.scheme not in {"http", "https"} or not parts.host:
+            remedy = AMBIGUOUS if is_ambiguous(url) else "name one that begins with https:// or http://"
+            raise PackageIndexError(f"{visible(redact(url))} is no URL of a live index", remedy=remedy)
+        self.url = f"{redact(url).rstrip('/')}/"
+        self.requests = 0
+        self._origin = _origin(parts)
+        self._userinfo = parts.userinfo or _netrc(parts.host)
+        self._client = self._open()
+        self._end = time.monotonic() + _SECONDS
+        self._known: dict[tuple[object, ...], Exchange] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def get(self, url: str, limit: int, **headers: str) -> Exchange:
+        """Send a GET request, with at most ``limit`` bytes of the response read.
+
+        :raises OutOfTimeError: the examination took longer than it may.
+        """
+        key = (url, limit, *headers.items())
+        if key not in self._known:
+            if time.monotonic() > self._end:
+                raise OutOfTimeError(f"{_SECONDS:g} s went by")
+            sent = {"accept-encoding": "identity", **{name.replace("_", "-"): text for name, text in headers.items()}}
+            self._known[key] = self._send(Exchange(url=redact(url), final=redact(url), sent=sent), url, limit)
+        return self._known[key]
+
+    def page(self, url: str, **headers: str) -> Exchange:
+        """Send a GET request for a page, which a server may compress.
+
+        :raises OutOfTimeError: the examination took longer than it may.
+        """
+        exchange = self.get(url, MAX_PAGE, **headers)
+        if exchange.headers.get("content-encoding", "") not in {"gzip", "deflate"}:
+            return exchange
+        inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+        try:
+            body = inflater.decompress(exchange.body, MAX_PAGE)
+        except zlib.error as error:
+            return replace(exchange, failure=f"it is not compressed as it says: {error}")
+        return replace(exchange, body=body, truncated=not inflater.eof)
+
+    def _send(self, exchange: Exchange, url: str, limit: int) -> Exchange:
+        self.requests += 1
+        if self._client.is_closed:
+            self._client = self._open()
+        try:
+            address = httpx.URL(url)
+            if self._userinfo and _origin(address) == self._origin:
+                address = address.copy_with(userinfo=self._userinfo)
+            with (
+                ended_after(self._client, _REQUEST_SECONDS),
+                answer(self._client, str(address), exchange.sent) as response,
+            ):
+                body = bytearray()
+                for chunk in response.iter_raw():
+                    body += chunk
+                    if len(body) > limit:
+                        break
+        except (*FAILURES, ValueError, RuntimeError) as error:
+            return replace(exchange, failure=reason(error))
+        return replace(
+            exchange,
+            status=response.status_code,
+            headers={name.lower(): value for name, value in response.headers.items()},
+            body=bytes(body[:limit]),
+            truncated=len(body) > limit,
+            final=str(response.url.copy_with(userinfo=b"")),
+        )
+
+    def _open(self) -> httpx.Client:
+        headers = {"user-agent": "wheelsmith-doctor", "accept": "*/*"}
+        return httpx.Client(timeout=_REQUEST_SECONDS, headers=headers)
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _netrc(host: str) -> bytes:
+    """Return the credentials that pip, uv and curl take from the user's .netrc."""
+    try:
+        found = netrc.netrc(os.environ.get("NETRC")).authenticators(host)
+    except (OSError, netrc.NetrcParseError):
+        return b""
+    return httpx.URL("https://h", username=found[0], password=found[2] or "").userinfo if found else b""
