@@ -6,6 +6,8 @@ make all of it again, which is about 7 GB for x86_64.
 
 from __future__ import annotations
 
+import json
+import lzma
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -18,7 +20,8 @@ from package_index import ARCHES, opened
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model import PinnedFile
 from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.symbols import TorchLibrary, fingerprint, symbol_table, write_table
+from wheelsmith.wheel.symbols import TorchLibrary, fingerprint, symbol_table
+from wheelsmith.wheel.symbols.torch import FINGERPRINT, LIBRARY, MASK
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
 
@@ -50,6 +53,32 @@ def read_wheel(pin: PinnedFile) -> TorchWheel:
             exports[library.name] = {fingerprint(symbol) for symbol in read.exported}
             library.unlink()
     return TorchWheel(libraries=libraries, exports=exports)
+
+
+def write_table(
+    libraries: dict[str, dict[str, TorchLibrary]],
+    exports: dict[str, dict[str, set[int]]],
+    *,
+    source: str,
+    date: str,
+) -> bytes:
+    """Return the file for one architecture.
+
+    :param exports: release → library → fingerprints; the releases are in the order of their bits.
+    """
+    names = sorted({name for found in libraries.values() for name in found})
+    masks: dict[tuple[int, int], int] = {}
+    for bit, release in enumerate(libraries):
+        for name, fingerprints in exports[release].items():
+            for number in fingerprints:
+                row = (number, names.index(name))
+                masks[row] = masks.get(row, 0) | 1 << bit
+    ordered = sorted(masks)
+    rows = [n.to_bytes(FINGERPRINT) + lib.to_bytes(LIBRARY) + masks[n, lib].to_bytes(MASK) for n, lib in ordered]
+    planes = b"".join(bytes(row[byte] for row in rows) for byte in range(FINGERPRINT + LIBRARY + MASK))
+    graph = {r: {file: [lib.soname, lib.needed] for file, lib in found.items()} for r, found in libraries.items()}
+    head = {"source": source, "date": date, "count": len(ordered), "names": names, "libraries": graph}
+    return json.dumps(head).encode() + b"\n" + lzma.compress(planes, preset=9)
 
 
 def write_symbols(arch: str, fresh: Mapping[str, TorchWheel], date: str) -> None:

@@ -255,7 +255,6 @@ lies(
         *(
             "cp311 cp311 .cpython-311-riscv64-linux-gnu.so",
             "cp311 cp311 .cpython-3110-ARCH-linux-gnu.so",
-            "cp311 cp311 .graalpy-311-native-ARCH-linux.so",
         ),
         *(
             "cp311 none .cpython-312-ARCH-linux-gnu.so",

@@ -3,6 +3,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from torch_symbols import write_table
 
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases, why_incompatible
@@ -17,7 +18,6 @@ from wheelsmith.wheel.symbols import (
     python_exports,
     read_table,
     symbol_table,
-    write_table,
 )
 
 DATE = re.compile(r"20\d\d-\d\d-\d\d")

@@ -1,7 +1,7 @@
-"""What the libraries that wheels may use export: torch's, CUDA's, the platform's and Python itself."""
+"""The exports of the libraries that wheels may use: torch's, CUDA's, the platform's and Python's."""
 
 from wheelsmith.wheel.symbols.libraries import LibraryExports, cuda_exports, platform_exports, python_exports
-from wheelsmith.wheel.symbols.torch import SymbolTable, TorchLibrary, fingerprint, read_table, symbol_table, write_table
+from wheelsmith.wheel.symbols.torch import SymbolTable, TorchLibrary, fingerprint, read_table, symbol_table
 
 __all__ = [
     "LibraryExports",
@@ -13,5 +13,4 @@ __all__ = [
     "python_exports",
     "read_table",
     "symbol_table",
-    "write_table",
 ]

@@ -1,4 +1,4 @@
-"""What the libraries of the platform, CUDA and Python export, from files that ``scripts/library_symbols.py`` makes."""
+"""The exports of the libraries of the platform, CUDA and Python, made by ``scripts/library_symbols.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryExports:
-    """What a set of libraries exports.
+    """The exports of a set of libraries.
 
     :param symbols: soname → symbol → the versions that it has, ``""`` for none.
     """
@@ -20,34 +20,30 @@ class LibraryExports:
     symbols: dict[str, dict[str, tuple[str, ...]]]
 
     def versions(self, library: str, symbol: str) -> tuple[str, ...]:
-        """Return the versions of a symbol in a library; nothing where it is not there."""
+        """Return the versions of a symbol in a library; none if it does not export it."""
         return self.symbols.get(library, {}).get(symbol, ())
 
     def defined(self, library: str) -> frozenset[str]:
         """Return the versions that a library has for any symbol."""
         return frozenset(v for found in self.symbols.get(library, {}).values() for v in found if v)
 
-    def with_version(self, symbol: str, version: str) -> frozenset[str]:
-        """Return the libraries that have a symbol in a version."""
-        return frozenset(library for library, found in self.symbols.items() if version in found.get(symbol, ()))
-
 
 @cache
 def platform_exports(arch: str) -> LibraryExports:
-    """Return what glibc, libstdc++ and the other libraries that manylinux allows export."""
+    """Return the exports of glibc, libstdc++ and the other libraries that manylinux allows."""
     return _exports(_read(f"platform-{arch}.json.xz")["libraries"])
 
 
 @cache
 def cuda_exports(major: int) -> LibraryExports | None:
-    """Return what the libraries of a CUDA release export, by the major number; None where it is not known."""
+    """Return the exports of the libraries of a major release of CUDA, or None if it is not known."""
     found = _read("cuda.json.xz")["libraries"].get(str(major))
     return _exports(found) if found is not None else None
 
 
 @cache
 def python_exports() -> dict[str, frozenset[str]]:
-    """Return what CPython exports: ``3.12`` → symbols."""
+    """Return the exports of CPython: ``3.12`` → symbols."""
     return {version: frozenset(symbols) for version, symbols in _read("python.json.xz")["versions"].items()}
 
 

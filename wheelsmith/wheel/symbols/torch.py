@@ -1,4 +1,4 @@
-"""What each library of each torch release exports, as fingerprints, so that no check fetches a torch.
+"""The exports of each library of each torch release, as fingerprints.
 
 One file an architecture, made by ``scripts/torch_symbols.py``: a line of JSON, then xz-compressed planes. Plane ``n``
 holds byte ``n`` of every row, in ascending order of rows: the first planes compress to nothing. A row is a symbol's
@@ -18,9 +18,8 @@ from functools import cache, cached_property
 from importlib.resources import files
 
 FINGERPRINT = 5  # bytes: of 400,000 symbols, one in three million strangers looks like one of them
-_LIBRARY = 1  # byte
-_MASK = 2  # bytes
-_ROW = FINGERPRINT + _LIBRARY + _MASK
+LIBRARY = 1  # byte
+MASK = 2  # bytes
 
 
 def fingerprint(symbol: str) -> int:
@@ -32,8 +31,8 @@ def fingerprint(symbol: str) -> int:
 class TorchLibrary:
     """One library of one release.
 
-    :param soname: what it calls itself, which need not be its file's name.
-    :param needed: what it brings along: torch's own libraries, CUDA's and the platform's.
+    :param soname: DT_SONAME, which need not be the file's name.
+    :param needed: DT_NEEDED: torch's own libraries, CUDA's and the platform's.
     """
 
     soname: str
@@ -42,7 +41,7 @@ class TorchLibrary:
 
 @dataclass(frozen=True, kw_only=True)
 class SymbolTable:
-    """The exports of every known release for one architecture.
+    """The exports of every known torch release for one architecture.
 
     :param libraries: release → file name → library.
     :param packed: the rows, compressed until they are asked for.
@@ -65,8 +64,8 @@ class SymbolTable:
         for place in range(bisect_left(range(self.count), wanted, key=self._fingerprint), self.count):
             if self._fingerprint(place) != wanted:
                 break
-            if among is None or self._number(place, FINGERPRINT, _LIBRARY) in among:
-                mask |= self._number(place, FINGERPRINT + _LIBRARY, _MASK)
+            if among is None or self._number(place, FINGERPRINT, LIBRARY) in among:
+                mask |= self._number(place, FINGERPRINT + LIBRARY, MASK)
         return frozenset(release for bit, release in enumerate(self.releases) if mask >> bit & 1)
 
     def library(self, release: str, name: str) -> str | None:
@@ -87,8 +86,8 @@ class SymbolTable:
         bit = self.releases.index(release)
         found: dict[str, set[int]] = {name: set() for name in self.libraries[release]}
         for place in range(self.count):
-            if self._number(place, FINGERPRINT + _LIBRARY, _MASK) >> bit & 1:
-                found[self.names[self._number(place, FINGERPRINT, _LIBRARY)]].add(self._fingerprint(place))
+            if self._number(place, FINGERPRINT + LIBRARY, MASK) >> bit & 1:
+                found[self.names[self._number(place, FINGERPRINT, LIBRARY)]].add(self._fingerprint(place))
         return found
 
     @cached_property
@@ -121,29 +120,3 @@ def read_table(data: bytes) -> SymbolTable:
     return SymbolTable(
         releases=tuple(libraries), libraries=libraries, names=tuple(facts["names"]), count=facts["count"], packed=body
     )
-
-
-def write_table(
-    libraries: dict[str, dict[str, TorchLibrary]],
-    exports: dict[str, dict[str, set[int]]],
-    *,
-    source: str,
-    date: str,
-) -> bytes:
-    """Return the file for one architecture.
-
-    :param exports: release → library → fingerprints; the releases are in the order of their bits.
-    """
-    names = sorted({name for found in libraries.values() for name in found})
-    masks: dict[tuple[int, int], int] = {}
-    for bit, release in enumerate(libraries):
-        for name, fingerprints in exports[release].items():
-            for number in fingerprints:
-                row = (number, names.index(name))
-                masks[row] = masks.get(row, 0) | 1 << bit
-    ordered = sorted(masks)
-    rows = [n.to_bytes(FINGERPRINT) + lib.to_bytes(_LIBRARY) + masks[n, lib].to_bytes(_MASK) for n, lib in ordered]
-    planes = b"".join(bytes(row[byte] for row in rows) for byte in range(_ROW))
-    graph = {r: {file: [lib.soname, lib.needed] for file, lib in found.items()} for r, found in libraries.items()}
-    head = {"source": source, "date": date, "count": len(ordered), "names": names, "libraries": graph}
-    return json.dumps(head).encode() + b"\n" + lzma.compress(planes, preset=9)
