@@ -18,7 +18,6 @@ import family_operators
 import family_requirements
 import family_symbols
 import family_third
-import family_together
 import family_tvm_ffi
 import pytest
 from forge import ARCHES, BASES, LEGAL, LIES, Forgery
@@ -38,7 +37,6 @@ FAMILIES = (
     family_requirements,
     family_symbols,
     family_third,
-    family_together,
     family_tvm_ffi,
 )
 # A finding is read by a person: no words of the libraries and of the language that it was found with.

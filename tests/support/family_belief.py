@@ -234,39 +234,6 @@ def _requires(*lines: str, extra: tuple[str, ...] = ()) -> Callable[[Wheel], Non
     return change
 
 
-_NOT_BETWEEN = 'python_full_version in "3.10.0 3.10.99 3.11.0 3.11.99 3.12.0 3.12.99 3.13.0 3.13.99 3.14.0 3.14.99"'
-for _name, _lines in {
-    "never: platform_release": ['torch==2.11.*; platform_release == ""'],
-    "never: platform_version": ['torch==2.11.*; platform_version == ""'],
-    "one patch release": ['torch==2.11.*; python_full_version != "3.11.9"'],
-    "other torch on one patch release": [
-        'torch==2.11.*; python_full_version != "3.11.9"',
-        'torch==2.6.*; python_full_version == "3.11.9"',
-    ],
-    "other torch between patch releases": [
-        'torch==2.11.*; python_full_version < "3.11.5" or python_full_version >= "3.11.12"',
-        'torch==2.6.*; python_full_version >= "3.11.5" and python_full_version < "3.11.12"',
-    ],
-    "other torch by kernel": ["torch==2.11.*; platform_release == ''", "torch==2.6.*; platform_release != ''"],
-    "torch for cpu": ["torch==2.11.0+cpu"],
-    "torch for CUDA 12": ["torch==2.11.0+cu126"],
-    "by release candidate of Python": [
-        'torch==2.11.*; python_full_version != "3.11.0rc1"',
-        'torch==2.6.*; python_full_version == "3.11.0rc1"',
-    ],
-    "implementation_version": [
-        'torch==2.11.*; implementation_version != "3.11.9"',
-        'torch==2.6.*; implementation_version == "3.11.9"',
-    ],
-}.items():
-    for _base in ("cuda", "cpu") if "CUDA 12" in _name else ("cuda",):
-        _lie(
-            "torch",
-            f"torch {_name} in {_base}",
-            "some machine gets another torch, or none",
-            _both(_requires(*_lines), lambda w: w.set("Requires-Python", ">=3.11,<3.12")),
-            base=_base,
-        )
 _lie(
     "symbols libraries torch",
     "tvm-ffi for an extra only",
@@ -288,15 +255,6 @@ _lie(
     ),
     base="cuda",
 )
-_lie(
-    "packages",
-    "CUDA 12's runtime is required",
-    "cu130 requires the packages of CUDA 12",
-    _requires("torch==2.11.*", "nvidia-cuda-runtime-cu12"),
-    base="cuda",
-)
-
-
 # --- Versions of symbols ------------------------------------------------------------------------------------
 
 
@@ -546,12 +504,6 @@ def _metadata(*lines: str, version: str | None = None) -> Callable[[Wheel], None
     return change
 
 
-_lie(
-    "tags",
-    "an interpreter that is a number",
-    "WHEEL has a tag that no installer reads",
-    lambda w: w.wheel.append(f"Tag: 10-abi3-{w.platform}"),
-)
 for _name, _judges, _says, _made in (
     (
         "licence that is not there",
@@ -572,18 +524,6 @@ for _name, _judges, _says, _made in (
         _metadata("Import-Name: nothing", version="2.5"),
     ),
     (
-        "Provides-Dist of torch",
-        "metadata names foreign",
-        "METADATA says that it is torch",
-        _metadata("Provides-Dist: torch"),
-    ),
-    (
-        "Obsoletes-Dist of torch",
-        "metadata names foreign",
-        "METADATA says that it replaces torch",
-        _metadata("Obsoletes-Dist: torch"),
-    ),
-    (
         "an extra that is not declared",
         "metadata",
         "Requires-Dist speaks of an extra that is not there",
@@ -597,13 +537,6 @@ for _name, _judges, _says, _made in (
     ),
 ):
     _lie(_judges, _name, _says, _made, arches=("x86_64",))
-for _name, _judges, _says, _made in (
-    ("aux.py", "archive names", "Windows has no file of that name", _file("forged/aux.py", b"")),
-    ("con.txt", "archive names", "Windows has no file of that name", _file("forged/con.txt", b"")),
-    ("stream", "archive names", "Windows takes it for a stream of another file", _file("forged/__init__.py:x", b"")),
-    ("question mark", "archive names", "Windows has no file of that name", _file("forged/a?.txt", b"")),
-):
-    _lie(_judges, f"{_name} for any platform", _says, _made, base="pure")
 _lie(
     "archive",
     "volume label",

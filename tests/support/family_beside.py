@@ -211,35 +211,6 @@ _legal(
 )
 
 
-# --- CUDA's packages ----------------------------------------------------------------------------------------
-
-for _line in (
-    "nvidia-cublas-cu12",
-    "nvidia_cudnn_cu11>=8",
-    "cupy-cuda12x",
-    "cuda-bindings==12.*",
-    "nvidia-cuda-runtime<13",
-    "cuda-toolkit[cudart]==12.8.*",
-    "nvidia-nccl-cu12; sys_platform == 'linux'",
-):
-    _lie("packages", f"cu130 requires {_line}", "packages of another CUDA", _requires(_line), base="cuda")
-for _line in ("nvidia-cudnn-cu13", "cuda-toolkit", "nvidia-cuda-runtime>=13"):
-    _lie("packages", f"cpu requires {_line}", "CUDA's packages in a wheel for cpu", _requires(_line), base="cpu")
-for _line in (
-    "cupy-cuda13x",
-    "nvidia-cudnn-cu13",
-    "nvidia-cuda-runtime>=12,<14",
-    "cuda-bindings~=13.0",
-    "nvidia-ml-py==12.*",
-    "nvidia-cublas-cu12; sys_platform == 'win32'",
-):
-    _legal(f"cu130 requires {_line}", "it may be of CUDA 13, or is asked for elsewhere", _requires(_line), base="cuda")
-_legal(
-    "CUDA 12's for an extra",
-    "nobody has to ask for it",
-    _metadata("Provides-Extra: old", "Requires-Dist: nvidia-cublas-cu12; extra == 'old'", version="2.1"),
-    base="cuda",
-)
 _legal(
     "cu130 by a word",
     "Python code is about CUDA",

@@ -26,16 +26,6 @@ def _all(changes: tuple[Change, ...]) -> Change:
     return change
 
 
-# --- Tags that no installer has -----------------------------------------------------------------------------
-
-for _platform in ("manylinux_02_28", "manylinux_2_028", "musllinux_1_02", "musllinux_01_2"):
-    _lie(
-        "tags",
-        f"platform {_platform}",
-        "tags are compared letter by letter",
-        lambda w, name=_platform: w.tag(platform=f"{name}_{w.arch}"),
-    )
-
 # --- Under another's name -----------------------------------------------------------------------------------
 
 _HELP = "libhelp-0123abcd.so.1"

@@ -69,14 +69,6 @@ def _without_python(wheel: Wheel) -> None:
     wheel.library.imports = [symbol for symbol in wheel.library.imports if not symbol.name.startswith("Py")]
 
 
-for _pair in (
-    *("cp310 cp311", "cp311 cp310", "py3 cp310", "cp3 none", "cp abi3", "cp312 cp312m9", "cp310 cp310t"),
-    *("cp311 abi3t", "cp310 abi4", "cp310 foo", "cp99999 abi3", "cp311 pypy311_pp73", "cp311.cp312 cp310"),
-):
-    _lie("tags", f"tag {_pair}", "pip: not a supported wheel", _tagged(*_pair.split()))
-_lie(
-    "platform", "tag manylinux_2_028", "pip knows manylinux_2_28", lambda w: w.tag(platform=f"manylinux_2_028_{w.arch}")
-)
 _lie(
     "suffix",
     "abi3.so for abi3t",
@@ -96,22 +88,6 @@ def _both(wheel: Wheel) -> None:
 _legal("free-threaded", "PEP 703", _tagged("cp314", "cp314t", ".cpython-314t-ARCH-linux-gnu.so"))
 for _pair in ("cp310 abi3.none", "cp311.cp312 none", "py3.cp310 none", "py2.py3 none"):
     _legal(f"tag {_pair}", "some Python takes it", _without_python, _tagged(*_pair.split()))
-_legal(
-    "torch for cp311-none",
-    "pip lets no other Python in",
-    _tagged("cp311", "none"),
-    lambda w: w.requires("torch==2.11.*; python_version == '3.11'"),
-    base="cpu",
-)
-_lie(
-    "torch symbols",
-    "torch for py311-none",
-    "pip lets Python 3.12 in",
-    _tagged("py311", "none"),
-    lambda w: w.requires("torch==2.11.*; python_version == '3.11'"),
-    base="cpu",
-)
-
 # --- What is installed --------------------------------------------------------------------------------------
 
 for _path in (
@@ -133,28 +109,3 @@ def _libraries_in(scheme: str) -> Change:
 
 _legal("libraries in data/lib, pure root", "as Intel's oneTBB has them", _libraries_in("data/lib"))
 _lie("purity", "libraries in purelib", "they are compiled", _libraries_in("purelib/forged"))
-
-# --- What is required ---------------------------------------------------------------------------------------
-
-for _line in ("torch==1!2.11.0", "torch==1!2.11.*", "torch>=1!2.11"):
-    _lie("torch symbols", f"epoch {_line}", "there is no such torch", lambda w, r=_line: w.requires(r), base="cpu")
-for _line in ("forged==9", "forged!=1.0", "forged<1"):
-    _lie("metadata", f"itself {_line}", "pip finds no version", _requires(_line))
-for _line in ("forged", "forged==1.0", "forged>=1"):
-    _legal(f"itself {_line}", "pip has it", _requires(_line))
-for _line in (
-    *("tensorrt-cu12-libs", "tensorrt_cu12_bindings", "jax-cuda12-plugin", "jax-cuda12-pjrt", "cuda-core[cu12]"),
-    *("jax[cuda12]", "numba-cuda[cu12]", "nvidia-cuda-cccl<13", "nvidia-nvtx<13", "nvidia-cuda-crt==12.*"),
-):
-    _lie("packages", f"CUDA 13 and {_line}", "it is of CUDA 12", _requires(_line), base="cuda")
-for _line in ("tensorrt-cu13-libs", "cuda-core[cu13]", "jax[cuda13]", "nvidia-nvtx==13.*", "nvidia-cufft==12.*"):
-    _legal(f"CUDA 13 and {_line}", "it is of CUDA 13", _requires(_line), base="cuda")
-for _line in ("nvidia-cufft", "nvidia-curand", "nvidia-cusolver", "nvidia-cusparse", "nvidia-cufile", "nvidia-nvtx"):
-    _lie("packages", f"cpu and {_line}", "it is CUDA's", _requires(_line), base="cpu")
-for _line in (
-    *("torch (==2.11.*)", "torch==v2.11.0", "torch==0!2.11.*", "torch>=2.11,<2.12.dev0", "torch~=2.11.0"),
-    *("torch==2.11.*; sys_platform in 'linux'", "torch==2.11.*; os.name == 'posix'"),
-    *("torch==2.11.*; python_implementation == 'CPython'", "torch==2.11.*; platform_machine in 'x86_64 aarch64'"),
-    *("torch==2.11.*; extra == '' or python_version >= '3'", "torch==2.11.*; 'linux' in sys_platform"),
-):
-    _legal(f"written {_line}", "this torch alone", lambda w, r=_line: w.requires(r), base="cpu")

@@ -44,7 +44,6 @@ for _name, _line in {
     "a later minor alone": "apache-tvm-ffi>=0.1,!=0.2,!=0.2.*,<0.4",
     "any minor but one": "apache-tvm-ffi>=0.1,!=0.2.*",
     "nothing between": "apache-tvm-ffi>0.1,<0.1",
-    "what is no version": "apache-tvm-ffi===0.1.9+other",
     "a build of its own": "apache-tvm-ffi==0.1.9+cu130",
 }.items():
     _lie("framework together", _name, "another tvm-ffi than the version says, or none", _requires(_line))

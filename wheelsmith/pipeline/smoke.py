@@ -21,7 +21,7 @@ from wheelsmith.plan import why_other_cuda
 from wheelsmith.source import copy_into
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.install_layout import Scheme, installed_files
-from wheelsmith.wheel.required import required_in
+from wheelsmith.wheel.requirements import required_in
 
 # Imported by every Python that a test starts.
 _START = f"{sandbox_paths.WORK}/start"

@@ -10,7 +10,7 @@ from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import CheckReport, Finding, readable
-from wheelsmith.wheel.rules import RULES, framework_requirement, torch_requirement
+from wheelsmith.wheel.rules import RULES, requirements
 
 
 def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
@@ -43,7 +43,8 @@ def framework_mistake(path: Path) -> str | None:
     :raises WheelError: the file cannot be read as a wheel at all.
     """
     with Inspection(path) as wheel:
-        findings = (*torch_requirement.RULE.findings(wheel), *framework_requirement.RULE.findings(wheel))
+        rules = (requirements.TORCH_REQUIREMENT, requirements.FRAMEWORK_REQUIREMENT)
+        findings = [found for rule in rules for found in rule.findings(wheel)]
         return next((found.message for found in findings if not found.ok), None)
 
 

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from configparser import ConfigParser
+from email.message import Message
 from functools import cached_property, reduce
 from importlib.metadata import EntryPoint
 from operator import and_
@@ -14,37 +15,36 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.frameworks import LocalVersion, frameworks, read_local_version, torch_releases
-from wheelsmith.model import WheelName, WheelSpec, read_wheel_name
+from wheelsmith.frameworks import LocalVersion, framework, frameworks, read_local_version
+from wheelsmith.model import TORCH, WheelName, WheelSpec, read_wheel_name
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
 from wheelsmith.wheel.content_scan import ContentScan, scan_contents
 from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
-from wheelsmith.wheel.headers import LONGEST_TEXT, Headers, read_headers
-from wheelsmith.wheel.marker_environments import MOST_NAMED, Environment, environments, holds, named_pythons
+from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.requirements import (
-    TorchRequirement,
+    Environment,
+    FrameworkRequirement,
     WheelRequirements,
+    environments,
+    framework_requirement,
+    holds,
+    lines_for,
     read_requirements,
     requires_python,
-    torch_markers,
-    torch_requirement,
 )
 from wheelsmith.wheel.symbol_resolution import SymbolResolver
 from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 from wheelsmith.wheel.variant_format import NULL
 
 _PROGRAMS = ("console_scripts", "gui_scripts")
-# Characters of markers, times the environments that they are asked in: about a second.
-_MOST_MARKERS = 5_000_000
 _LONGEST_RECORD = 64 * 2**20
 
 
@@ -122,12 +122,12 @@ class Inspection:
         return read_record(self.text(f"{self.info}/RECORD", _LONGEST_RECORD), 2 * len(self.archive.members) + 100)
 
     @cached_property
-    def metadata(self) -> Headers:
+    def metadata(self) -> Message[str, str]:
         """METADATA's headers."""
         return read_headers(self.text(f"{self.info}/METADATA"))
 
     @cached_property
-    def wheel_headers(self) -> Headers:
+    def wheel_headers(self) -> Message[str, str]:
         """WHEEL's headers."""
         return read_headers(self.text(f"{self.info}/WHEEL"))
 
@@ -185,23 +185,14 @@ class Inspection:
     @cached_property
     def _brought(self) -> dict[str, SpecifierSet]:
         """The projects of frameworks that are required wherever the wheel is, with the versions that are allowed."""
-        found: dict[str, list[Requirement]] = {each.project: [] for each in frameworks().values() if each.exports()}
-        for line in self.requirements.lines:
-            if (name := canonicalize_name(line.name)) in found:
-                found[name].append(line)
-        markers = sum(len(str(line.marker or "")) for lines in found.values() for line in lines)
-        if markers * len(self.environments) > _MOST_MARKERS:
-            return {}
-        everywhere = {
-            name: lines
-            for name, lines in found.items()
-            if all(any(holds(line, where) for line in lines) for where in self.environments)
-        }
-        # A line that holds for some Pythons or machines alone narrows nothing for the others.
-        return {
-            name: reduce(and_, (line.specifier for line in lines if line.marker is None), SpecifierSet())
-            for name, lines in everywhere.items()
-        }
+        found = {}
+        for project in [each.project for each in frameworks().values() if each.exports()]:
+            lines = lines_for(project, self.requirements.lines)
+            if lines and all(any(holds(line, where) for line in lines) for where in self.environments):
+                # A line with a marker narrows nothing for other environments.
+                specifiers = (line.specifier for line in lines if line.marker is None)
+                found[project] = reduce(and_, specifiers, SpecifierSet())
+        return found
 
     def python_code(self, *words: bytes) -> dict[str, bytes]:
         """Return the Python files that have one of these words: path → source."""
@@ -258,21 +249,22 @@ class Inspection:
     @cached_property
     def requirements(self) -> WheelRequirements:
         """What the wheel requires."""
-        return read_requirements(self.metadata.get_all("Requires-Dist"))
+        return read_requirements(self.metadata.get_all("Requires-Dist", []))
 
     @cached_property
     def environments(self) -> list[Environment]:
-        """Every Python and machine that the tags and Requires-Python allow."""
-        allowed = requires_python(self.metadata.get("Requires-Python")) or SpecifierSet()
-        lines = self.requirements.lines
-        markers = [str(line.marker) for line in lines if line.marker]
-        named = named_pythons([str(allowed), *torch_markers(lines), *markers])
-        return environments(self.name.tags, allowed, named[:MOST_NAMED])
+        """The environments that the tags and Requires-Python allow."""
+        return environments(self.name.tags, requires_python(self.metadata.get("Requires-Python")) or SpecifierSet())
 
     @cached_property
-    def torch_requirement(self) -> TorchRequirement | None:
-        """What the wheel requires of torch; None where it requires no torch."""
-        return torch_requirement(self.requirements.lines, self.environments, tuple(torch_releases()))
+    def torch_requirement(self) -> FrameworkRequirement | None:
+        """What the wheel requires of torch; None if it requires no torch."""
+        return self.framework_requirement(TORCH)
+
+    def framework_requirement(self, name: str) -> FrameworkRequirement | None:
+        """Return what the wheel requires of a framework; None if it does not require it."""
+        known = framework(name)
+        return framework_requirement(known.project, self.requirements.lines, self.environments, tuple(known.releases()))
 
     @cached_property
     def _scan(self) -> ContentScan:

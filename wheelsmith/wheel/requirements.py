@@ -1,39 +1,47 @@
-"""What a wheel requires of torch: every line of it, in every environment that its tags allow."""
+"""What a wheel requires in the environments that its tags allow."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from wheelsmith.frameworks import patches_of
-from wheelsmith.wheel.marker_environments import MOST_NAMED, Environment, named_extras, named_pythons
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.zip_archive import Archive
+from wheelsmith.wheel.archive.contents import info_folder
+from wheelsmith.wheel.headers import read_headers
 
-# Characters of one line, and lines: more than any real wheel has, and little enough to take apart at leisure.
-_LONGEST = 8192
-_MOST = 5000
-# Of what is required of torch and of Python, which is followed through every environment.
-_MOST_OF_TORCH, _LONGEST_FOLLOWED, _MOST_CLAUSES, _MOST_WAYS = 20, 1000, 50, 20
-# Python refuses to make a number of more than 4300 digits, and is slow long before.
-LONG_NUMBER = re.compile(r"\d{100}")
-_NUMBERS = 3  # of torch's versions, as 2.11.0
-_OF_THE_MACHINE = re.compile(r"\bplatform_(?:release|version)\b")
-_PLATFORM = re.compile(r"cpu|xpu|cu\d{2,4}|rocm\d*")  # as torch's own builds begin their local versions
-# Characters of markers, times the environments that they are asked in: about a second.
-_MOST_MARKERS = 5_000_000
+_OLDEST, _NEWEST = 8, 20  # minors of Python 3 that a wheel may meet
+_PATCHES = 30  # of one minor, of Python and of a framework
+_LATER = 3  # minors of a framework that may come
+_INTERPRETER = re.compile(r"(?P<kind>cp|pp|py|graalpy)3(?P<minor>\d*)")
+_IMPLEMENTATIONS = {"pp": ("PyPy", "pypy"), "graalpy": ("GraalVM", "graalpy")}
+_ANY = ("linux_x86_64", "linux_aarch64", "macosx_11_0_arm64", "win_amd64")
+_SYSTEMS = {
+    "linux": ("posix", "linux", "Linux"),
+    "macosx": ("posix", "darwin", "Darwin"),
+    "win": ("nt", "win32", "Windows"),
+}
+_MACHINE = re.compile(r"(x86_64|[^_]+)$")
+_BUILD = re.compile(r"(?:cpu|xpu|cu\d{2,4}|rocm\d*)(?![^.])")  # the beginning of a local version of torch's own builds
+
+# The values of an environment's markers.
+Environment = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelRequirements:
     """The Requires-Dist lines of a wheel.
 
-    :param wrong: lines that no installer understands.
+    :param wrong: lines that cannot be read.
     """
 
     lines: tuple[Requirement, ...]
@@ -41,226 +49,181 @@ class WheelRequirements:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRequirement:
-    """What a wheel requires of torch, all lines together.
+class FrameworkRequirement:
+    """What a wheel requires of a framework, all lines together.
 
-    :param text: as it is told, e.g. ``torch>=2.11,<2.12``.
+    :param text: for messages, e.g. ``torch>=2.11,<2.12``.
     :param releases: known releases, as ``major.minor``, that some environment may have beside the wheel, in order.
-    :param beyond: releases that may be there too, and of which nothing is known, in words: ``later than 2.15``.
-    :param absent: environments that need no torch at all, in words.
-    :param platforms: compute platforms of the builds that it names, of ``torch==2.11.0+cu130`` ``cu130``.
-    :param wrong: why what is required cannot be had, or cannot be known.
+    :param beyond: other releases that may be there too, in words: ``later than 2.15``.
+    :param absent: environments that need no such framework, in words.
+    :param builds: compute platforms of the builds that it names: ``cu130`` of ``torch==2.11.0+cu130``.
+    :param wrong: why no release fits, or why it is not known which one does.
     """
 
     text: str
     releases: tuple[str, ...]
     beyond: tuple[str, ...]
     absent: tuple[str, ...]
-    platforms: tuple[str, ...]
+    builds: tuple[str, ...]
     wrong: tuple[str, ...]
 
 
 def read_requirements(values: Sequence[str]) -> WheelRequirements:
     """Read the values of Requires-Dist."""
     lines, wrong = [], []
-    for value in values[:_MOST]:
-        short = value if len(value) <= 80 else f"{value[:80]}…"  # noqa: PLR2004  # characters that a person reads
-        if len(value) > _LONGEST or LONG_NUMBER.search(value):
-            wrong.append(f"Requires-Dist {short!r} is longer than {_LONGEST} characters, or has a number of 100 digits")
-            continue
+    for value in values:
         try:
             lines.append(Requirement(value))
-        except (InvalidRequirement, InvalidSpecifier, InvalidVersion, ValueError) as error:
-            wrong.append(f"Requires-Dist {short!r} cannot be read: {str(error).splitlines()[0][:200]}")
-        except RecursionError:
-            wrong.append(f"Requires-Dist {short!r} is nested too deeply")
-    if len(values) > _MOST:
-        wrong.append(f"there are {len(values)} Requires-Dist lines: more than {_MOST} are not read")
+        except (InvalidRequirement, ValueError) as error:
+            wrong.append(f"Requires-Dist {value[:80]!r} cannot be read: {str(error).splitlines()[0][:200]}")
     return WheelRequirements(lines=tuple(lines), wrong=tuple(wrong))
 
 
 def requires_python(value: str | None) -> SpecifierSet | None:
-    """Return what Requires-Python says; None where no installer understands it, or would want to."""
-    if len(value or "") > _LONGEST_FOLLOWED or LONG_NUMBER.search(value or ""):
-        return None
+    """Return what Requires-Python allows, or None if it cannot be read."""
     try:
         return SpecifierSet(value or "")
-    except (InvalidSpecifier, ValueError):
+    except InvalidSpecifier:
         return None
 
 
-def torch_requirement(
-    lines: Iterable[Requirement], environments: Sequence[Environment], known: Sequence[str]
-) -> TorchRequirement | None:
-    """Return what is required of torch; None where no environment needs any.
+def environments(tags: Iterable[Tag], allowed: SpecifierSet) -> list[Environment]:
+    """Return the environments that a wheel's tags and Requires-Python allow: one for each Python and machine."""
+    found = {
+        tuple(environment.items()): environment
+        for tag in tags
+        for python in _pythons(tag, allowed)
+        for environment in _on_machines(python, tag.platform)
+    }
+    return list(found.values())
 
-    :param environments: that the wheel's tags allow.
-    :param known: torch releases, as ``major.minor``, in ascending order.
-    """
-    needs = _for_torch(lines)
-    if not needs:
-        return None
-    if why := _not_followed(needs, environments):
-        return _unknown("torch", why)
+
+def holds(line: Requirement, environment: Environment, extra: str = "") -> bool:
+    """Return True if an installer asks for a requirement in an environment."""
     try:
-        texts, absent = _ways(needs, environments)
-    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError, RecursionError) as error:
-        return _unknown("torch", f"no one can say when torch is required: {str(error)[:200]}")
-    if texts is None:
-        return _unknown("torch", "torch is required from a URL: which release that is, nobody can know")
-    if not texts:
+        return line.marker is None or line.marker.evaluate({**environment, "extra": extra})
+    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):
+        return False
+
+
+def lines_for(project: str, lines: Iterable[Requirement]) -> list[Requirement]:
+    """Return the requirements of one project."""
+    return [line for line in lines if canonicalize_name(line.name) == project]
+
+
+def framework_requirement(
+    project: str, lines: Iterable[Requirement], allowed: Sequence[Environment], known: Sequence[str]
+) -> FrameworkRequirement | None:
+    """Return what is required of a framework, or None if no environment needs it.
+
+    :param allowed: the environments that the wheel's tags allow.
+    :param known: releases of the framework, as ``major.minor``, in ascending order.
+    """
+    needs = lines_for(project, lines)
+    active = [[need for need in needs if holds(need, where)] for where in allowed]
+    together = {
+        str(specifiers): specifiers
+        for each in active
+        if each
+        for specifiers in [SpecifierSet(",".join(str(need.specifier) for need in each if need.specifier))]
+    }
+    if not together:
         return None
-    if len(texts) > _MOST_WAYS or any(len(specifiers) > _MOST_CLAUSES for specifiers in texts.values()):
-        return _unknown("torch", "what is required of torch has too many clauses to follow")
-    empty = list[str]()
-    releases, beyond = set[str](), dict[str, None]()
-    for text, specifiers in texts.items():
-        admitted, others = _admitted(specifiers, known)
-        releases |= admitted
-        beyond.update(dict.fromkeys(others))
-        if not admitted and not others:
-            empty.append(f"no release can be torch{text}")
-    return TorchRequirement(
-        text=" or ".join(f"torch{text}" for text in list(texts)[:3]),
-        releases=tuple(name for name in known if name in releases),
-        beyond=tuple(beyond),
-        absent=tuple(dict.fromkeys(map(_where, absent))),
-        platforms=tuple(dict.fromkeys(platform for found in texts.values() for platform in _platforms(found))),
-        wrong=tuple(empty),
+    wrong = [f"{project} is required from a URL: its release is not known" for each in active for n in each if n.url]
+    admitted: dict[str, None] = {}
+    for text, specifiers in together.items():
+        releases = _admitted(specifiers, known)
+        admitted |= dict.fromkeys(releases)
+        wrong += [] if releases else [f"no release can be {project}{text}"]
+    return FrameworkRequirement(
+        text=" or ".join(f"{project}{text}" for text in list(together)[:3]),
+        releases=tuple(release for release in known if release in admitted),
+        beyond=tuple(release for release in admitted if release not in known),
+        absent=tuple(_words(where) for where, each in zip(allowed, active, strict=True) if not each),
+        builds=tuple(build for specifiers in together.values() for build in _builds(specifiers)),
+        wrong=tuple(dict.fromkeys(wrong)),
     )
 
 
-def torch_markers(lines: Iterable[Requirement]) -> list[str]:
-    """Return the markers of the lines that require torch, as far as they are followed."""
-    markers = [str(line.marker) for line in _for_torch(lines) if line.marker]
-    return [marker for marker in markers[:_MOST_OF_TORCH] if len(marker) <= _LONGEST_FOLLOWED]
+def required_in(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
+    """Return the requirements of a wheel that hold for a Python of Linux, without extras.
 
-
-def _for_torch(lines: Iterable[Requirement]) -> list[Requirement]:
-    return [line for line in lines if canonicalize_name(line.name) == "torch"]
-
-
-def _not_followed(needs: Sequence[Requirement], environments: Sequence[Environment]) -> str | None:
-    if len(needs) > _MOST_OF_TORCH:
-        return f"there are {len(needs)} lines that require torch: more than {_MOST_OF_TORCH}"
-    if any(len(str(need)) > _LONGEST_FOLLOWED for need in needs):
-        return f"a line that requires torch is longer than {_LONGEST_FOLLOWED} characters"
-    ways = len(environments) * (2 + len(named_extras(needs)))
-    if ways * sum(map(len, torch_markers(needs))) > _MOST_MARKERS:
-        return f"there are {len(environments)} environments to ask whether torch is required"
-    if any(_OF_THE_MACHINE.search(marker) for marker in torch_markers(needs)):
-        return "torch is required by the release of the machine's kernel: which one that is, no tag says"
-    if len(named_pythons(torch_markers(needs))) > MOST_NAMED // 2:
-        return "what is required of torch names too many versions of Python to follow"
-    return None
-
-
-def _ways(
-    needs: Sequence[Requirement], environments: Sequence[Environment]
-) -> tuple[dict[str, SpecifierSet] | None, list[Environment]]:
-    """Return each set of clauses that holds in some environment, and the environments that need no torch.
-
-    What an extra asks for besides is another set of clauses; there are none where a URL is asked for.
+    :param python: ``major.minor``.
+    :raises WheelError: they cannot be read, or had from an index.
     """
-    texts: dict[str, SpecifierSet] = {}
-    absent = [where for where in environments if not _active(needs, where)]
-    # Whoever asks for an extra of a wheel that needs no torch else gets what they asked for.
-    extras = named_extras(needs) if len(absent) < len(environments) else []
-    for where in [{**where, "extra": extra} for extra in ("", *extras) for where in environments]:
-        active = _active(needs, where)
-        if any(need.url for need in active):
-            return None, absent
-        if active:
-            clauses = dict.fromkeys(str(need.specifier) for need in active if need.specifier)
-            together = SpecifierSet(",".join(clauses))
-            texts[str(together)] = together
-    return texts, absent
+    with Archive(wheel) as archive:
+        headers = read_headers(archive.read(f"{info_folder(archive)}/METADATA"))
+    requirements = read_requirements(headers.get_all("Requires-Dist", []))
+    if requirements.wrong:
+        raise WheelError(f"{wheel.name} cannot be installed: {requirements.wrong[0]}")
+    tag = Tag(f"cp{python.replace('.', '')}", "none", f"linux_{arch}")
+    (environment,) = environments((tag,), SpecifierSet())
+    lines = [line for line in requirements.lines if holds(line, environment)]
+    if named := [line.name for line in lines if line.url]:
+        raise WheelError(f"{wheel.name} requires {named[0]} at an address, not from an index")
+    return tuple(dict.fromkeys(str(line).partition(";")[0].strip() for line in lines))
 
 
-def _active(needs: Iterable[Requirement], where: Environment) -> list[Requirement]:
-    return [need for need in needs if need.marker is None or need.marker.evaluate(where)]
+def _pythons(tag: Tag, allowed: SpecifierSet) -> Iterator[Environment]:
+    """Yield one Python of each minor that a tag and Requires-Python allow."""
+    match = _INTERPRETER.fullmatch(tag.interpreter)
+    if not match:
+        return
+    first = int(match["minor"] or _OLDEST)
+    # A wheel for one Python serves later ones if it is for the stable ABI or has a tag like py311-none.
+    later = tag.abi.startswith("abi3") or (tag.abi == "none" and match["kind"] == "py") or not match["minor"]
+    name, short = _IMPLEMENTATIONS.get(match["kind"], ("CPython", "cpython"))
+    for minor in range(first, max(_NEWEST, first) + 1) if later else (first,):
+        for version in allowed.filter(f"3.{minor}.{patch}" for patch in range(_PATCHES)):
+            yield {
+                "implementation_name": short,
+                "implementation_version": version,
+                "platform_python_implementation": name,
+                "python_full_version": version,
+                "python_version": f"3.{minor}",
+            }
+            break
 
 
-def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> tuple[set[str], list[str]]:
-    """Return the known releases that a requirement admits, and which others, in words."""
-    first, last = _parts(known[0]), _parts(known[-1])
-    named = _named(specifiers)
-    to_the_letter = any(specifier.operator == "===" for specifier in specifiers)
-    admitted, others = set[str](), dict[str, None]()
-    for candidate in [*_releases(first, last), *named]:
-        if not specifiers.contains(candidate, prereleases=True) or (to_the_letter and not _is_spelt(candidate)):
-            continue
-        version = Version(candidate)
-        minor = (version.major, version.minor)
-        name = f"{version.major}.{version.minor}"
-        if version.epoch:
-            others[f"of another epoch: {candidate}"] = None
-        elif version.is_prerelease:
-            # What it exports is not known, and it is installed only when it is asked for by name.
-            if any(specifier.operator in {"==", "==="} for specifier in specifiers):
-                others[f"the pre-release {candidate}"] = None
-        elif name in known:
-            admitted.add(name)
-        elif minor < first:
-            others[f"older than {known[0]}"] = None
-        else:
-            others[f"later than {known[-1]}" if minor > last else name] = None
-    return admitted, list(others)
+def _on_machines(python: Environment, platform: str) -> Iterator[Environment]:
+    for name in _ANY if platform == "any" else (platform,):
+        os_name, sys_platform, system = next((_SYSTEMS[key] for key in _SYSTEMS if key in name), _SYSTEMS["linux"])
+        machine = _MACHINE.search(name)
+        yield {
+            **python,
+            "os_name": os_name,
+            "sys_platform": sys_platform,
+            "platform_system": system,
+            "platform_machine": "AMD64" if name == "win_amd64" else machine[1] if machine else "",
+            "platform_release": "",
+            "platform_version": "",
+        }
 
 
-def _is_spelt(text: str) -> bool:
-    """Say whether a release of torch is written so, ``2.11.0``: ``===2.11`` asks for a file that is called 2.11."""
-    version = Version(text)
-    return str(version) == text.lower() and len(version.release) == _NUMBERS
-
-
-def _releases(first: tuple[int, int], last: tuple[int, int]) -> list[str]:
-    """Return versions of every release that there was, and some of those that there may be."""
-    minors = [(0, 4), *((1, minor) for minor in range(14))]
-    minors += [(2, minor) for minor in range(max(last[1] if last[0] == 2 else 0, first[1]) + 3)]  # noqa: PLR2004
-    minors += [(last[0], last[1] + more) for more in (1, 10, 50)] + [(last[0] + 1, 0), (last[0] + 8, 0), (999, 0)]
-    return [version for major, minor in dict.fromkeys(minors) for version in patches_of(f"{major}.{minor}")]
-
-
-def _named(specifiers: SpecifierSet) -> list[str]:
-    """Return the versions that a requirement itself names, and those next to them."""
-    found = []
+def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> list[str]:
+    """Return the releases that a requirement admits; those that are not known in words."""
+    (major, first), (_, last) = (Version(release).release for release in (known[0], known[-1]))
+    older = f"older than {known[0]}"
+    later = f"later than {known[-1]}"
+    candidates = {f"{major - 1}.99.0": older, f"{major + 1}.0.0": later, f"{major + 99}.0.0": later}
+    candidates |= {f"{major}.{minor}.0": older for minor in range(first)}
+    candidates |= {f"{major}.{minor}.0": later for minor in range(last + 1, last + 1 + _LATER)}
+    candidates |= {f"{release}.{patch}": release for release in known for patch in range(_PATCHES)}
     for specifier in specifiers:
-        text = specifier.version.removesuffix(".*")
-        try:
-            version = Version(text)
-        except InvalidVersion:
-            continue
-        found += [text, f"{version.public}.post1" if version.post is None and not version.is_prerelease else text]
-        release = version.release
-        found.append(".".join(str(part) for part in (*release[:-1], release[-1] + 1)))
-    return found
+        # A pin may name a local version, a post-release or a pre-release.
+        if specifier.operator in {"==", "==="} and "*" not in specifier.version:
+            pinned = ".".join(map(str, Version(specifier.version).release[:2]))
+            candidates[specifier.version] = pinned if pinned in known else specifier.version
+    found = (name for version, name in candidates.items() if specifiers.contains(version, prereleases=True))
+    return list(dict.fromkeys(found))
 
 
-def _platforms(specifiers: SpecifierSet) -> list[str]:
-    """Return the compute platforms of the builds of torch that a requirement pins by their local versions."""
-    found = []
+def _builds(specifiers: SpecifierSet) -> Iterator[str]:
     for specifier in specifiers:
-        if specifier.operator in {"==", "==="}:
-            try:
-                local = Version(specifier.version.removesuffix(".*")).local or ""
-            except InvalidVersion:
-                continue
-            if _PLATFORM.fullmatch(platform := local.partition(".")[0]):
-                found.append(platform)
-    return found
+        local = specifier.version.partition("+")[2]
+        if specifier.operator in {"==", "==="} and (build := _BUILD.match(local)):
+            yield build[0]
 
 
-def _unknown(text: str, why: str) -> TorchRequirement:
-    return TorchRequirement(text=text, releases=(), beyond=(), absent=(), platforms=(), wrong=(why,))
-
-
-def _where(environment: Environment) -> str:
-    full = environment["python_full_version"]
-    python = environment["python_version"] if full.endswith((".0", ".99")) else full
-    return f"Python {python} on {environment['sys_platform']} {environment['platform_machine']}"
-
-
-def _parts(release: str) -> tuple[int, int]:
-    major, minor = release.split(".")
-    return int(major), int(minor)
+def _words(environment: Environment) -> str:
+    return f"Python {environment['python_version']} on {environment['sys_platform']} {environment['platform_machine']}"

@@ -121,11 +121,10 @@ def _requirements(contents: WheelContents) -> dict[str, Requirement]:
 
     :raises WheelError: readers of METADATA would not see the same there.
     """
-    headers = read_headers(contents.files[f"{contents.info}/METADATA"])
-    lines = headers.get_all("Requires-Dist")
+    lines = read_headers(contents.files[f"{contents.info}/METADATA"]).get_all("Requires-Dist", [])
     requirements = read_requirements(lines)
     foreign = [f"Requires-Dist {line[:80]!r} is not ASCII" for line in lines if not line.isascii()]
-    if wrong := [*headers.wrong, *requirements.wrong, *foreign]:
+    if wrong := [*requirements.wrong, *foreign]:
         raise WheelError(f"the build left a METADATA that cannot be read: {wrong[0]}")
     return dict(zip(lines, requirements.lines, strict=True))
 

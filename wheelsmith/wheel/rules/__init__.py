@@ -5,10 +5,8 @@ from __future__ import annotations
 from wheelsmith.wheel.rules import (
     bytecode,
     compute_platform,
-    cuda_requirement,
     elf,
     entry_points,
-    framework_requirement,
     installs,
     libraries,
     metadata,
@@ -22,7 +20,6 @@ from wheelsmith.wheel.rules import (
     suffix,
     symbols,
     torch_ops,
-    torch_requirement,
     variant,
 )
 from wheelsmith.wheel.rules.rule import Rule
@@ -33,10 +30,10 @@ RULES: tuple[Rule, ...] = (
     names.NAME_AND_VERSION,
     names.TAGS,
     metadata.RULE,
-    torch_requirement.RULE,
-    framework_requirement.RULE,
-    requirements.RULE,
-    cuda_requirement.RULE,
+    requirements.TORCH_REQUIREMENT,
+    requirements.FRAMEWORK_REQUIREMENT,
+    requirements.TOGETHER,
+    requirements.CUDA,
     entry_points.RULE,
     installs.RULE,
     purity.RULE,

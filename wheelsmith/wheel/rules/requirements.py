@@ -1,112 +1,170 @@
-"""What is required of other projects can be had."""
+"""The requirements of a wheel agree with each other and with what its version names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.units import counted
+from wheelsmith.frameworks import STABLE, cuda_major, framework, names_cuda
+from wheelsmith.model import TORCH
+from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.marker_environments import holds, named_extras
 from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.requirements import FrameworkRequirement, holds
 from wheelsmith.wheel.rules.rule import Rule
 
-_MOST_CLAUSES = 200  # on one project
-_MOST_PAIRS = 300_000  # of clauses: about a second
-_MOST_TOLD = 10
-# Characters of markers, times the environments that they are asked in: about a second.
-_MOST_MARKERS = 2_000_000
+_SHOWN = 10  # mistakes
+# Projects for one CUDA are named nvidia-cublas-cu12, cupy-cuda13x, tensorrt-cu12-libs or jax-cuda12-plugin.
+_SUFFIXED = re.compile(r".+?-cu(?:da)?(?P<major>1\d)(?:\dx?|x)?(?:-[a-z]+)*")
+_EXTRA = re.compile(r"cu(?:da)?-?(?P<major>1\d)(?:\d|x)?")  # cuda-core[cu12], jax[cuda12]
+_MAJORS = range(11, 15)  # of CUDA
+_COUNTED = 13  # the first whose packages have no -cu13 in their names
 
 
-def _examine(wheel: Inspection) -> Iterator[Finding]:
+def _torch(wheel: Inspection) -> Iterator[Finding]:
+    requirement = wheel.torch_requirement
+    if requirement or wheel.named_torch or wheel.local_version.stable:
+        yield _framework("torch-requirement", wheel, TORCH, requirement)
+
+
+def _other_framework(wheel: Inspection) -> Iterator[Finding]:
+    named = wheel.local_version
+    if named.framework != TORCH and named.release:
+        requirement = wheel.framework_requirement(named.framework)
+        yield _framework("framework-requirement", wheel, named.framework, requirement)
+
+
+def _framework(rule: str, wheel: Inspection, name: str, requirement: FrameworkRequirement | None) -> Finding:
+    """Compare what is required of a framework with the release and the compute platform that the version names."""
+    version = wheel.local_version
+    release = version.release if version.framework == name else None
+    said = f"the version says {STABLE if version.stable else f'{name} {release}'}"
+    if requirement is None:
+        return finding(rule, [f"{said}, and no {framework(name).project} is required"], "")
+    wrong = list(requirement.wrong)
+    required = f"Requires-Dist says {requirement.text}"
+    others = [*(each for each in requirement.releases if each != release), *requirement.beyond]
+    if release and others:
+        wrong.append(f"{said}, {required}, which may be {', '.join(others[:3])}")
+    if release and requirement.absent:
+        wrong.append(f"{said}, and none is required for {requirement.absent[0]}")
+    newest = list(framework(name).releases())[-1]
+    if version.stable and not wrong and newest not in requirement.releases and not requirement.beyond:
+        wrong.append(f"{said}, {required}, which leaves out {name} {newest}")
+    wrong += [
+        f"the version says {wheel.compute}, {required}, which is {name} for {build}"
+        for build in requirement.builds
+        if not build.startswith(wheel.compute or "")
+    ]
+    also = f" ({', '.join(requirement.beyond)} too)" if requirement.beyond else ""
+    return finding(
+        rule, wrong, f"Requires-Dist: {requirement.text}: {', '.join(requirement.releases) or 'no known'}{also}"
+    )
+
+
+def _together(wheel: Inspection) -> Iterator[Finding]:
     required: dict[str, list[Requirement]] = {}
     for line in wheel.requirements.lines:
         required.setdefault(canonicalize_name(line.name), []).append(line)
-    required.pop("torch", None)  # `torch-requirement` asks more of it
+    required.pop(TORCH, None)  # `torch-requirement` judges it
     if not required:
         return
-    if sum(map(_cost, required.values())) > _MOST_PAIRS:
-        yield finding("requirements", ["what it requires has too many clauses to follow"], "")
-        return
-    # Whoever can meet all lines for a project can meet some of them.
-    hopeless = {name: lines for name, lines in required.items() if _mistake(lines)}
-    wrong = list(_where_they_hold(wheel, hopeless))
-    more = [f"and {len(wrong) - _MOST_TOLD} more"] if len(wrong) > _MOST_TOLD else []
-    right = f"it requires {counted(len(required), 'other project')}"
-    yield finding("requirements", [*wrong[:_MOST_TOLD], *more], right)
+    wrong: dict[str, None] = {}
+    extras = ["", *(wheel.metadata.get_all("Provides-Extra", []))]
+    for lines in required.values():
+        # Lines that agree with each other agree in every environment.
+        if _contradiction(lines):
+            ways = product(wheel.environments, extras)
+            active = dict.fromkeys(tuple(line for line in lines if holds(line, *way)) for way in ways)
+            wrong |= dict.fromkeys(filter(None, map(_contradiction, active)))
+    yield finding("requirements", list(wrong)[:_SHOWN], f"it requires {counted(len(required), 'other project')}")
 
 
-def _cost(lines: Iterable[Requirement]) -> int:
-    """Return how many pairs of clauses there are to compare: each is compared with each."""
-    return sum(len(line.specifier) for line in lines) ** 2
-
-
-def _where_they_hold(wheel: Inspection, hopeless: dict[str, list[Requirement]]) -> Iterator[str]:
-    """Return what is wrong with the lines for each project that hold at once in some environment."""
-    markers, pairs = _MOST_MARKERS, _MOST_PAIRS
-    for name, lines in hopeless.items():
-        extras = ["", *named_extras(lines)]
-        markers -= len(wheel.environments) * len(extras) * sum(len(str(line.marker or "")) for line in lines)
-        pairs -= _cost(lines)
-        if markers < 0 or pairs < 0:
-            yield _endless(name)
-            return
-        contexts = ({**environment, "extra": extra} for environment in wheel.environments for extra in extras)
-        together = dict.fromkeys(tuple(line for line in lines if holds(line, context)) for context in contexts)
-        pairs -= sum(map(_cost, together))
-        if pairs < 0:
-            yield _endless(name)
-        elif why := next(filter(None, map(_mistake, together)), None):
-            yield why
-
-
-def _endless(name: str) -> str:
-    return f"when {name} is required, and which one, has too many answers to follow"
-
-
-def _mistake(lines: Sequence[Requirement]) -> str | None:
-    """Return why nobody can meet requirements of one project at once; None where somebody may."""
-    if not lines:
-        return None
-    text = " and ".join(dict.fromkeys(_short(line) for line in lines))
-    if local := next((line for line in lines if line.url and line.url.lower().startswith("file:")), None):
-        return f"Requires-Dist says {_short(local)}: that is a file of one machine"
-    if len({line.url for line in lines if line.url}) > 1:
-        return f"Requires-Dist says {text}: it comes from one place"
-    clauses = [clause for line in lines for clause in line.specifier]
-    if len(clauses) > _MOST_CLAUSES:
-        return (
-            f"Requires-Dist has {len(clauses)} clauses on {lines[0].name}: more than {_MOST_CLAUSES} are not followed"
-        )
-    if any(clause.operator == "===" and not _is_a_version(clause.version) for clause in clauses):
-        return f"Requires-Dist says {text}: that is no version, and installers know no other"
-    if SpecifierSet(",".join(map(str, clauses))).is_unsatisfiable():
+def _contradiction(lines: Sequence[Requirement]) -> str | None:
+    """Return why no installer can meet requirements of one project at once, or None."""
+    for line in lines:
+        if line.url and line.url.lower().startswith("file:"):
+            return f"Requires-Dist says {line.name} @ {line.url[:80]}: that is a file of one machine"
+    if SpecifierSet(",".join(str(line.specifier) for line in lines if line.specifier)).is_unsatisfiable():
+        text = " and ".join(dict.fromkeys(f"{line.name}{line.specifier}"[:80] for line in lines))
         return f"Requires-Dist says {text}: no version is all of that"
     return None
 
 
-def _is_a_version(text: str) -> bool:
-    try:
-        return bool(Version(text))
-    except InvalidVersion:
-        return False
+def _cuda(wheel: Inspection) -> Iterator[Finding]:
+    compute = wheel.compute
+    if compute is None or not (compute == "cpu" or names_cuda(compute)):
+        return
+    lines = {
+        line: majors
+        for line in wheel.requirements.lines
+        if (majors := _cuda_majors(line)) is not None and any(holds(line, where) for where in wheel.environments)
+    }
+    wrong = [
+        f"the version says {compute}, and it requires {line}, which is for CUDA {', '.join(map(str, sorted(majors)))}"
+        for line, majors in lines.items()
+        if compute == "cpu" or cuda_major(compute) not in majors
+    ]
+    if lines:
+        yield finding("cuda-requirement", wrong, f"{counted(len(lines), 'package')} of CUDA may be of that CUDA")
 
 
-def _short(line: Requirement) -> str:
-    text = f"{line.name}{line.specifier}" if not line.url else f"{line.name} @ {line.url}"
-    return text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004  # characters that a person reads
+def _cuda_majors(line: Requirement) -> set[int] | None:
+    """Return the CUDA majors that a required project may be for, or None if it is not one of CUDA's."""
+    name, known = canonicalize_name(line.name), cuda_packages()
+    if found := _SUFFIXED.fullmatch(name):
+        return {int(found["major"])}
+    if asked := {int(found["major"]) for extra in line.extras if (found := _EXTRA.fullmatch(extra.lower()))}:
+        return asked
+    if name in known.by_major:
+        return {major for major in _MAJORS if _admits(line.specifier, f">={major}.dev0,<{major + 1}.dev0")}
+    if first := known.first_of_13.get(name):
+        older = {major for major in _MAJORS if major < _COUNTED and _admits(line.specifier, f"<{first}")}
+        return older | {major for major in _MAJORS if major >= _COUNTED and _admits(line.specifier, f">={first}")}
+    return None
 
 
-RULE = Rule(
+def _admits(specifiers: SpecifierSet, among: str) -> bool:
+    """Return True if a requirement admits a version among others."""
+    return not (specifiers & SpecifierSet(among)).is_unsatisfiable()
+
+
+TORCH_REQUIREMENT = Rule(
+    name="torch-requirement",
+    proves="all `Requires-Dist` lines for torch together, for every Python and machine that the tags allow, admit what "
+    "the local version names: `+cu130.torch2.11` requires 2.11 and no other, `+cu130.torchstable` the newest too; they "
+    "do not contradict each other, name no URL and pin no build of torch for another compute platform",
+    leaves_open="what an extra requires; a version that names no torch is judged by `symbols`, which asks the releases "
+    "that are admitted",
+    examine=_torch,
+)
+FRAMEWORK_REQUIREMENT = Rule(
+    name="framework-requirement",
+    proves="the same of other frameworks: `+cu130.tvmffi0.1` requires apache-tvm-ffi 0.1 and no other minor",
+    leaves_open="as `torch-requirement`",
+    examine=_other_framework,
+)
+TOGETHER = Rule(
     name="requirements",
     proves="no project is required in versions that contradict each other, all `Requires-Dist` lines for it together, "
-    "their markers evaluated for every Python and machine that the tags allow, and for each extra: `numpy<1,>2` is "
-    "nobody's",
-    leaves_open="whether such a version was ever published, and whether two projects can be installed together; a "
-    "requirement by URL, which PyPI refuses, is accepted where the URL is no file of a machine",
-    examine=_examine,
+    "for every Python and machine that the tags allow and for each extra: no version is `numpy<1,>2`; none is a file "
+    "of one machine",
+    leaves_open="whether such a version was ever published, and whether two projects can be installed together; "
+    "requirements by URL",
+    examine=_together,
+)
+CUDA = Rule(
+    name="cuda-requirement",
+    proves="where the version names a CUDA, each package of NVIDIA's and each project that is named for a CUDA may be "
+    "of that one: `+cu130` requires no `nvidia-cuda-runtime-cu12` and no `nvidia-cufft<12`, which is CUDA 12's; `+cpu` "
+    "requires nothing that is named for a CUDA",
+    leaves_open="which packages of CUDA a wheel needs: torch brings most of them, and a machine may have a toolkit; "
+    "what an extra requires; requirements by URL",
+    examine=_cuda,
 )

@@ -1,0 +1,171 @@
+"""What a wheel requires: of its framework in all environments of its tags, and where it is tested."""
+
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.utils import parse_wheel_filename
+from wheels import make_wheel
+
+from wheelsmith.base.errors import WheelError
+from wheelsmith.frameworks import torch_releases
+from wheelsmith.platforms import cuda_packages
+from wheelsmith.wheel.check import check_wheel
+from wheelsmith.wheel.requirements import (
+    environments,
+    framework_requirement,
+    read_requirements,
+    required_in,
+    requires_python,
+)
+
+KNOWN = ("2.9", "2.10", "2.11", "2.12")
+NEWEST = list(torch_releases())[-1]
+
+
+def _tags(tag):
+    return parse_wheel_filename(f"kernel-1-{tag}.whl")[3]
+
+
+def _torch(*lines, tag="cp311-cp311-manylinux_2_28_x86_64", python=""):
+    read = read_requirements(lines)
+    assert not read.wrong
+    return framework_requirement("torch", read.lines, environments(_tags(tag), SpecifierSet(python)), KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("lines", "releases", "beyond"),
+    [
+        (("Torch==2.11.*",), ("2.11",), ()),
+        (("torch>=2.11", "torch<2.12"), ("2.11",), ()),
+        (("torch==2.11.0+cu130",), ("2.11",), ()),
+        (("torch==2.11.*; extra == 'old'", "torch==2.11.1"), ("2.11",), ()),
+        (("torch",), KNOWN, ("older than 2.9", "later than 2.12")),
+        (("torch>=2.11,<3",), ("2.11", "2.12"), ("later than 2.12",)),
+        (("torch<2.11",), ("2.9", "2.10"), ("older than 2.9",)),
+        (("torch!=2.11.*,>=2.10,<2.13",), ("2.10", "2.12"), ()),
+        (("torch==2.13.*",), (), ("later than 2.12",)),
+        (("torch==2.13.0.dev20260101",), (), ("2.13.0.dev20260101",)),
+        (("torch==1.13.1",), (), ("1.13.1",)),
+    ],
+)
+def test_the_releases_that_a_requirement_admits(lines, releases, beyond):
+    found = _torch(*lines)
+    assert (found.releases, found.beyond, found.absent, found.wrong) == (releases, beyond, (), ())
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (("torch==2.11.*", "torch<2.11"), "no release can be torch"),
+        (("torch @ https://example.org/torch-2.11.0-py3-none-any.whl",), "from a URL"),
+    ],
+)
+def test_no_release_fits_or_none_is_known(lines, words):
+    assert words in _torch(*lines).wrong[0]
+
+
+def test_a_requirement_for_some_environments_only():
+    some = _torch("torch==2.11.*; python_version < '3.12'", tag="cp39-abi3-manylinux_2_28_x86_64", python=">=3.9")
+    assert some.absent[0] == "Python 3.12 on linux x86_64"
+    assert _torch("torch==2.11.*; sys_platform == 'win32'") is None
+    assert _torch("torch==2.11.*; extra == 'torch'") is None
+    lines = ("torch==2.11.*; platform_machine == 'x86_64'", "torch==2.12.*; platform_machine != 'x86_64'")
+    assert _torch(*lines, tag="py3-none-any").releases == ("2.11", "2.12")
+
+
+@pytest.mark.parametrize(
+    ("tag", "python", "versions"),
+    [
+        ("cp310-abi3-linux_x86_64", "<3.13", {"3.10", "3.11", "3.12"}),
+        ("cp311-cp311-linux_x86_64", "", {"3.11"}),
+        ("cp311-none-any", "", {"3.11"}),
+        ("py311-none-any", "<3.14", {"3.11", "3.12", "3.13"}),
+        ("py2.py3-none-any", "==3.11.9", {"3.11"}),
+        ("cp311-cp311-linux_x86_64", ">=3.12", set()),
+    ],
+)
+def test_the_pythons_that_a_tag_lets_in(tag, python, versions):
+    assert {found["python_version"] for found in environments(_tags(tag), SpecifierSet(python))} == versions
+
+
+@pytest.mark.parametrize(
+    ("version", "requires", "words"),
+    [
+        ("1+cu130.torch2.11", ("torch==2.11.*",), None),
+        ("1+cu130", ("torch>=2.11",), None),
+        ("1+cu130", (), None),
+        ("1+cu130.torchstable", ("torch>=2.11",), None),
+        ("1+cu130.torchstable", (), "the version says torchstable, and no torch is required"),
+        ("1+cu130.torchstable", ("torch>=2.11,<2.13",), f"which leaves out torch {NEWEST}"),
+        ("1+cu130.torch2.11", (), "the version says torch 2.11, and no torch is required"),
+        ("1+cu130.torch2.11", ("torch==2.11.*; python_version < '3.12'",), "none is required for Python 3.12"),
+        ("1+cu130.torch2.11", ("torch==2.12.*",), "which may be 2.12"),
+        ("1+cu130.torch2.11", ("torch>=2.9",), "Requires-Dist says torch>=2.9, which may be 2.9, 2.10, 2.12"),
+        ("1+cu130", ("torch===2.11.0+cpu",), "torch for cpu"),
+        ("1+cpu.torch2.11", ("torch==2.11.0+cu118.with.pypi.cudnn",), "torch for cu118"),
+        ("1", ("torch<2", "torch>2"), "no release can be"),
+    ],
+)
+def test_the_version_names_the_torch_that_is_required(version, requires, words, tmp_path):
+    found = _wrong(tmp_path, version, requires)
+    assert found == {} if words is None else words in found["torch-requirement"]
+
+
+@pytest.mark.parametrize(
+    ("compute", "requirement", "words"),
+    [
+        ("cu130", "nvidia-cublas-cu12", "it requires nvidia-cublas-cu12, which is for CUDA 12"),
+        ("cu130", "nvidia-cufft<12", "is for CUDA 11, 12"),
+        ("cu130", "nvidia-cufft<=12.0.0.15", None),
+        ("cu128", "nvidia-cufft>=12.0.0.15", "is for CUDA 13, 14"),
+        ("cu128", "nvidia-nvtx>=12,<14", None),
+        ("cpu", "nvidia-npp", "the version says cpu, and it requires nvidia-npp, which is for CUDA"),
+    ],
+)
+def test_the_cuda_of_required_packages(compute, requirement, words, tmp_path):
+    found = _wrong(tmp_path, f"1+{compute}", (requirement,))
+    assert found.get("cuda-requirement") is None if words is None else words in found["cuda-requirement"]
+
+
+def test_no_package_of_cuda_counts_in_two_ways():
+    known = cuda_packages()
+    assert not set(known.by_major) & set(known.first_of_13)
+
+
+def test_a_contradiction_is_told_with_its_lines(tmp_path):
+    found = _wrong(tmp_path, "1", ("numpy<1", "scipy", "NumPy>2"))
+    assert found == {"requirements": "Requires-Dist says numpy<1 and NumPy>2: no version is all of that"}
+
+
+def _wrong(folder, version, requires):
+    report = check_wheel(make_wheel(folder, "kernel", version, requires=requires))
+    return {found.rule: found.message for found in report.findings if not found.ok and "requirement" in found.rule}
+
+
+def test_what_cannot_be_read():
+    assert requires_python(None) == SpecifierSet()
+    assert requires_python("three") is None
+    assert "'not a requirement!' cannot be read" in read_requirements(["not a requirement!"]).wrong[0]
+
+
+def test_the_requirements_for_the_python_of_a_test(tmp_path):
+    requires = (
+        "torch==2.11.*",
+        "scipy>=1; python_version >= '3.12'",
+        "tomli; python_version < '3.11'",
+        "x @ https://example.org/x.whl ; extra == 'docs'",
+        "pywin32; sys_platform == 'win32'",
+        "arm; platform_machine == 'aarch64'",
+        "fancy[more]<2",
+    )
+    wheel = make_wheel(tmp_path, "k", "1", requires=requires)
+    assert required_in(wheel, "3.12", "x86_64") == ("torch==2.11.*", "scipy>=1", "fancy[more]<2")
+    assert required_in(wheel, "3.10", "aarch64") == ("torch==2.11.*", "tomli", "arm", "fancy[more]<2")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "words"),
+    [("--index-url=http://x", "cannot be installed"), ("x @ https://example.org/x.whl", "requires x at an address")],
+)
+def test_a_test_has_only_what_an_index_has(requirement, words, tmp_path):
+    with pytest.raises(WheelError, match=words):
+        required_in(make_wheel(tmp_path, "k", "1", requires=(requirement,)), "3.12", "x86_64")
