@@ -119,12 +119,14 @@ def _agrees(own: str, cell: str) -> bool:
 def _requirements(contents: WheelContents) -> dict[str, Requirement]:
     """Return what the project requires, by the line that says it.
 
-    :raises WheelError: readers of METADATA would not see the same there.
+    :raises WheelError: it cannot be read.
     """
-    lines = read_headers(contents.files[f"{contents.info}/METADATA"]).get_all("Requires-Dist", [])
+    headers = read_headers(contents.files[f"{contents.info}/METADATA"])
+    lines = headers.get_all("Requires-Dist", [])
     requirements = read_requirements(lines)
     foreign = [f"Requires-Dist {line[:80]!r} is not ASCII" for line in lines if not line.isascii()]
-    if wrong := [*requirements.wrong, *foreign]:
+    ending = ["its headers end at a line that is no header"] if headers.defects else []
+    if wrong := [*ending, *requirements.wrong, *foreign]:
         raise WheelError(f"the build left a METADATA that cannot be read: {wrong[0]}")
     return dict(zip(lines, requirements.lines, strict=True))
 
