@@ -1,11 +1,10 @@
-"""Upstream's cards: filled in as Jinja would, and nothing more than cards say is evaluated."""
+"""Upstream's cards are filled in, in the worker."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from jinja2 import Environment
 
-from wheelsmith.plan.recipe import parse_build_toml, render_card
+from wheelsmith.plan.recipe import card, parse_build_toml, render_card
+from wheelsmith.worker import WorkerLimits
 
 TOML = """\
 [general]
@@ -56,7 +55,7 @@ SPEC = parse_build_toml(TOML)
 
 def rendered(template, files=None):
     files = FILES if files is None else files
-    return render_card(template, SPEC, files.keys(), files.__getitem__)
+    return render_card(template, SPEC, files.keys(), lambda path: files[path].encode())
 
 
 @pytest.mark.parametrize(
@@ -80,46 +79,15 @@ def test_a_usual_card_is_what_jinja_makes_of_it(files, named):
     "template",
     [
         "{% for a in functions %}",
-        "{{ functions",
-        "{{ functions | join }}",
-        "{{ ''.__class__ }}",
-        "{{ functions[99] }}",
-        "{{ repo_id[0] }}",
-        "{{ version ** version }}",
-        "{{ functions[" + "9" * 5000 + "] }}",
-        "{{ lipsum() }}",
-        "{% for a in range(1000000000) %}x{% endfor %}",
-        "{% for a in repo_id %}x{% endfor %}",
-        "{% set a = 1 %}{{ a }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ version // 0 }}",
         "{% include '/etc/passwd' %}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
-        "{% if a %}" * 2000 + "{% endif %}" * 2000,
+        "{% for a in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
+        "{{ 9 ** (9 ** 9) }}",
         "x" * 300_000,
     ],
-    ids=range(17),
 )
-def test_what_cards_do_not_say_gives_none(template):
+def test_a_template_that_fails_or_grows_gives_none(template, monkeypatch):
+    monkeypatch.setattr(card, "_LIMITS", WorkerLimits(memory=2**29, cpu_seconds=2, seconds=30))
     assert rendered(template) is None
-
-
-def test_loops_in_loops_are_bounded():
-    names = ", ".join(f'"f{n}"' for n in range(1000))
-    files = {f"{PACKAGE}/__init__.py": f"__all__ = [{names}]\n"}
-    assert rendered("{% for a in functions %}{{ a }}{% endfor %}", files).startswith("f0f1f2")
-    for depth in (2, 20):
-        loops = "{% for a in functions %}" * depth + "x" + "{% endfor %}" * depth
-        assert rendered(loops, files) is None
-    assert rendered("{% for a in functions %}" + "x" * 1000 + "{% endfor %}", files) is None
-
-
-def test_code_is_looked_through_once():
-    """What begins like a list and never ends is no reason to look for the end of each beginning, for hours."""
-    files = {f"{PACKAGE}/__init__.py": "__all__ = [\n" * 60_000}
-    assert rendered("{{ functions }}", files) == ""
-
-
-@given(st.text(alphabet="{}%#-+ \n()[]0'\"abf|.iforelsndu", max_size=200))
-def test_any_text_is_a_card_or_none(template):
-    made = rendered(template)
-    assert made is None or isinstance(made, str)

@@ -7,8 +7,7 @@ from torch_symbols import write_table
 
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases, why_incompatible
-from wheelsmith.plan.recipe.dependencies import dependencies
-from wheelsmith.plan.recipe.project_hints import project_hints
+from wheelsmith.plan.recipe.project_hints import dependencies, project_hints
 from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors, parse_capability
 from wheelsmith.wheel.symbols import (
     TorchLibrary,

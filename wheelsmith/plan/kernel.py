@@ -207,7 +207,7 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
     release = stable or cell.release
     home, toolkit = toolkit_of(cell, build_host) or ("", None)
     groups, libraries = source_groups(cell, order.spec), libraries_of(cell, order.spec)
-    python = cell.backend in order.source.python_backends
+    python = order.source.includes_python
     libraries += (python_headers(),) if python else ()
     target = CompileTarget(
         framework=calls,

@@ -20,7 +20,7 @@ from wheelsmith.base.files import atomic_write, read_bounded
 from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.base.sanitize import visible
 from wheelsmith.model import BuildPlan, LockedWheel
-from wheelsmith.plan.recipe.toml_text import LONGEST, load_toml
+from wheelsmith.plan.recipe.toml_reader import LONGEST, load_toml
 
 LOCK_FILE = "wheelsmith.lock"
 _SHARDS = "wheelsmith.shards.json"

@@ -17,9 +17,9 @@ from wheelsmith.plan.recipe import (
     KernelSpec,
     ProjectSpec,
     code_digest,
+    includes_python,
     may_import,
     parse_build_toml,
-    python_backends,
     read_project,
     render_card,
 )
@@ -33,7 +33,7 @@ def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
     text = source.read_text(source.readme)
     if source.readme != CARD or not isinstance(spec, KernelSpec):
         return text
-    return render_card(text, spec, source.paths, source.read_text)
+    return render_card(text, spec, source.paths, source.read_bytes)
 
 
 def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:
@@ -42,16 +42,16 @@ def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelS
     if not isinstance(spec, KernelSpec):
         return known
 
-    def read(path: str) -> bytes | None:
+    def read(path: str) -> bytes:
         try:
             return source.read_bytes(path)
         except SourceError:  # longer than code that anybody writes
-            return None
+            return b""
 
     return replace(
         known,
-        python_backends=python_backends(spec, source.paths, lambda path: read(path) or b""),
-        code=code_digest(spec, {file.path: file.sha256 for file in source.files}, read) if spec.binding else "",
+        includes_python=includes_python(spec, source.paths, read),
+        code=code_digest(spec, {file.path: file.sha256 for file in source.files}) if spec.binding else "",
     )
 
 

@@ -2,15 +2,20 @@
 
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
-from wheelsmith.plan.recipe.code_digest import code_digest
 from wheelsmith.plan.recipe.compile import CompileTarget
-from wheelsmith.plan.recipe.imports import may_import
 from wheelsmith.plan.recipe.metadata import Requirements, render_metadata
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project, read_project, with_pkg_info
-from wheelsmith.plan.recipe.python_includes import python_backends
-from wheelsmith.plan.recipe.recipe import KernelSource, compiled_recipe, is_licence, noarch_recipe
+from wheelsmith.plan.recipe.recipe import (
+    KernelSource,
+    code_digest,
+    compiled_recipe,
+    includes_python,
+    is_licence,
+    noarch_recipe,
+)
 from wheelsmith.plan.recipe.spec import Binding, KernelSpec, Section
+from wheelsmith.plan.recipe.static_setup_metadata import may_import
 
 __all__ = [
     "CARD",
@@ -25,12 +30,12 @@ __all__ = [
     "Section",
     "code_digest",
     "compiled_recipe",
+    "includes_python",
     "is_licence",
     "may_import",
     "noarch_recipe",
     "parse_build_toml",
     "parse_project",
-    "python_backends",
     "read_project",
     "render_card",
     "render_metadata",

@@ -13,8 +13,7 @@ from wheelsmith.base.errors import BuildTomlError, MatrixMistakesError, Place
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import TORCH
 from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, Binding, KernelSpec, Section
-from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces
-from wheelsmith.plan.recipe.toml_text import load_toml
+from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces, load_toml
 from wheelsmith.platforms import platforms
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")

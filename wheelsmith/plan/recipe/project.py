@@ -16,12 +16,12 @@ from packaging.version import Version
 from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import LONGEST_VERSION, TORCH
-from wheelsmith.plan.recipe.static_setup_metadata import SetupWords, read_setup_cfg, read_setup_py
-from wheelsmith.plan.recipe.toml_text import load_toml
+from wheelsmith.plan.recipe.static_setup_metadata import SetupMetadata, read_setup_cfg, read_setup_py
+from wheelsmith.plan.recipe.toml_reader import load_toml
 
 PROJECT_FILES = ("pyproject.toml", "setup.py")
 _PKG_INFO = "PKG-INFO"
-_SETUP: dict[str, Callable[[bytes], SetupWords]] = {"setup.cfg": read_setup_cfg, "setup.py": read_setup_py}
+_SETUP: dict[str, Callable[[bytes], SetupMetadata]] = {"setup.cfg": read_setup_cfg, "setup.py": read_setup_py}
 # Characters: what parses them takes ever longer for the next one, and the name and the version come first.
 _LONGEST_HEADERS = 1 << 14
 # Characters of a requirement: no number in it has more digits than Python reads.
@@ -69,7 +69,7 @@ def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> Projec
         spec = with_pkg_info(spec, content.decode(errors="replace") if said else _text_of(content, _PKG_INFO))
     for file, read_words in _SETUP.items():
         if file in paths:
-            spec = with_setup_words(spec, read_words(read(file)))
+            spec = with_setup_metadata(spec, read_words(read(file)))
     return spec
 
 
@@ -109,7 +109,7 @@ def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
     return _with_torch(_named(spec, table, _PKG_INFO), _dependencies(found.get("requires_dist")))
 
 
-def with_setup_words(spec: ProjectSpec, words: SetupWords) -> ProjectSpec:
+def with_setup_metadata(spec: ProjectSpec, words: SetupMetadata) -> ProjectSpec:
     """Return a project with what setup.py or setup.cfg says in plain words: name, version, needs, and which torch.
 
     What cannot be read there is left for the build to say.

@@ -1,4 +1,4 @@
-"""Projects whose own build wants to be told something that nothing in their metadata says."""
+"""Known projects: which a kernel may depend on, and what the builds of some need that their metadata does not say."""
 
 from __future__ import annotations
 
@@ -32,6 +32,26 @@ class ProjectHint(Record):
     before_build_why: str | None
     source: str
     date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency(Record):
+    """A name that build.toml's ``python-depends`` may use, and what the wheel then requires.
+
+    :param backend: None if it holds for every backend.
+    """
+
+    name: str
+    backend: str | None
+    requires: str
+    source: str
+    date: str
+
+
+@cache
+def dependencies() -> tuple[Dependency, ...]:
+    """Return the names that build.toml's ``python-depends`` may use."""
+    return tuple(Dependency.from_json(item) for item in read_facts(__package__, "dependencies.json")["dependencies"])
 
 
 @cache

@@ -1,13 +1,16 @@
-"""One kernel's recipe for one cell."""
+"""One kernel's recipe for one cell, and what it takes from the kernel's files."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.frameworks import framework
 from wheelsmith.model import Recipe, SourceId
 from wheelsmith.plan.recipe.compile import (
     OWN_HEADERS,
@@ -23,6 +26,11 @@ from wheelsmith.plan.recipe.spec import KernelSpec
 
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
 _UNIQUE = 10  # hex digits of a digest in the operators' namespace
+# Documentation, wherever it lies, and folders beside the code at the top.
+_DOCUMENT = re.compile(r"(README|CHANGELOG|CHANGES|HISTORY|NEWS|AUTHORS|CONTRIBUTING|CITATION)([.-].*)?", re.IGNORECASE)
+_DOCUMENT_SUFFIXES = frozenset({".lock", ".md", ".nix", ".rst", ".txt"})
+_NOT_CODE = frozenset({"benchmark", "benchmarks", "doc", "docs", "example", "examples", "media", "test", "tests"})
+_PYTHON_H = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]Python\.h[>\"]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +39,14 @@ class KernelSource(Record):
 
     :param paths: every file, relative to the kernel's folder, sorted.
     :param readme: the text that becomes the wheel's description.
-    :param python_backends: those whose sources include CPython's headers.
-    :param code: sha256 of what may be compiled or imported, without comments; empty where nothing is compiled.
+    :param includes_python: True if a file that may be compiled includes CPython's headers.
+    :param code: sha256 of what may be compiled or imported; empty where nothing is compiled.
     """
 
     id: SourceId
     paths: tuple[str, ...]
     readme: str | None
-    python_backends: tuple[str, ...] = ()
+    includes_python: bool = False
     code: str = ""
 
     @property
@@ -48,14 +56,50 @@ class KernelSource(Record):
 
 
 def is_licence(path: str) -> bool:
-    """Say whether a file is called as a licence's text at the top of a source is."""
+    """Return True for the name of a file with a licence's text."""
     return _LICENCE.fullmatch(path) is not None
+
+
+def code_digest(spec: KernelSpec, files: Mapping[str, str]) -> str:
+    """Return the sha256 of all that may be compiled, included or shipped.
+
+    Elsewhere documentation, licences, tests and hidden files are left out.
+
+    :param files: every file of the kernel, path → sha256.
+    """
+    lines = (
+        f"{path}\0{sha256}\n"
+        for path, sha256 in sorted(files.items())
+        if is_known_source(path) or path.startswith(f"{spec.root}/") or not _is_documentation(PurePosixPath(path))
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _is_documentation(path: PurePosixPath) -> bool:
+    if is_licence(path.name) or _DOCUMENT.fullmatch(path.name) or path.suffix in _DOCUMENT_SUFFIXES:
+        return True
+    return path.parts[0] in _NOT_CODE or any(part.startswith(".") for part in path.parts)
+
+
+def includes_python(spec: KernelSpec, paths: Iterable[str], read: Callable[[str], bytes]) -> bool:
+    """Return True if a source or header of the kernel includes ``Python.h``.
+
+    :param paths: every file of the kernel.
+    :param read: returns the content of a file.
+    """
+    calls = framework(spec.framework)
+    if spec.binding is None or calls.limited_api is None:
+        return False
+    # The build writes its own files over these.
+    generated = {f"{calls.packages}/{path}" for path in calls.files(spec.package, "")}
+    sources = (path for path in paths if is_known_source(path) and path not in generated)
+    return any(_PYTHON_H.search(read(path)) for path in sources)
 
 
 def namespace(spec: KernelSpec, backend: str, source: KernelSource) -> str:
     """Return the name of the operators' namespace, unique per kernel, backend and code.
 
-    Two versions of a kernel can then be loaded in one process, if they differ in more than what is written about them.
+    Two versions of a kernel with different code can then be loaded in one process.
     """
     return f"_{spec.module}_{backend}_{source.code[:_UNIQUE]}"
 
@@ -70,19 +114,19 @@ def compiled_recipe(
     _check_sources(groups, source)
     compiled = tuple(compile_steps(groups, target))
     stubs = stub_steps(target)
-    framework = target.framework
-    module_file = f"build/{target.namespace}{framework.suffix}"
+    calls = target.framework
+    module_file = f"build/{target.namespace}{calls.suffix}"
     objects = tuple(step.output for step in compiled)
     link = link_step(objects, tuple(step.output for step in stubs), module_file, target)
-    extension = f"{spec.module}/{target.namespace}{framework.suffix}"
-    files = framework.files(spec.package, target.namespace)
+    extension = f"{spec.module}/{target.namespace}{calls.suffix}"
+    files = calls.files(spec.package, target.namespace)
     return Recipe(
         steps=(*compiled, *stubs, link),
         generated={
             "pyproject.toml": PYPROJECT,
-            **{f"{framework.packages}/{path}": text for path, text in files.items()},
+            **{f"{calls.packages}/{path}": text for path, text in files.items()},
             **({f"{OWN_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
-            **({f"{OWN_HEADERS}/pyconfig.h": PYCONFIG.format(framework.limited_api)} if target.python else {}),
+            **({f"{OWN_HEADERS}/pyconfig.h": PYCONFIG.format(calls.limited_api)} if target.python else {}),
         },
         contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
         namespace=target.namespace,

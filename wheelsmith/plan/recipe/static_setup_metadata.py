@@ -1,13 +1,14 @@
-"""What setup.py and setup.cfg say in plain words, read without running anything.
+"""Read what setup.py, setup.cfg and other Python files say literally, without running them.
 
-What stands there as a literal, or as a name that is given one literal, is taken; what is computed stays unknown. The
-build asks the project itself before it compiles, and what it says then is compared.
+A literal, or a name that is assigned one literal, is taken; what is computed stays unknown. The build asks the project
+itself before it compiles, and compares.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from configparser import Error as ConfigError
@@ -15,18 +16,17 @@ from configparser import RawConfigParser
 from dataclasses import dataclass
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.plan.recipe.imports import parse_code
 
-_Words = dict[str, object]
-# Within a line; the parser tries each of them as the last one before a = that is not there.
+_LONGEST_CODE = 1 << 18  # bytes of a file that is parsed: each may become a kilobyte of syntax tree
+# Within a line: the parser of such files tries each of them as the last one before a = that is not there.
 _SPACES = re.compile(r"(?<=\S)[^\S\n]{2,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetupWords(Record):
-    """A project's own words; None and empty where they are not plain.
+class SetupMetadata(Record):
+    """Metadata of a project; None and empty where it is not literal.
 
-    :param setup_requires: what it wants to be there before it runs, as pip then installs it.
+    :param setup_requires: what must be installed before it runs.
     :param install_requires: what its wheel will require.
     """
 
@@ -36,40 +36,62 @@ class SetupWords(Record):
     install_requires: tuple[str, ...] = ()
 
 
-def read_setup_py(code: bytes) -> SetupWords:
-    """Return what the one call of ``setup`` says."""
+def parse_code(source: bytes) -> ast.Module | None:
+    """Return the syntax tree of a Python file; None if it is not Python, or longer than a person writes."""
+    if len(source) > _LONGEST_CODE:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about invalid escapes
+            return ast.parse(source.decode(errors="replace"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def may_import(source: bytes, module: str) -> bool:
+    """Return True if code imports a module by its absolute name, or is too long to tell."""
+    if module.encode() not in source:
+        return False
+    return len(source) > _LONGEST_CODE or module in _imported(parse_code(source))
+
+
+def _imported(tree: ast.Module | None) -> Iterator[str]:
+    """Yield the top of every absolute import: ``a`` of ``import a.b`` and ``from a import c``."""
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module.split(".")[0]
+
+
+def read_setup_py(code: bytes) -> SetupMetadata:
+    """Return the literal arguments of the one call of ``setup``."""
     tree = parse_code(code)
     if tree is None:
-        return SetupWords()
+        return SetupMetadata()
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "setup"]
     if len(calls) != 1:
-        return SetupWords()
+        return SetupMetadata()
     named = dict(_constants(tree))
-    return _words({word.arg: _value(word.value, named) for word in calls[0].keywords if word.arg})
+    return _metadata({word.arg: _value(word.value, named) for word in calls[0].keywords if word.arg})
 
 
-def read_setup_cfg(text: bytes) -> SetupWords:
+def read_setup_cfg(text: bytes) -> SetupMetadata:
     """Return what the sections ``metadata`` and ``options`` say."""
     parser = RawConfigParser(strict=False)
     try:
         parser.read_string(_SPACES.sub(" ", text.decode(errors="replace")))
-    except (ConfigError, ValueError, RecursionError):
-        return SetupWords()
-    found: _Words = {key: _plain(parser.get("metadata", key, fallback="")) for key in ("name", "version")}
-    for key in ("setup_requires", "install_requires"):
-        lines = parser.get("options", key, fallback="").splitlines()
-        found[key] = [line.strip() for line in lines if line.strip()]
-    return _words(found)
+    except (ConfigError, ValueError):
+        return SetupMetadata()
+    # A value may say where it is to be found: ``attr: package.__version__``.
+    values = {key: parser.get("metadata", key, fallback="") for key in ("name", "version")}
+    plain = {key: text for key, text in values.items() if text and not text.startswith(("attr:", "file:"))}
+    lists = {key: parser.get("options", key, fallback="") for key in ("setup_requires", "install_requires")}
+    return _metadata({**plain, **lists})
 
 
-def _plain(text: str) -> str | None:
-    """Return a value, unless it says where the value is to be found: ``attr: package.__version__``."""
-    return text if text and not text.startswith(("attr:", "file:")) else None
-
-
-def _words(found: _Words) -> SetupWords:
+def _metadata(found: dict[str, object]) -> SetupMetadata:
     name, version = found.get("name"), found.get("version")
-    return SetupWords(
+    return SetupMetadata(
         name=name if isinstance(name, str) else None,
         version=version if isinstance(version, str) else None,
         setup_requires=_texts(found.get("setup_requires")),
@@ -78,7 +100,7 @@ def _words(found: _Words) -> SetupWords:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):  # which setuptools takes for a list, a line each
+    if isinstance(value, str):  # setuptools reads a list, an item a line
         return tuple(line.strip() for line in value.splitlines() if line.strip())
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
@@ -88,19 +110,18 @@ def _name(called: ast.expr) -> str | None:
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, object]]:
-    """Yield what is named once in all of a file, at its top."""
+    """Yield the names that are assigned once in the whole file, at its top, with their values."""
     times = Counter(
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     )
     for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-            if isinstance(target, ast.Name) and times[target.id] == 1:
-                yield target.id, _value(node.value, {})
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if times[name] == 1:
+                yield name, _value(node.value, {})
 
 
-def _value(node: ast.expr, named: _Words) -> object:
-    """Return a text or a list of what is known; None for all else."""
+def _value(node: ast.expr, named: dict[str, object]) -> object:
+    """Return a text, or a list of what is known; None for all else."""
     match node:
         case ast.Constant(value=str(text)):
             return text

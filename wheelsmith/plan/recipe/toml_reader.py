@@ -1,26 +1,49 @@
-"""Read typed values out of a TOML table, keeping every mistake with its place."""
+"""Read TOML files of others, and typed values out of their tables, keeping every mistake with its place."""
 
 from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from dataclasses import dataclass
 from typing import Any
 
-from wheelsmith.base.errors import BuildTomlError, Place
+from wheelsmith.base.errors import BuildTomlError, Place, WheelsmithError
 
+LONGEST = 1 << 20  # characters; the longest of kernels-community, aiter-flash-attn-ck, has half of it
+_MOST_DOTS = 500  # in a line: tomllib copies a dotted key once for each of its names
+_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 _HEADER = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s][^\]]*+)\]")
 # A release's numbers, which are compared as numbers.
 _RELEASE = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
 _LARGEST = 2**63 - 1  # what TOML promises of whole numbers
-_MOST_MISTAKES = 50  # that a person would read; what is left is told once these are fixed
 _SHOWN = 100  # characters of a value
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 
+def load_toml(text: str, file: str, mistake: type[WheelsmithError]) -> dict[str, Any]:
+    """Return the content of a file.
+
+    :param mistake: raised if it is not TOML, or longer than any that a person writes.
+    """
+    if len(text) > LONGEST:
+        raise mistake(f"longer than {LONGEST >> 10} KiB", where=Place(file=file))
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _MOST_DOTS:
+            raise mistake(f"a line with more than {_MOST_DOTS} dots", where=Place(file=file, line=number))
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise mistake("nested too deeply", where=Place(file=file)) from None
+    except ValueError as error:  # also numbers of more digits than Python reads
+        at = _POSITION.fullmatch(str(error))
+        where = Place(file=file, line=int(at[2]), column=int(at[3])) if at else Place(file=file)
+        raise mistake(f"not TOML: {at[1] if at else error}", where=where) from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TomlPlaces:
-    """Where tables and keys stand; the standard library's parser does not say."""
+    """The places of tables and keys, which the standard library's parser does not give."""
 
     file: str
     lines: dict[tuple[str, ...], tuple[int, int]]
@@ -67,9 +90,7 @@ class TableReader:
         return key in self._table
 
     def complain(self, message: str, key: str | None = None, remedy: str | None = None) -> None:
-        """Keep a mistake with its place, unless there are plenty already."""
-        if len(self._mistakes) >= _MOST_MISTAKES:
-            return
+        """Keep a mistake with its place."""
         path = (*self._path, key) if key else self._path
         self._mistakes.append(BuildTomlError(message, where=self._places.of(path), remedy=remedy))
 
@@ -137,8 +158,6 @@ class TableReader:
     def done(self) -> None:
         """Complain of every key that nobody asked for."""
         for key in self._table:
-            if len(self._mistakes) >= _MOST_MISTAKES:
-                return  # to look for what was meant takes long
             if key not in self._asked:
                 close = difflib.get_close_matches(key, self._asked, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(self._asked))}"

@@ -4,9 +4,8 @@ import warnings
 
 import pytest
 
-from wheelsmith.plan.recipe.imports import parse_code
-from wheelsmith.plan.recipe.project import ProjectSpec, read_project, with_setup_words
-from wheelsmith.plan.recipe.static_setup_metadata import SetupWords, read_setup_cfg, read_setup_py
+from wheelsmith.plan.recipe.project import ProjectSpec, read_project, with_setup_metadata
+from wheelsmith.plan.recipe.static_setup_metadata import SetupMetadata, parse_code, read_setup_cfg, read_setup_py
 
 SETUP = """
 import os
@@ -20,7 +19,7 @@ raise SystemExit("it was run")
 
 
 def test_what_stands_there_plainly():
-    assert read_setup_py(SETUP.encode()) == SetupWords(
+    assert read_setup_py(SETUP.encode()) == SetupMetadata(
         name="torch_scatter",
         version="2.1.2",
         setup_requires=("ninja", "psutil"),
@@ -46,7 +45,7 @@ def test_what_stands_there_plainly():
     ],
 )
 def test_what_is_computed_is_not_known(code):
-    assert read_setup_py(code.encode()) == SetupWords()
+    assert read_setup_py(code.encode()) == SetupMetadata()
 
 
 def test_an_escape_that_is_none_is_not_told_to_who_builds():
@@ -58,7 +57,7 @@ def test_an_escape_that_is_none_is_not_told_to_who_builds():
 
 def test_setup_cfg():
     text = "[metadata]\nname = p\nversion = attr: p.__version__\n[options]\nsetup_requires =\n  ninja\n  cmake>=3.26\n"
-    assert read_setup_cfg(text.encode()) == SetupWords(name="p", setup_requires=("ninja", "cmake>=3.26"))
+    assert read_setup_cfg(text.encode()) == SetupMetadata(name="p", setup_requires=("ninja", "cmake>=3.26"))
     for broken in ("no section", "[metadata\nname=x", "[metadata]\nname = %(home)s x", "[options]\n\0"):
         read_setup_cfg(broken.encode())
 
@@ -91,10 +90,10 @@ def test_half_of_a_requirement_is_not_taken_for_one():
 
 def test_a_guess_that_is_none_is_left_for_the_build_to_say():
     spec = ProjectSpec(name=None, version=None, requires=("setuptools",))
-    words = SetupWords(
+    words = SetupMetadata(
         name="no name", version="one", setup_requires=("a b", "x @ https://h/x.whl", "ninja", "torch>=2")
     )
-    assert with_setup_words(spec, words) == ProjectSpec(
+    assert with_setup_metadata(spec, words) == ProjectSpec(
         name=None, version=None, requires=("setuptools", "ninja"), torch=">=2"
     )
 
