@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wheelsmith.run.build import build
     from wheelsmith.run.prepare import Prepared, Request, prepare
     from wheelsmith.wheel import CheckReport, Finding
-    from wheelsmith.wheel.check import check_wheel
+    from wheelsmith.wheel.reader import check_wheel
 else:
     # Found when they are asked for: the command line starts without most of them.
     _PUBLIC = {
@@ -27,7 +27,7 @@ else:
         "RunRecord": "wheelsmith.model.run_record",
         "WheelsmithError": "wheelsmith.base.errors",
         "build": "wheelsmith.run.build",
-        "check_wheel": "wheelsmith.wheel.check",
+        "check_wheel": "wheelsmith.wheel.reader",
         "prepare": "wheelsmith.run.prepare",
         "publish_folders": "wheelsmith.index.publish",
     }

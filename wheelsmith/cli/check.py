@@ -12,7 +12,7 @@ from wheelsmith.base.errors import ExitCode, WheelError
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import visible
 from wheelsmith.wheel import CheckReport, Finding
-from wheelsmith.wheel.check import check_wheel
+from wheelsmith.wheel.reader import WheelReader
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,8 @@ def command(
     """Prove that wheels tell the truth: tags, symbols, requirements, GPU code."""
     from wheelsmith.report import make_console
 
-    reports = [_check(path, declared) for path in wheels]
+    with WheelReader() as reader:
+        reports = [_check(reader, path, declared) for path in wheels]
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "wheels": [r.to_json() for r in reports]}, indent=1))
     else:
@@ -47,10 +48,10 @@ def command(
     ctx.exit(ExitCode.OK if all(report.ok for report in reports) else ExitCode.CELLS_FAILED)
 
 
-def _check(path: Path, declared: tuple[str, ...]) -> CheckReport:
+def _check(reader: WheelReader, path: Path, declared: tuple[str, ...]) -> CheckReport:
     """Check one wheel; one that cannot be read is a finding too, so that the others are checked."""
     try:
-        return check_wheel(path, declared=declared)
+        return reader.check(path, declared=declared)
     except WheelError as error:
         return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=_message(error)),))
 

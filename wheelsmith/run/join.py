@@ -39,9 +39,7 @@ from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.scratch import scratch
 from wheelsmith.source import SourceTree
 from wheelsmith.store import Store
-from wheelsmith.wheel import wheel_file
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
-from wheelsmith.wheel.recorded_plan import read_recorded_plan
+from wheelsmith.wheel.reader import WheelReader
 
 _EXECUTOR = "local"
 _LARGEST_LOG = 64 << 20  # bytes
@@ -216,22 +214,24 @@ def _check_all(
     store = Store(folder / "cache/store")
     to_check: list[Build] = []
     reported: dict[str, BuildResult] = {}
-    for number, build in enumerate(request.plan.builds):
-        cell, digest = build.plan.cell, build.plan.build_digest
-        given = request.reported[cell.id]
-        log = _copy_log(given, cell.id, request.out / "logs")
-        result = replace(given.result, cell=cell, plan_digest=digest, log=log, untested=None)
-        try:
-            if result.wheel:
-                _store_wheel(build.plan, given.folder, result.wheel, folder / "given" / str(number), store)
-                reported[digest] = result
-                to_check.append(build)
-                continue
-        except WheelError as error:
-            failure = Failure(stage="store", message=error.message, remedy=error.remedy)
-            result = replace(result, status=Status.FAILED, wheel=None, failure=failure, built_in=())
-        for answer in build.answers(result):
-            finish(answer)
+    with WheelReader() as reader:
+        for number, build in enumerate(request.plan.builds):
+            cell, digest = build.plan.cell, build.plan.build_digest
+            given = request.reported[cell.id]
+            log = _copy_log(given, cell.id, request.out / "logs")
+            result = replace(given.result, cell=cell, plan_digest=digest, log=log, untested=None)
+            try:
+                if result.wheel:
+                    copy = _copy_wheel(given.folder / "wheels", result.wheel, folder / "given" / str(number))
+                    _store_wheel(build.plan, copy, store, reader)
+                    reported[digest] = result
+                    to_check.append(build)
+                    continue
+            except WheelError as error:
+                failure = Failure(stage="store", message=error.message, remedy=error.remedy)
+                result = replace(result, status=Status.FAILED, wheel=None, failure=failure, built_in=())
+            for answer in build.answers(result):
+                finish(answer)
 
     def checked(result: BuildResult) -> None:
         known = reported[result.plan_digest]
@@ -250,21 +250,23 @@ def _check_all(
     collector.fail_rest(_EXECUTOR)
 
 
-def _store_wheel(plan: BuildPlan, output: Path, wheel: WheelFile, folder: Path, store: Store) -> None:
+def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader) -> None:
     """Put the wheel of a job into a store.
 
-    :param folder: a scratch folder for this wheel alone.
-    :raises WheelError: it is not there, not the one that the job reports, or not built from this plan.
+    :raises WheelError: it cannot be read, or was not built from this plan.
     """
-    path = _copy_wheel(output / "wheels", wheel, folder)
-    with open_archive(path) as archive:
-        recorded = read_recorded_plan(archive, info_folder(archive))
+    recorded = reader.recorded_plan(path)
     if not plan.repacked and (recorded is None or recorded.digest != plan.build_digest):
         raise WheelError(f"{path.name} is not from the plan of this cell")
-    store.put(plan.build_digest, path, wheel_file(path))
+    store.put(plan.build_digest, path, reader.facts(path).file)
 
 
 def _copy_wheel(wheels: Path, wheel: WheelFile, folder: Path) -> Path:
+    """Return a copy of the wheel of a job.
+
+    :param folder: a scratch folder for this wheel alone.
+    :raises WheelError: it is not there, or not the one that the job reports.
+    """
     name = wheel.filename
     if visible(name) != name or Path(name).name != name or not name.endswith(".whl"):
         raise WheelError(f"{visible(name)!r} is no wheel's name")

@@ -36,7 +36,7 @@ from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.wheel.attestation.bundle import LONGEST
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import verify_wheel
-from wheelsmith.wheel.check import check_wheel
+from wheelsmith.wheel.reader import WheelReader
 
 _AGAIN = "look again: --step live"
 _BUILD = "build first: build-matrix, join, or release --step build"
@@ -130,11 +130,12 @@ def check_again(out: Path, found: BuiltVersion) -> int:
     :raises ReleaseError: one does not tell the truth.
     """
     entries = of_version(found.state.entries, found.version)
-    for entry in entries:
-        report = check_wheel(out / "index" / entry.path)
-        if not report.ok:
-            wrong = "; ".join(finding.message for finding in report.findings if not finding.ok)
-            raise ReleaseError(f"{entry.filename} does not tell the truth: {wrong}", remedy="build it again")
+    with WheelReader() as reader:
+        for entry in entries:
+            report = reader.check(out / "index" / entry.path)
+            if not report.ok:
+                wrong = "; ".join(finding.message for finding in report.findings if not finding.ok)
+                raise ReleaseError(f"{entry.filename} does not tell the truth: {wrong}", remedy="build it again")
     return len(entries)
 
 
@@ -168,7 +169,7 @@ def live_wheels(
         for root in roots(entry):
             _refuse_unlisted(entry, offers[root].get(entry.filename), redact(pages[root]))
         shown = redact(base)
-        with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, WheelReader() as reader:
             live = fetch_wheel(offers[roots(entry)[0]][entry.filename], Path(scratch), settings, listen)
             if sha256_file(live.path) != entry.sha256:
                 raise ReleaseError(
@@ -176,7 +177,7 @@ def live_wheels(
                     remedy="purge what is cached in front of it; if it stays, somebody else writes there",
                 )
             if policy:
-                verify_wheel(live.path, _bundle(live), policy)
+                verify_wheel(live.path, _bundle(live), policy, reader)
         yield entry.filename
 
 

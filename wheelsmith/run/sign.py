@@ -21,7 +21,7 @@ from wheelsmith.wheel.attestation.bundle import SUFFIX, read_bundle
 from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
 from wheelsmith.wheel.attestation.signers import Signed, Signer
 from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
-from wheelsmith.wheel.attestation.verification import recorded_plan
+from wheelsmith.wheel.reader import WheelReader
 
 _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
 
@@ -75,7 +75,10 @@ def sign(signing: Signing) -> tuple[SignedWheel, ...]:
         )
     beside = _wheels_of(signing.folder)
     run = _run_record(signing.folder)
-    todo = {name: [_signable(signing, entry, run) for entry in state.entries] for name, state in states.items()}
+    with WheelReader() as reader:
+        todo = {
+            name: [_signable(signing, entry, run, reader) for entry in state.entries] for name, state in states.items()
+        }
     # All signatures before any is kept: a service may refuse the next one.
     made = {name: [(each, *_signed(each, signing.signer)) for each in wheels] for name, wheels in todo.items()}
     for project, wheels in made.items():
@@ -137,7 +140,7 @@ def _kept(before: bytes, signer: Signer) -> Signed | None:
         return None
 
 
-def _signable(signing: Signing, entry: IndexEntry, run: RunRecord) -> _Signable:
+def _signable(signing: Signing, entry: IndexEntry, run: RunRecord, reader: WheelReader) -> _Signable:
     folder = signing.folder / "index"
     path = folder / entry.path
     known = entry.provenance
@@ -146,7 +149,7 @@ def _signable(signing: Signing, entry: IndexEntry, run: RunRecord) -> _Signable:
     try:
         if sha256_file(path) != entry.sha256:
             raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_AGAIN)
-        recorded = recorded_plan(path)
+        recorded = reader.recorded_plan(path)
     except OSError as error:
         raise AttestationError(f"{entry.filename} cannot be read: {error.strerror}", remedy=_AGAIN) from None
     except WheelError as error:

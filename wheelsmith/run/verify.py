@@ -17,6 +17,7 @@ from wheelsmith.run.rebuild.published import published_wheels
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
+from wheelsmith.wheel.reader import WheelReader
 
 _ADDRESSES = ("https://", "http://")
 # What pip installs from, and builds from: https://github.com/pypa/pip/blob/main/src/pip/_internal/utils/filetypes.py
@@ -55,10 +56,10 @@ def verify(
     :param bundle: what was signed of the one wheel that is named; None takes what lies beside each.
     :raises WheelsmithError: there is no wheel, or an index is not whole.
     """
-    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, WheelReader() as reader:
         for number, place in enumerate(places):
             for found in _at(place, Path(scratch) / str(number), bundle, listen):
-                yield _judged(found, policy)
+                yield _judged(found, policy, reader)
 
 
 def _at(place: str, folder: Path, bundle: Path | None, listen: Listener) -> Iterator[_WithBundle]:
@@ -110,12 +111,12 @@ def _with_file(wheel: Path, bundle: Path | None) -> _WithBundle:
         return _WithBundle(wheel=wheel, bundle=None, trouble=f"{bundle.name}: {error}")
 
 
-def _judged(found: _WithBundle, policy: SignaturePolicy) -> Judgement:
+def _judged(found: _WithBundle, policy: SignaturePolicy, reader: WheelReader) -> Judgement:
     name = redact(found.wheel.name)  # of what was meant to be an address, too
     try:
         if found.bundle is None:
             raise AttestationError(found.trouble)
-        return Judgement(wheel=name, verified=verify_wheel(found.wheel, found.bundle, policy))
+        return Judgement(wheel=name, verified=verify_wheel(found.wheel, found.bundle, policy, reader))
     except SigningKeyError:
         # What is trusted cannot be read: that is no wheel's fault.
         raise

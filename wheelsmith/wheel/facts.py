@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import WheelFile
 from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
+from wheelsmith.wheel.variant_file import read_variant
+from wheelsmith.wheel.variant_format import Variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelFacts(Record):
+    """What an index needs to know of a wheel.
+
+    :param headers: METADATA; bytes that are no UTF-8 are surrogates.
+    :param variant: of a variant wheel.
+    """
+
+    file: WheelFile
+    headers: str
+    variant: Variant | None
+
+    @property
+    def metadata(self) -> bytes:
+        """METADATA as the wheel holds it."""
+        return self.headers.encode("utf-8", "surrogateescape")
+
+
+def wheel_facts(path: Path) -> WheelFacts:
+    """Read what an index needs to know of a wheel.
+
+    :raises WheelError: it cannot be read, or does not keep the format of variant wheels.
+    """
+    with open_archive(path) as archive:
+        metadata = archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT)
+    headers = metadata.decode("utf-8", "surrogateescape")
+    return WheelFacts(file=wheel_file(path), headers=headers, variant=read_variant(path))
 
 
 def wheel_file(path: Path) -> WheelFile:

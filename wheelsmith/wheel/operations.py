@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from wheelsmith.model import WheelSpec
-from wheelsmith.wheel.check import check_and_read
-from wheelsmith.wheel.facts import wheel_file
+from wheelsmith.wheel.check import check_and_read, check_wheel
+from wheelsmith.wheel.facts import wheel_facts, wheel_file
+from wheelsmith.wheel.recorded_plan import plan_of
 from wheelsmith.wheel.repair_request import CHECKING, LEFT, RepairRequest, RepairResponse
 
 
@@ -28,6 +29,30 @@ def repair_and_check(request: dict[str, Any]) -> dict[str, Any]:
 def check_again(request: dict[str, Any]) -> dict[str, Any]:
     """Check a wheel that was finished before."""
     return _checked(_left(), RepairRequest.from_json(request).spec)
+
+
+def check(request: dict[str, Any]) -> dict[str, Any]:
+    """Check a wheel of others."""
+    expected = WheelSpec.from_json(request["expected"]) if request["expected"] else None
+    return check_wheel(Path(request["path"]), expected, request["declared"]).to_json()
+
+
+def facts(request: dict[str, Any]) -> dict[str, Any]:
+    """Read what an index needs to know of a wheel."""
+    return wheel_facts(Path(request["path"])).to_json()
+
+
+def recorded_plan(request: dict[str, Any]) -> dict[str, Any]:
+    """Read the plan that a wheel records."""
+    plan = plan_of(Path(request["path"]))
+    return {"plan": plan.to_json() if plan else None}
+
+
+def differences(request: dict[str, Any]) -> dict[str, Any]:
+    """Compare a wheel with the one that was built again."""
+    from wheelsmith.wheel.diff import wheel_differences
+
+    return {"differences": wheel_differences(Path(request["path"]), Path(request["rebuilt"]))}
 
 
 def _left() -> Path:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.base.json_dataclass import canonical_json, read_json
+from wheelsmith.base.json_dataclass import Record, canonical_json, read_json
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import RECORDED_PLAN
+from wheelsmith.wheel.archive.contents import info_folder, open_archive
 
 _LONGEST = 16 << 20  # bytes: of flash-attn2's 72 sources it is one megabyte
 # What makes objects of a text of JSON, and how many of these there may be: a hundred bytes each.
@@ -22,7 +24,7 @@ _LONGEST_VALUE = 80  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedPlan:
+class RecordedPlan(Record):
     """What a wheel says of how it was made.
 
     :param digest: the sha256 of the file, which is the plan's digest.
@@ -41,6 +43,15 @@ class RecordedPlan:
     def tree(self) -> str:
         """Return the digest of the source's files."""
         return str(self.data["source"]["tree"])
+
+
+def plan_of(wheel: Path) -> RecordedPlan | None:
+    """Return the plan that a wheel records; None where it records none.
+
+    :raises WheelError: it cannot be read.
+    """
+    with open_archive(wheel) as archive:
+        return read_recorded_plan(archive, info_folder(archive))
 
 
 def read_recorded_plan(archive: Archive, info: str) -> RecordedPlan | None:

@@ -28,9 +28,8 @@ from wheelsmith.run.rebuild.published import LARGEST_WHEEL
 from wheelsmith.run.rebuild.request import RebuildRequest, wheels_in
 from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store, StoredWheel, in_use
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
-from wheelsmith.wheel.diff import wheel_differences
-from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
+from wheelsmith.wheel.reader import WheelReader
+from wheelsmith.wheel.recorded_plan import RecordedPlan
 from wheelsmith.wheel.variant import make_variant
 from wheelsmith.wheel.variant_format import variant_for, variant_version
 
@@ -45,8 +44,8 @@ def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[Re
     :raises WheelsmithError: nothing can be planned or built at all.
     """
     run = request.run
-    with in_use(run.cache), scratch(run.cache / "work") as folder:
-        recorded = {path: _recorded(path) for path in wheels_in(request.places, folder / "given", listen)}
+    with in_use(run.cache), scratch(run.cache / "work") as folder, WheelReader() as reader:
+        recorded = {path: _recorded(path, reader) for path in wheels_in(request.places, folder / "given", listen)}
         known = [each for each in recorded.values() if isinstance(each, RecordedPlan)]
         if not known:
             return tuple(_not_rebuilt(path, None, (str(why),)) for path, why in recorded.items())
@@ -56,21 +55,20 @@ def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[Re
         cache = _own_cache(run.cache, folder)
         results = _build(wanted, planned, request, cache, listen, cancel)
         made = _BuiltAgain(results=results, store=Store(cache / "store"), work=folder)
-        return tuple(_answer(path, each, planned, made) for path, each in recorded.items())
+        return tuple(_answer(path, each, planned, made, reader) for path, each in recorded.items())
 
 
-def _recorded(path: Path) -> RecordedPlan | str:
+def _recorded(path: Path, reader: WheelReader) -> RecordedPlan | str:
     """Return what a wheel records of its plan, as far as it is needed to find that one; or why that cannot be read."""
-    found = _whole_record(path)
+    found = _whole_record(path, reader)
     return found.head if isinstance(found, RecordedPlan) else found
 
 
-def _whole_record(path: Path) -> RecordedPlan | str:
+def _whole_record(path: Path, reader: WheelReader) -> RecordedPlan | str:
     try:
         if path.is_file() and path.stat().st_size > LARGEST_WHEEL:
             return f"it has more than {LARGEST_WHEEL >> 30} GiB"
-        with open_archive(path) as archive:
-            return read_recorded_plan(archive, info_folder(archive)) or _NO_PLAN
+        return reader.recorded_plan(path) or _NO_PLAN
     except WheelError as error:
         return error.message
 
@@ -174,17 +172,19 @@ class _BuiltAgain:
         return make_variant(stored.path, variant, version, Path(mkdtemp(dir=self.work)))
 
 
-def _answer(path: Path, recorded: RecordedPlan | str, planned: Replanned, made: _BuiltAgain) -> RebuildAnswer:
+def _answer(
+    path: Path, recorded: RecordedPlan | str, planned: Replanned, made: _BuiltAgain, reader: WheelReader
+) -> RebuildAnswer:
     if isinstance(recorded, str):
         return _not_rebuilt(path, None, (recorded,))
     if recorded.digest not in planned.plans:
-        return _not_rebuilt(path, recorded.digest, planned.why_not(recorded, lambda: _whole_record(path)))
+        return _not_rebuilt(path, recorded.digest, planned.why_not(recorded, lambda: _whole_record(path, reader)))
     other = made.beside(path, recorded.digest)
     if isinstance(other, tuple):
         return _not_rebuilt(path, recorded.digest, other)
     sha256 = sha256_file(path)
     try:
-        differences = tuple(wheel_differences(path, other))
+        differences = tuple(reader.differences(path, other))
     except WheelError as error:  # of the one that was given: the other was checked
         differences = (error.message,)
     if not differences and sha256 != sha256_file(other):

@@ -13,14 +13,13 @@ from wheelsmith.base.beneath.opening import NotRegularError
 from wheelsmith.base.ci import LOCAL
 from wheelsmith.base.errors import AttestationError, WheelError
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 from wheelsmith.wheel.attestation.certified import verify_certified
 from wheelsmith.wheel.attestation.claims import Claims
 from wheelsmith.wheel.attestation.keys import VerifyingKey
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.statement import Said, read_statement
-from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
+from wheelsmith.wheel.reader import WheelReader
 
 LARGEST = 4 << 30  # bytes of a wheel
 _LONGEST = 300  # characters of anything that is shown
@@ -72,7 +71,7 @@ def verify_statement(filename: str, sha256: str, bundle: bytes, policy: Signatur
     return _verified(signed, [*_of_another(signed.said, filename, sha256), *_not_believed(signed, policy)])
 
 
-def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verified:
+def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: WheelReader) -> Verified:
     """Return what holds of a wheel.
 
     :param wheel: any file.
@@ -88,7 +87,7 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy) -> Verifie
     except NotRegularError:
         raise AttestationError("it is a link, or no file") from None
     of_another = _of_another(said, wheel.name, sha256)
-    return _verified(signed, [*of_another, *_planned_otherwise(said, wheel), *_not_believed(signed, policy)])
+    return _verified(signed, [*of_another, *_planned_otherwise(said, wheel, reader), *_not_believed(signed, policy)])
 
 
 def _verified(signed: _Signed, wrong: Sequence[str]) -> Verified:
@@ -172,9 +171,9 @@ def _of_another(said: Said, filename: str, sha256: str) -> Iterator[str]:
         yield f"what is signed is of a wheel whose sha256 is {said.sha256[:_LONGEST]}, and this one's is {sha256}"
 
 
-def _planned_otherwise(said: Said, wheel: Path) -> Iterator[str]:
+def _planned_otherwise(said: Said, wheel: Path, reader: WheelReader) -> Iterator[str]:
     try:
-        recorded = recorded_plan(wheel)
+        recorded = reader.recorded_plan(wheel)
     except WheelError as error:
         yield f"the wheel cannot be read: {error.message}"
         return
@@ -184,12 +183,3 @@ def _planned_otherwise(said: Said, wheel: Path) -> Iterator[str]:
         yield f"the wheel records the plan {recorded.digest}, and what is signed names {said.plan_digest[:_LONGEST]}"
     if recorded and recorded.tree != said.tree:
         yield f"the wheel is made from the source {recorded.tree}, and what is signed names {said.tree[:_LONGEST]}"
-
-
-def recorded_plan(wheel: Path) -> RecordedPlan | None:
-    """Return the plan that a wheel records; None where it records none.
-
-    :raises WheelError: it cannot be read.
-    """
-    with open_archive(wheel) as archive:
-        return read_recorded_plan(archive, info_folder(archive))

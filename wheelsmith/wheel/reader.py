@@ -1,0 +1,70 @@
+"""Read wheels from others, in a worker: whatever is in them, this process is safe from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wheelsmith.base.errors import WheelError, WorkerError
+from wheelsmith.model import WheelSpec
+from wheelsmith.wheel.facts import WheelFacts
+from wheelsmith.wheel.recorded_plan import RecordedPlan
+from wheelsmith.wheel.report import CheckReport
+from wheelsmith.worker import Worker
+
+
+class WheelReader(Worker):
+    """A worker that reads wheels: open one for each command."""
+
+    def check(self, wheel: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
+        """Check every rule that applies; the parameters are those of ``check_wheel``.
+
+        :raises WheelError: the file cannot be read as a wheel at all.
+        """
+        spec = expected.to_json() if expected else None
+        return CheckReport.from_json(self._read("check", wheel, expected=spec, declared=list(declared)))
+
+    def facts(self, wheel: Path) -> WheelFacts:
+        """Return what an index needs to know of a wheel.
+
+        :raises WheelError: it cannot be read.
+        """
+        return WheelFacts.from_json(self._read("facts", wheel))
+
+    def recorded_plan(self, wheel: Path) -> RecordedPlan | None:
+        """Return the plan that a wheel records; None where it records none.
+
+        :raises WheelError: it cannot be read.
+        """
+        plan = self._read("recorded_plan", wheel)["plan"]
+        return RecordedPlan.from_json(plan) if plan else None
+
+    def differences(self, given: Path, rebuilt: Path) -> list[str]:
+        """Return where a wheel differs from the one that was built again; nothing where name and bytes are the same.
+
+        :raises WheelError: one of them cannot be read.
+        """
+        found: list[str] = self._read("differences", given, rebuilt=str(rebuilt.absolute()))["differences"]
+        return found
+
+    def _read(self, operation: str, wheel: Path, **more: Any) -> dict[str, Any]:
+        path = wheel.absolute()
+        size = path.stat().st_size if path.is_file() else 0
+        request = {"path": str(path), **more}
+        try:
+            return self.call(f"wheelsmith.wheel.operations:{operation}", request, subject=wheel.name, size=size)
+        except WorkerError as error:
+            raise WheelError(error.message) from error
+
+
+def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
+    """Check every rule that applies, in a process of its own with limits.
+
+    :param expected: what the plan promised; without it, all that the wheel itself claims is still proven.
+    :param declared: patterns of files that it is meant to install, though they look like another project's; those of
+        the plan are declared already.
+    :raises WheelError: the file cannot be read as a wheel at all.
+    """
+    with WheelReader() as reader:
+        return reader.check(path, expected, declared)
