@@ -127,7 +127,8 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return hint
     if isinstance(hint, type) and issubclass(hint, PurePath):
         return lambda value: hint(_expect(str, "a path", value))
-    return _scalar(hint) if isinstance(hint, type) else lambda value: value
+    # From 3.11 on, Any is a class.
+    return _scalar(hint) if isinstance(hint, type) and hint is not Any else lambda value: value
 
 
 def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
