@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import ExitCode, WheelError
+from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.options import json_option
-from wheelsmith.engine import visible
 from wheelsmith.wheel import CheckReport, Finding
 from wheelsmith.wheel.reader import WheelReader
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from wheelsmith.base.offline import go_offline, vendored_folder
 from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.model.build_host import AUTO, ENGINES
-from wheelsmith.run.prepare import Request, cache_limit, default_cache
+
+if TYPE_CHECKING:
+    from wheelsmith.run.prepare import Request
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -116,4 +118,6 @@ def keep_offline(matrix: Path) -> None:
 
 def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
     """Return the request that the options make."""
+    from wheelsmith.run.prepare import Request, cache_limit, default_cache
+
     return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **asked)
