@@ -23,21 +23,23 @@ class WheelReader(Worker):
         :raises WheelError: the file cannot be read as a wheel at all.
         """
         spec = expected.to_json() if expected else None
-        return CheckReport.from_json(self._read("check", wheel, expected=spec, declared=list(declared)))
+        return CheckReport.from_json(
+            self._read("wheelsmith.wheel.operations:check", wheel, expected=spec, declared=list(declared))
+        )
 
     def facts(self, wheel: Path) -> WheelFacts:
         """Return what an index needs to know of a wheel.
 
         :raises WheelError: it cannot be read.
         """
-        return WheelFacts.from_json(self._read("facts", wheel))
+        return WheelFacts.from_json(self._read("wheelsmith.wheel.operations:facts", wheel))
 
     def recorded_plan(self, wheel: Path) -> RecordedPlan | None:
         """Return the plan that a wheel records; None where it records none.
 
         :raises WheelError: it cannot be read.
         """
-        plan = self._read("recorded_plan", wheel)["plan"]
+        plan = self._read("wheelsmith.wheel.operations:recorded_plan", wheel)["plan"]
         return RecordedPlan.from_json(plan) if plan else None
 
     def differences(self, given: Path, rebuilt: Path) -> list[str]:
@@ -45,7 +47,9 @@ class WheelReader(Worker):
 
         :raises WheelError: one of them cannot be read.
         """
-        found: list[str] = self._read("differences", given, rebuilt=str(rebuilt.absolute()))["differences"]
+        found: list[str] = self._read(
+            "wheelsmith.wheel.operations:differences", given, rebuilt=str(rebuilt.absolute())
+        )["differences"]
         return found
 
     def _read(self, operation: str, wheel: Path, **more: Any) -> dict[str, Any]:
@@ -53,7 +57,7 @@ class WheelReader(Worker):
         size = path.stat().st_size if path.is_file() else 0
         request = {"path": str(path), **more}
         try:
-            return self.call(f"wheelsmith.wheel.operations:{operation}", request, subject=wheel.name, size=size)
+            return self.call(operation, request, subject=wheel.name, size=size)
         except WorkerError as error:
             raise WheelError(error.message) from error
 
