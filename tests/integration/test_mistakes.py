@@ -473,7 +473,11 @@ WHEELS = [
         ),
         "METADATA says version 2",
     ),
-    ("broken ELF", lambda p: make_wheel(p, {**GOOD, "pure/x.so": "\x7fELF" + "x" * 60}), "broken ELF"),
+    (
+        "broken ELF",
+        lambda p: make_wheel(p, {**GOOD, "pure/x.so": "\x7fELF" + "x" * 60}),
+        "cannot be read as an ELF file",
+    ),
 ]
 
 

@@ -245,7 +245,7 @@ def test_what_the_check_refuses_has_its_reason(factory):
     answer = repack(factory)
     assert answer.returncode == 1
     found = told(factory)
-    assert "is a broken ELF file" in found["torch213-cxx11-cpu-x86_64-linux"]["reason"]
+    assert "cannot be read as an ELF file" in found["torch213-cxx11-cpu-x86_64-linux"]["reason"]
     assert "Windows takes no file 'pure_thing/aux.py'" in found[CUDA]["reason"]
     assert {each["status"] for each in found.values()} == {"failed"}
 

@@ -46,13 +46,13 @@ def _mistakes(name: str, extension: Extension) -> Iterator[str]:
         yield from _library_mistakes(extension)
     elif extension.interpreter not in {None, *_INTERPRETERS[extension.arch]}:
         yield f"is started by {extension.interpreter!r}, which no platform tag promises"
-    yield from (f"has the loader put another library in between: {library}" for library in extension.interposed)
+    yield from (f"makes the loader search another library: {library}" for library in extension.interposed)
     if extension.kind != "object" and extension.dynamic and extension.executable_stack:
-        yield "asks for an executable stack"
+        yield "needs an executable stack"
     if extension.text_relocations:
-        yield "has its code written to when it is loaded (TEXTREL)"
+        yield "has text relocations (TEXTREL): the loader must write into its code"
     if extension.cpu:
-        yield f"asks for a CPU of the level {extension.cpu}: on others the loader refuses it, and no tag says so"
+        yield f"requires {extension.cpu} by a note: the loader refuses it on older CPUs, and no tag says so"
     if extension.packed_relocations and not _needs_new_loader(extension):
         yield f"has packed relocations (DT_RELR) without needing {_PACKED}: older loaders ignore them"
     paths = (library for library in extension.needed if "/" in library)
@@ -109,8 +109,7 @@ ELF = Rule(
 ARCHITECTURE = Rule(
     name="architecture",
     proves="each ELF file is for the tag's architecture, and the tag for Linux",
-    leaves_open="machine code that is packed, or lies behind other bytes of a file, but in a wheel for any platform; "
-    "which instructions are used",
+    leaves_open="machine code in archives or behind other bytes of a file; which instructions are used",
     in_the_wild="selenium 4.50.0: a wheel for any platform holds programs for x86_64 and aarch64 (it is meant)",
     examine=_architecture,
 )

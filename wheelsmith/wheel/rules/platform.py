@@ -99,10 +99,10 @@ def _not_promised(name: str, extension: Extension, tag: str) -> Iterator[str]:
             yield f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
     # The loader does not compare the kernel of programs.
     if promised and extension.kind == "library" and extension.linux and extension.linux > promised:
-        asked, oldest_linux = (".".join(map(str, numbers)) for numbers in (extension.linux, promised))
+        wanted, first = (".".join(map(str, numbers)) for numbers in (extension.linux, promised))
         yield (
-            f"{name} asks for Linux {asked} (NT_GNU_ABI_TAG): on an older one, and {tag} runs from {oldest_linux} on, "
-            "the loader passes over the file"
+            f"{name} requires Linux {wanted} (NT_GNU_ABI_TAG), and {tag} begins with {first}, on which the loader "
+            "ignores the file"
         )
 
 
@@ -110,7 +110,7 @@ RULE = Rule(
     name="platform-tag",
     proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
     "policies that auditwheel publishes; a symbol without a version counts as the oldest in which its library has it; "
-    "no file asks for a newer Linux than that glibc itself, where its loader heeds such a wish (before 2.36)",
+    "no library requires a newer Linux than that glibc, whose loader compares it (before 2.36)",
     leaves_open="which instructions of the processor are used",
     in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "
     "`__libc_single_threaded` of glibc 2.32; opencv-python 5.0.0.93: its tag is manylinux_2_28, `libQt5Core` asks for "
