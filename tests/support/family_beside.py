@@ -255,23 +255,6 @@ _legal(
 )
 
 
-# --- Attributes in the archive ------------------------------------------------------------------------------
-
-
-def _attributes(external: int, system: int) -> Change:
-    def change(wheel: Wheel) -> None:
-        central = {"external": external, "made": 20}
-        wheel.pack = lambda a: a.member("forged/__init__.py").__dict__.update(system=system, central=central)
-
-    return change
-
-
-for _system in (0, 3, 11):
-    _lie("archive", f"label of a disk, system {_system}", "some unzippers pass over it", _attributes(0x08, _system))
-    _lie("archive", f"folder's attribute, system {_system}", "some unzippers make a folder", _attributes(0x10, _system))
-_legal("attributes of DOS", "read-only, to be archived", _attributes(0x21, 0))
-
-
 # --- Where the loader looks, and which libc -----------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,6 @@ from typing import Any
 
 from forge_elf import Library, Symbol
 from forge_gpu import code
-from forge_zip import Archive, Member
 
 ARCHES = ("x86_64", "aarch64")
 MANYLINUX = "manylinux_2_28"
@@ -37,7 +37,6 @@ class Wheel:
     :param files: path → content, or a library that becomes its bytes; the dist-info folder comes by itself.
     :param metadata: lines of METADATA, ``wheel`` those of WHEEL; None leaves the file out.
     :param rows: changes RECORD's lines; by default they are what they must be.
-    :param pack: changes the archive.
     :param info: name of the dist-info folder; None is the right one.
     :param filename: of the wheel; None is the right one.
     """
@@ -56,7 +55,6 @@ class Wheel:
     raw: dict[str, bytes | None] = field(default_factory=dict)
     hash: str = "sha256"
     rows: Callable[[list[str]], list[str]] = list
-    pack: Callable[[Archive], None] | None = None
     info: str | None = None
     filename: str | None = None
     label: str = ""
@@ -128,13 +126,12 @@ class Wheel:
         if "{info}/RECORD" not in self.raw:
             lines = [_row(path, data, self.hash) for path, data in contents.items()]
             contents[record] = "\n".join([*self.rows([*lines, f"{record},,"]), ""]).encode("utf-8", "surrogateescape")
-        archive = Archive(members=[Member(name=path.encode(), data=data) for path, data in contents.items()])
-        if self.pack:
-            self.pack(archive)
         parts = [self.project, self.version, *filter(None, [self.build]), self.python, self.abi, self.platform]
         name = self.filename or "-".join([*parts, *filter(None, [self.label])]) + ".whl"
         path = folder / name
-        path.write_bytes(archive.build())
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for inner, data in contents.items():
+                archive.writestr(zipfile.ZipInfo(inner), data, zipfile.ZIP_DEFLATED)
         return path
 
 

@@ -1,0 +1,259 @@
+"""Read a zip archive from others in which every unzipper must find the same files.
+
+zipfile reads the central directory. Other unzippers read the local headers, so each must agree with it, and nothing may
+stand between, before or behind the members.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from wheelsmith.base.errors import Place, WheelError
+
+_LOCAL = struct.Struct(
+    "<4s2xHH4xLLLHH"
+)  # magic, flags, method, crc, packed size, size, lengths of name and extra field
+_END = struct.Struct(
+    "<4sLHHLLH"
+)  # magic, disks, entries on this disk and in all, size and start of the directory, comment
+_LOCAL_MAGIC, _END_MAGIC, _DESCRIPTOR_MAGIC = b"PK\3\4", b"PK\5\6", b"PK\7\x08"
+_END_64 = 56 + 20  # bytes of the zip64 end record and its locator
+_EXTRA, _ZIP64 = struct.Struct("<HH"), 1
+_DESCRIPTOR, _UTF8 = 1 << 3, 1 << 11
+_FLAGS = _DESCRIPTOR | _UTF8 | 0b110  # the two others say how hard the compressor tried
+_FULL = 0xFFFFFFFF  # the value is in a zip64 field
+_CHUNK = 1 << 20  # bytes
+_DRIVE = re.compile(r"[A-Za-z]:")
+# NotImplementedError: a method or version that zipfile does not know; RuntimeError: encryption.
+_FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, OverflowError, RuntimeError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One file or folder of an archive.
+
+    :param name: as the archive has it; a folder's ends with a slash.
+    :param size: in bytes.
+    :param mode: its Unix mode, 0 if the archive has none.
+    """
+
+    name: str
+    size: int
+    mode: int
+
+
+class Archive:
+    """An open archive, of which names, kinds of members and headers were checked.
+
+    :param path: of the file.
+    :raises WheelError: it is no archive, or unzippers may read it differently.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = _open(path)
+        try:
+            with self._explained("not a readable zip archive"):
+                self._zip = zipfile.ZipFile(self._file)
+                infos = self._zip.infolist()
+                _check_names(infos)
+                _check_headers(self._file, infos, self._zip.start_dir)
+                _check_end(self._file, self._zip)
+        except BaseException:
+            self.close()
+            raise
+        self.members = {
+            info.filename: Member(name=info.filename, size=info.file_size, mode=info.external_attr >> 16)
+            for info in infos
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def files(self) -> dict[str, Member]:
+        """Every member that is not a folder, by its name."""
+        return {name: member for name, member in self.members.items() if not name.endswith("/")}
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """Yield a member's content in pieces of at most a MiB.
+
+        :raises WheelError: it cannot be unpacked, or has another size or checksum than the directory says.
+        """
+        left = self.members[name].size
+        with self._explained(f"{name!r} cannot be unpacked"), self._zip.open(name) as member:
+            while chunk := member.read(_CHUNK):
+                left -= len(chunk)
+                yield chunk
+            if left:
+                raise WheelError(f"{name!r} has {left} bytes less than the directory says")
+
+    def read(self, name: str, most: int | None = None) -> bytes:
+        """Return a member's content.
+
+        :param most: bytes that it may have.
+        :raises WheelError: it has more, or as ``chunks``.
+        """
+        if most is not None and (size := self.members[name].size) > most:
+            raise WheelError(f"{name!r} has {size} bytes, and more than {most} are not read", where=self._place)
+        return b"".join(self.chunks(name))
+
+    @property
+    def _place(self) -> Place:
+        return Place(file=self.path.name)
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        remedy = "build or download it again"
+        try:
+            yield
+        except WheelError as error:
+            raise WheelError(error.message, where=self._place, remedy=remedy) from None
+        except UnicodeDecodeError:
+            raise WheelError("a name is marked as UTF-8, and is not", where=self._place, remedy=remedy) from None
+        except _FAILURES as error:
+            raise WheelError(f"{what}: {error}", where=self._place, remedy=remedy) from None
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a plain file: a pipe would be waited for."""
+    try:
+        if path.is_dir():
+            raise WheelError(f"{path} is a folder")
+        if path.exists() and not path.is_file():
+            raise WheelError(f"{path} is not a plain file")
+        return path.open("rb")
+    except FileNotFoundError:
+        raise WheelError(f"there is no {path}") from None
+    except (OSError, ValueError) as error:
+        raise WheelError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _check_names(infos: list[zipfile.ZipInfo]) -> None:
+    """Refuse names that lead out of a folder or meet, and members that are neither a plain file nor a folder."""
+    paths: set[str] = set()
+    for info in infos:
+        _check_name(info)
+        _check_kind(info)
+        path = info.filename.removesuffix("/")
+        if path in paths:
+            raise WheelError(f"it holds {path!r} twice")
+        paths.add(path)
+    folders = {str(folder) for path in paths for folder in PurePosixPath(path).parents}
+    for info in infos:
+        if info.filename in folders:
+            raise WheelError(f"{info.filename!r} is a file, and the folder of others")
+
+
+def _check_name(info: zipfile.ZipInfo) -> None:
+    name = info.orig_filename
+    parts = name.removesuffix("/").split("/")
+    if {"", ".", ".."} & set(parts) or "\\" in name or not name.isprintable() or _DRIVE.match(name):
+        raise WheelError(f"it holds a file with an unsafe name: {name!r}")
+    if name != info.filename or not (name.isascii() or info.flag_bits & _UTF8):
+        raise WheelError(f"the name {name!r} is neither ASCII nor marked as UTF-8, or there is another one beside it")
+    if info.comment:
+        # uv up to 0.9.5 took it for the next entry: https://advisories.gitlab.com/pkg/pypi/uv/
+        raise WheelError(f"{name!r} has a comment in the directory, which some readers take for an entry")
+
+
+def _check_kind(info: zipfile.ZipInfo) -> None:
+    name, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
+    if kind == stat.S_IFLNK:
+        raise WheelError(f"{name!r} is a link")
+    if kind not in {0, stat.S_IFDIR if info.is_dir() else stat.S_IFREG} or (info.is_dir() and info.file_size):
+        raise WheelError(f"{name!r} is neither a plain file nor a folder")
+    if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or info.flag_bits & ~_FLAGS:
+        raise WheelError(f"{name!r} is encrypted, or packed by method {info.compress_type}: 0 and 8 are read")
+
+
+def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> None:
+    """Refuse local headers that disagree with the directory, and bytes that belong to no member.
+
+    :param end: the place of the directory.
+    """
+    ordered = sorted(infos, key=lambda info: info.header_offset)
+    places = [*(info.header_offset for info in ordered), end]
+    if places[0]:
+        raise WheelError("it does not begin with a member: something stands before the archive")
+    for info, following in zip(ordered, places[1:], strict=True):
+        start = _check_header(file, info)
+        gap = following - start - info.compress_size
+        tails = _descriptors(info) if info.flag_bits & _DESCRIPTOR else (b"",)
+        file.seek(start + info.compress_size)
+        if gap not in map(len, tails) or file.read(gap) not in tails:
+            raise WheelError(f"{info.filename!r} does not end where the next member or the directory begins")
+
+
+def _check_header(file: BinaryIO, info: zipfile.ZipInfo) -> int:
+    """Compare a member's local header with the directory; return the place of its data."""
+    file.seek(info.header_offset)
+    magic, flags, method, crc, packed, size, length, more = _LOCAL.unpack(file.read(_LOCAL.size))
+    name, extra = file.read(length), file.read(more)
+    if magic != _LOCAL_MAGIC or name != info.filename.encode():
+        raise WheelError(f"{info.filename!r} has another name in its local header")
+    same = _DESCRIPTOR if name.isascii() else _DESCRIPTOR | _UTF8
+    if method != info.compress_type or flags & ~_FLAGS or (flags ^ info.flag_bits) & same:
+        raise WheelError(f"{info.filename!r} is packed another way, says its local header")
+    given = (crc, *_local_sizes(packed, size, extra))
+    if given != (info.CRC, info.compress_size, info.file_size) and not (flags & _DESCRIPTOR and not any(given)):
+        raise WheelError(f"{info.filename!r} has another checksum or size in its local header")
+    return file.tell()
+
+
+def _local_sizes(packed: int, size: int, extra: bytes) -> tuple[int, int]:
+    """Return the packed and the plain size, from the zip64 field if the header leaves them to that."""
+    at = 0
+    while _FULL in {packed, size} and at + _EXTRA.size <= len(extra):
+        kind, length = _EXTRA.unpack_from(extra, at)
+        at += _EXTRA.size
+        if kind == _ZIP64:
+            numbers = (number for (number,) in struct.iter_unpack("<Q", extra[at : at + length // 8 * 8]))
+            size = next(numbers, size) if size == _FULL else size
+            packed = next(numbers, packed) if packed == _FULL else packed
+            break
+        at += length
+    return packed, size
+
+
+def _descriptors(info: zipfile.ZipInfo) -> tuple[bytes, ...]:
+    """Return the forms that the sizes behind a member's data may have."""
+    values = info.CRC, info.compress_size, info.file_size
+    forms = [struct.pack("<L2Q", *values)]
+    if max(values) <= _FULL:
+        forms.append(struct.pack("<3L", *values))
+    return (*forms, *(_DESCRIPTOR_MAGIC + form for form in forms))
+
+
+def _check_end(file: BinaryIO, archive: zipfile.ZipFile) -> None:
+    """Refuse an end record that is not the last of the file, or says something else than the directory."""
+    end = file.seek(-_END.size - len(archive.comment), os.SEEK_END)
+    magic, disks, here, count, size, start, length = _END.unpack(file.read(_END.size))
+    if magic != _END_MAGIC or length != len(archive.comment) or b"PK" in archive.comment:
+        raise WheelError("something follows its end record, or there are two archives in one file")
+    entries = {len(archive.infolist()), 0xFFFF}
+    found = end - archive.start_dir
+    if disks or not {here, count} <= entries or size not in {found, found - _END_64, _FULL}:
+        raise WheelError("its end record disagrees with its directory, or is of one of several parts")
+    if start not in {archive.start_dir, _FULL}:
+        raise WheelError("its directory is elsewhere than its end record says: something stands before the archive")
