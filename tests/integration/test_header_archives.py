@@ -191,19 +191,14 @@ def told(records, kind=tarfile.XHDTYPE):
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (header(f"{ROOT}film", 1 << 62), "ends within a file"),
-        (told(b"28 size=4611686018427387904\n") + header(f"{ROOT}film", 0), "ends within a file"),
+        (header(f"{ROOT}film", 1 << 62), "unpacks to more than"),
+        (told(b"28 size=4611686018427387904\n") + header(f"{ROOT}film", 0), "unpacks to more than"),
         (header(f"{ROOT}include/lib/lib.h", 1 << 62, tarfile.GNUTYPE_SPARSE), "with holes"),
-        (header(f"{ROOT}film", 1 << 20, tarfile.XHDTYPE) + bytes(1 << 20), "larger than any name"),
-        (header(f"{ROOT}film", 1 << 20, tarfile.GNUTYPE_LONGNAME) + bytes(1 << 20), "larger than any name"),
-        (told(b"6 a=b\n") * 2000 + header(f"{ROOT}film", 0), "larger than any name"),
         (told(b"28 path=lib-1.0.0/include/\xff\n") + header("x", 0), "other files"),
-        (header(f"{ROOT}film", 0) * 1000, "more than 500 files"),
     ],
-    ids=["endless", "endless by pax", "holes", "long pax", "long name", "a chain", "no text", "many"],
+    ids=["endless", "endless by pax", "holes", "no text"],
 )
-def test_a_header_cannot_make_it_wait_or_remember(fetch, tmp_path, monkeypatch, data, why):
-    monkeypatch.setattr(archives, "_MOST_MEMBERS", 500)
+def test_a_header_cannot_make_it_wait_or_remember(fetch, tmp_path, data, why):
     path = tmp_path / "here/lib-1.0.0.tar.gz"
     path.parent.mkdir()
     path.write_bytes(gzip.compress(data + bytes(1024)))

@@ -122,7 +122,7 @@ def _read_zip(path: Path, files: _Files) -> None:
 
 def _read_tar(path: Path, files: _Files) -> None:
     links: dict[str, str] = {}
-    for member in tar_members(path, most_members=MOST_FILES, most_bytes=MOST_BYTES + _HEADERS):
+    for member in tar_members(path, most_bytes=MOST_BYTES + _HEADERS):
         info = member.info
         if info.isdir():
             files.pass_by(info.name)

@@ -69,7 +69,6 @@ _PLACES = "WHEELSMITH_ARCHIVES"
 _POOL = "/pool/"  # below which an archive of Debian has its packages
 _MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
 _MOST_UNPACKED = 512 << 20
-_MOST_MEMBERS = 30_000
 
 
 def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
@@ -186,7 +185,7 @@ def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
     """Yield what the folder holds, path → content; no more than was pinned."""
     count = size = 0
     try:
-        for member in tar_members(archive, most_members=_MOST_MEMBERS, most_bytes=_MOST_UNPACKED):
+        for member in tar_members(archive, most_bytes=_MOST_UNPACKED):
             info = member.info
             name = info.name.removeprefix("./")
             if info.isdir() or not name.startswith(tree.folder):
