@@ -30,7 +30,7 @@ def _elf(wheel: Inspection) -> Iterator[Finding]:
         yield finding("elf", [f"{name} is named as a shared library, and is none that the loader accepts"], "")
     for name, extension in wheel.extensions.items():
         wrong = [f"{name} {mistake}" for mistake in _mistakes(name, extension)]
-        yield finding("elf", wrong, f"{name}: a {extension.kind} that the loader accepts")
+        yield finding("elf", wrong, f"{name}: a {extension.kind}, as the loader reads it")
 
 
 def _other_files(wheel: Inspection) -> Iterator[str]:

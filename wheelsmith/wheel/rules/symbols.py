@@ -57,12 +57,12 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     wrong += [f"{text} does not export {symbol}, which {name} needs" for symbol, text in frameworks.items() if text]
     wrong += _missing(resolver, scope, name, extension, [r for r in missing if r not in unknown])
     others = {
-        f"torch {', '.join(resolver.torch or scope.torch)}": len(torchs),
-        ", ".join(sorted(scope.brought)): len(frameworks),
-        ", ".join(sorted(scope.unknown)): len(unknown),
-        "libraries that the wheel's code loads for all to see": len(absent) - len(missing),
+        f"torch {', '.join(resolver.torch or scope.torch)}'s": len(torchs),
+        f"{', '.join(sorted(scope.brought))}'s": len(frameworks),
+        f"left to {', '.join(sorted(scope.unknown))}": len(unknown),
+        "left to libraries that the wheel's code loads for all to see": len(absent) - len(missing),
     }
-    told = "".join(f", {count} of them left to {library}" for library, count in others.items() if count)
+    told = "".join(f", {count} of them {library}" for library, count in others.items() if count)
     return finding("symbols", wrong, f"{name}: {counted(len(extension.references), 'symbol')}{told}")
 
 
