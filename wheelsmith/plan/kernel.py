@@ -43,7 +43,7 @@ from wheelsmith.plan.recipe import (
     noarch_recipe,
     render_metadata,
 )
-from wheelsmith.plan.recipe.compile import SourceGroup, is_device_source
+from wheelsmith.plan.recipe.compile import is_device_source
 from wheelsmith.plan.recipe.recipe import namespace
 from wheelsmith.plan.sections import (
     applying_sections,
@@ -154,24 +154,35 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 
 def _noarch_plan(order: _PlanInputs) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
-    spec = order.spec
+    wheel = pure_wheel(order.spec, order.source, order.distribution, order.version, order.declared)
+    return _plan(order, None, None, None, noarch_recipe(order.spec, order.source), wheel)
+
+
+def pure_wheel(
+    spec: KernelSpec, source: KernelSource, distribution: str, version: str, declared: tuple[str, ...]
+) -> WheelSpec:
+    """Return the one wheel of a kernel with nothing compiled.
+
+    :raises NotBuildableError: it depends on what is not on kernel-builder's list.
+    """
     requirements = noarch_requirements(spec)
-    wheel = WheelSpec(
-        distribution=order.distribution,
-        version=order.version,
+    return WheelSpec(
+        distribution=distribution,
+        version=version,
         python_tag="py3",
         abi_tag="none",
         platform="any",
-        metadata=_metadata(order, order.version, requirements),
+        metadata=render_metadata(
+            spec, distribution=distribution, version=version, requirements=requirements, source=source
+        ),
         module=spec.module,
         gpu_archs=(),
         release=None,
         toolkit=None,
         arch="any",
         stable_abi=None,
-        declared=order.declared,
+        declared=declared,
     )
-    return _plan(order, None, None, None, noarch_recipe(spec, order.source), wheel)
 
 
 def noarch_requirements(spec: KernelSpec) -> Requirements:
@@ -188,12 +199,6 @@ def noarch_requirements(spec: KernelSpec) -> Requirements:
         else:
             extras["cuda"] = cuda
     return Requirements(always=tuple(always), extras=extras)
-
-
-def _metadata(order: _PlanInputs, version: str, requirements: Requirements) -> str:
-    return render_metadata(
-        order.spec, distribution=order.distribution, version=version, requirements=requirements, source=order.source
-    )
 
 
 # --- kernels with an extension ------------------------------------------------------------------------------
@@ -223,13 +228,26 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
         libraries=tuple(library.name for library in libraries),
         python=python,
     )
+    floor = _floor(order.spec, stable)
+    device = (group for group in groups if any(is_device_source(path) for path in group.src))
+    wheel = compiled_wheel(
+        order.spec,
+        order.source,
+        cell,
+        distribution=order.distribution,
+        version=order.version,
+        release=release if floor else cell.release,
+        floor=floor,
+        gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
+        declared=order.declared,
+    )
     made = _plan(
         order,
         toolset,
         toolkit,
         calls.prefix(release, cell.arch),
         compiled_recipe(order.spec, order.source, groups, target),
-        _wheel(order, stable, groups),
+        wheel,
     )
     return replace(made, libraries=tuple(library.prefix for library in libraries))
 
@@ -254,29 +272,47 @@ def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
     return floor
 
 
-def _wheel(order: _PlanInputs, stable: str | None, groups: tuple[SourceGroup, ...]) -> WheelSpec:
-    cell, spec = order.cell, order.spec
-    floor = _floor(spec, stable)
-    version = f"{order.version}+{local_version_of(cell, stable_abi=floor is not None)}"
+def compiled_wheel(
+    spec: KernelSpec,
+    source: KernelSource,
+    cell: Cell,
+    *,
+    distribution: str,
+    version: str,
+    release: str,
+    floor: str | None,
+    gpu_archs: tuple[str, ...],
+    declared: tuple[str, ...],
+) -> WheelSpec:
+    """Return the wheel of a kernel with an extension.
+
+    :param version: without its local part.
+    :param release: of the framework that it is compiled against.
+    :param floor: the oldest release that it works with, by the stable ABI; None if it serves one release.
+    :raises NotBuildableError: it depends on what is not on kernel-builder's list.
+    """
     calls = framework(cell.framework)
-    needed = f"{calls.project}>={floor}" if floor else calls.requirement(cell.release)
+    local = f"{version}+{local_version_of(cell, stable_abi=floor is not None)}"
+    needed = f"{calls.project}>={floor}" if floor else calls.requirement(release)
     own = (*python_depends(spec, ""), *python_depends(spec, cell.backend))
-    device = (group for group in groups if any(is_device_source(path) for path in group.src))
+    requirements = Requirements(always=tuple(dict.fromkeys((needed, *own))), extras={})
     return WheelSpec(
-        distribution=order.distribution,
-        version=version,
+        distribution=distribution,
+        version=local,
         python_tag=calls.tags[0],
         abi_tag=calls.tags[1],
         platform=f"linux_{cell.arch}",
-        metadata=_metadata(order, version, Requirements(always=tuple(dict.fromkeys((needed, *own))), extras={})),
+        metadata=render_metadata(
+            spec, distribution=distribution, version=local, requirements=requirements, source=source
+        ),
         module=spec.module,
-        gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
+        gpu_archs=gpu_archs,
         framework=cell.framework,
-        release=stable if floor else cell.release,
+        release=release,
         toolkit=cell.toolkit,
         arch=cell.arch,
         stable_abi=floor,
-        declared=order.declared,
+        declared=declared,
     )
 
 
@@ -298,8 +334,6 @@ def _plan(
     recipe: Recipe,
     wheel: WheelSpec,
 ) -> BuildPlan:
-    info = f"{wheel_stem(wheel.distribution)}-{wheel.version}.dist-info"
-    licences = {f"{info}/licenses/{path}": f"src/{path}" for path in order.source.licences}
     return BuildPlan(
         cell=order.cell,
         image=order.build_host.image,
@@ -307,9 +341,15 @@ def _plan(
         toolset=toolset,
         toolkit=cuda,
         headers=headers,
-        recipe=replace(recipe, contents={**recipe.contents, **licences}),
+        recipe=replace(recipe, contents={**recipe.contents, **licence_files(wheel, order.source)}),
         environment=ENVIRONMENT,
         wheel=wheel,
         recipe_version=RECIPE_VERSION,
         deflate=other_deflate(),
     )
+
+
+def licence_files(wheel: WheelSpec, source: KernelSource) -> dict[str, str]:
+    """Return the licences of a wheel: path in the wheel → path in the work folder."""
+    info = f"{wheel_stem(wheel.distribution)}-{wheel.version}.dist-info"
+    return {f"{info}/licenses/{path}": f"src/{path}" for path in source.licences}

@@ -1,11 +1,16 @@
 """From the build folders of a Hub repo to the plans of wheels that hold what was built there."""
 
-from wheelsmith.plan.repack.assignment import FolderPlans, plan_folders
-from wheelsmith.plan.repack.metadata_json import METADATA, digest_mistake, read_build_facts
-from wheelsmith.plan.repack.names import cells_of, read_variant_name
-from wheelsmith.plan.repack.package import built_package
-from wheelsmith.plan.repack.plans import WheelNames
-from wheelsmith.plan.repack.types import BuildFacts, BuildFolder, BuiltPackage, HubVariant, VariantAnswer
+from wheelsmith.plan.repack.folders import (
+    METADATA,
+    BuildFacts,
+    BuildFolder,
+    BuiltPackage,
+    built_package,
+    check_digests,
+    read_build_facts,
+)
+from wheelsmith.plan.repack.plans import FolderPlans, VariantAnswer, WheelNames, plan_folders
+from wheelsmith.plan.repack.variants import HubVariant, NoWheelError, cells_of, read_variant_name
 
 __all__ = [
     "METADATA",
@@ -14,11 +19,12 @@ __all__ = [
     "BuiltPackage",
     "FolderPlans",
     "HubVariant",
+    "NoWheelError",
     "VariantAnswer",
     "WheelNames",
     "built_package",
     "cells_of",
-    "digest_mistake",
+    "check_digests",
     "plan_folders",
     "read_build_facts",
     "read_variant_name",

@@ -1,19 +1,21 @@
-"""Plan the wheel of a build folder: nothing is compiled, and all that it says is decided here."""
+"""Plan the wheels of build folders: which folder serves which cell, and what each wheel says. Nothing is compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.units import numbers
 from wheelsmith.base.zlib_fingerprint import other_deflate
-from wheelsmith.frameworks import framework, local_version_of
-from wheelsmith.model import CUDA, BuildPlan, Cell, ImageId, Recipe, WheelSpec, wheel_stem
-from wheelsmith.plan.feasibility import NotBuildableError, python_depends
-from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, noarch_requirements
-from wheelsmith.plan.recipe import KernelSpec, Requirements, render_metadata
+from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, ImageId, Recipe, WheelSpec
+from wheelsmith.plan.feasibility import NotBuildableError
+from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, compiled_wheel, licence_files, pure_wheel
+from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.generated import PYPROJECT
-from wheelsmith.plan.repack.types import BuildFolder
+from wheelsmith.plan.repack.folders import BuildFolder
+from wheelsmith.plan.repack.variants import cells_of
 
 _EDITION = 5  # of build.toml: those folders are as this one's builder makes them
 
@@ -36,7 +38,80 @@ class WheelNames:
     declared: tuple[str, ...] = ()
 
 
-def plan_repack(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantAnswer(Record):
+    """What becomes of a build folder.
+
+    :param reason: why it has no wheel; None if it has one.
+    :param refused: it was asked for, and cannot be taken as it is.
+    :param cell: one that its wheel serves.
+    """
+
+    variant: str
+    reason: str | None = None
+    refused: bool = False
+    cell: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderPlans:
+    """A plan for each cell that a build folder serves, and what becomes of each folder."""
+
+    plans: tuple[BuildPlan, ...] = ()
+    answers: tuple[VariantAnswer, ...] = ()
+
+
+def plan_folders(folders: Iterable[BuildFolder], names: WheelNames, image: ImageId | None) -> FolderPlans:
+    """Plan a wheel of each build folder that serves a cell which none before it does, and answer for all of them.
+
+    :param image: in which wheels are laid out, for engines with images.
+    """
+    taken: dict[str, str] = {}
+    plans: list[BuildPlan] = []
+    answers: list[VariantAnswer] = []
+    for group in _groups(folders):
+        made, answer = _planned(group, taken, names, image)
+        plans += made
+        taken |= {plan.cell.id: answer.variant for plan in made}
+        answers += [replace(answer, variant=folder.variant.name) for folder in group]
+    return FolderPlans(plans=tuple(plans), answers=tuple(answers))
+
+
+def _planned(
+    group: Sequence[BuildFolder], taken: Mapping[str, str], names: WheelNames, image: ImageId | None
+) -> tuple[tuple[BuildPlan, ...], VariantAnswer]:
+    """Plan the one wheel of some folders.
+
+    :param taken: cell id → the variant that serves it already.
+    """
+    name = group[0].variant.name
+    cells = {cell.id: cell for folder in group for cell in cells_of(folder.variant)}
+    left = [cell for key, cell in cells.items() if key not in taken]
+    if not left:
+        others = sorted({taken[key] for key in cells})
+        return (), VariantAnswer(variant=name, reason=f"{', '.join(others)} serves all that it is for")
+    try:
+        made = _plan_wheel(group, left, names, image)
+    except SourceError as error:
+        return (), VariantAnswer(variant=name, reason=str(error), refused=True)
+    return made, VariantAnswer(variant=name, cell=left[0].id)
+
+
+def _groups(folders: Iterable[BuildFolder]) -> Iterator[tuple[BuildFolder, ...]]:
+    """Yield the folders that are one wheel together, those to prefer first."""
+    ordered = sorted(folders, key=_rank)
+    yield from ((folder,) for folder in ordered if folder.variant.release is not None)
+    if pure := tuple(folder for folder in ordered if folder.variant.release is None):
+        yield pure
+
+
+def _rank(folder: BuildFolder) -> tuple[bool, bool, tuple[int, ...], str]:
+    """Order as installers do: the stable ABI's sort above one torch's; the oldest floor of them serves the most."""
+    variant = folder.variant
+    return not variant.stable_abi, variant.framework != TORCH, numbers(variant.release or "0"), variant.name
+
+
+def _plan_wheel(
     folders: Sequence[BuildFolder], cells: Sequence[Cell], names: WheelNames, image: ImageId | None
 ) -> tuple[BuildPlan, ...]:
     """Return the plan of one wheel, once for each cell that it serves.
@@ -54,11 +129,8 @@ def plan_repack(
             )
         if repos := folder.facts.kernel_depends:
             raise SourceError(f"it needs {', '.join(repos)} from the Hub at run time, which a wheel cannot require")
-    spec = _spec(folders, names)
     try:
-        wheel = (
-            _pure(spec, folders, names) if first.variant.release is None else _compiled(spec, first, cells[0], names)
-        )
+        wheel = _wheel(_spec(folders, names), first, cells[0], names)
     except NotBuildableError as impossible:
         raise SourceError(str(impossible)) from None
     plan = BuildPlan(
@@ -104,71 +176,31 @@ def _depends(folders: Sequence[BuildFolder]) -> dict[str, tuple[str, ...]]:
     return {"": everywhere, CUDA: tuple(name for name in by_backend.get(CUDA, ()) if name not in everywhere)}
 
 
-def _pure(spec: KernelSpec, folders: Sequence[BuildFolder], names: WheelNames) -> WheelSpec:
-    return WheelSpec(
+def _wheel(spec: KernelSpec, folder: BuildFolder, cell: Cell, names: WheelNames) -> WheelSpec:
+    variant = folder.variant
+    if variant.release is None:
+        return pure_wheel(spec, folder.source, names.distribution, names.version, names.declared)
+    return compiled_wheel(
+        spec,
+        folder.source,
+        cell,
         distribution=names.distribution,
         version=names.version,
-        python_tag="py3",
-        abi_tag="none",
-        platform="any",
-        metadata=_metadata(spec, names, names.version, noarch_requirements(spec), folders[0]),
-        module=names.module,
-        gpu_archs=(),
-        release=None,
-        toolkit=None,
-        arch="any",
-        stable_abi=None,
+        release=variant.release,
+        floor=variant.release if variant.stable_abi else None,
+        gpu_archs=(),  # the check reads them from the code
         declared=names.declared,
-    )
-
-
-def _compiled(spec: KernelSpec, folder: BuildFolder, cell: Cell, names: WheelNames) -> WheelSpec:
-    variant, calls = folder.variant, framework(folder.variant.framework)
-    release = variant.release or ""
-    version = f"{names.version}+{local_version_of(cell, stable_abi=variant.stable_abi)}"
-    needed = f"{calls.project}>={release}" if variant.stable_abi else calls.requirement(release)
-    own = (*python_depends(spec, ""), *(python_depends(spec, CUDA) if cell.backend == CUDA else ()))
-    always = tuple(dict.fromkeys((needed, *own)))
-    return WheelSpec(
-        distribution=names.distribution,
-        version=version,
-        python_tag=calls.tags[0],
-        abi_tag=calls.tags[1],
-        platform=f"linux_{cell.arch}",
-        metadata=_metadata(spec, names, version, Requirements(always=always, extras={}), folder),
-        module=names.module,
-        gpu_archs=(),  # what the code is for, the code says
-        framework=variant.framework,
-        release=release,
-        toolkit=cell.toolkit,
-        arch=cell.arch,
-        stable_abi=release if variant.stable_abi else None,
-        declared=names.declared,
-    )
-
-
-def _metadata(
-    spec: KernelSpec, names: WheelNames, version: str, requirements: Requirements, folder: BuildFolder
-) -> str:
-    return render_metadata(
-        spec,
-        distribution=names.distribution,
-        version=version,
-        requirements=requirements,
-        source=folder.source,
     )
 
 
 def _recipe(folder: BuildFolder, wheel: WheelSpec) -> Recipe:
     """Return where the content of the wheel comes from; its licences are the repo's."""
     root = f"src/build/{folder.variant.name}"
-    info = f"{wheel_stem(wheel.distribution)}-{wheel.version}.dist-info"
     package = {f"{wheel.module}/{path}": f"{root}/{inside}" for path, inside in folder.package.files.items()}
-    licences = {f"{info}/licenses/{path}": f"src/{path}" for path in folder.source.licences}
     return Recipe(
         steps=(),
         generated={"pyproject.toml": PYPROJECT},
-        contents={**package, **licences},
+        contents={**package, **licence_files(wheel, folder.source)},
         namespace=f"_{wheel.module}",
         extension=None,
     )

@@ -20,7 +20,7 @@ from wheelsmith.plan.repack import (
     HubVariant,
     WheelNames,
     built_package,
-    digest_mistake,
+    check_digests,
     read_build_facts,
 )
 from wheelsmith.run.repack.request import RepackRequest
@@ -40,8 +40,7 @@ def read_folder_of(variant: HubVariant, tree: SourceTree, request: RepackRequest
 
     facts = read_build_facts(read(METADATA)) if METADATA in hashes else BuildFacts()
     package = built_package(sorted(hashes), name=facts.name, fallback=request.short_name, read=read)
-    if why := digest_mistake(facts, hashes, frozenset(package.files.values())):
-        raise SourceError(why)
+    check_digests(facts, hashes, package.files.values())
     if facts.backend is not None and facts.backend not in variant.backends:
         raise SourceError(f"{METADATA} says that it is for {facts.backend}")
     if request.module not in {None, package.module}:

@@ -17,6 +17,7 @@ from wheelsmith.plan.repack import (
     BuildFolder,
     FolderPlans,
     HubVariant,
+    NoWheelError,
     VariantAnswer,
     WheelNames,
     cells_of,
@@ -75,12 +76,13 @@ def _by_name(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantA
     known: dict[str, HubVariant] = {}
     answers = []
     for name in names:
-        variant = read_variant_name(name)
-        cells = variant if isinstance(variant, str) else cells_of(variant)
-        if isinstance(variant, HubVariant) and not isinstance(cells, str):
-            known[name] = variant
+        try:
+            variant = read_variant_name(name)
+            cells_of(variant)
+        except NoWheelError as reason:
+            answers.append(VariantAnswer(variant=name, reason=str(reason)))
         else:
-            answers.append(VariantAnswer(variant=name, reason=str(cells)))
+            known[name] = variant
     return known, answers
 
 
@@ -102,7 +104,7 @@ def _prepared(
     used = {plan.source.tree for plan in planned.plans}
     kernel = request.kernel
     serving = _by_name(builds.names)[0].values()
-    cells = tuple(sorted({cell.id for variant in serving for cell in cells_of(variant) if not isinstance(cell, str)}))
+    cells = tuple(sorted({cell.id for variant in serving for cell in cells_of(variant)}))
     matrix = Matrix(kernel=kernel, version=request.version, releases=(), computes=(), arch=())
     return Prepared(
         request=request.run,
