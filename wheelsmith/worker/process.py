@@ -15,8 +15,6 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any
 
-import wheelsmith
-
 _MAX_RESPONSE = 64 * 2**20  # bytes
 _ENDING = 5  # seconds
 _CHUNK, _KEPT_CHUNKS = 4096, 8  # of stderr
@@ -117,7 +115,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def import_path() -> tuple[str, ...]:
     """Return the folders that this process imports from, without the standard library."""
-    own = Path(wheelsmith.__file__).parents[1]
+    own = Path(__file__).resolve().parents[2]
     entries = (Path(entry) for entry in sys.path)
     packages = (entry for entry in entries if entry.name in {"site-packages", "dist-packages"} and entry.is_dir())
     return tuple(dict.fromkeys(str(path) for path in (own, *packages)))
