@@ -91,7 +91,7 @@ def test_symbols_that_are_there(machine, symbols, tmp_path):
 
 @pytest.mark.parametrize(("torch", "named"), [("2.6", "98df74fd"), ("2.9", "a49a47f9")])
 def test_openmp_that_torch_has_under_another_name(torch, named, tmp_path):
-    """Of arm64: whoever links it gets told how to do without, and whoever does without gets torch's own."""
+    """On arm64 a kernel that links libgomp is told how to do without, and finds torch's own then."""
 
     def made(*needed, symbols):
         elf = torch_extension("aarch64", symbols, needed=("libtorch_cpu.so", "libc10.so", *needed))
