@@ -1,151 +1,112 @@
-"""Unpack an archive that nobody trusts: regular files only, each beneath the folder, and no more than a source has.
-
-A link becomes the file that it leads to, and is never made: nothing that is written here leads anywhere.
-"""
+"""Unpack archives of sources from others. It is an operation of the worker."""
 
 from __future__ import annotations
 
+import gzip
 import stat
 import tarfile
-from collections.abc import Callable, Iterable
+import zlib
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from wheelsmith.base.errors import SourceError, WheelError
-from wheelsmith.base.tar_archive import BadArchiveError, TarMember, tar_members
 from wheelsmith.base.zip_archive import Archive
-from wheelsmith.source.links import LONGEST_LINK, MOST_LINKS, LinkResolver
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, check_path
+from wheelsmith.worker import Worker, WorkerLimits
 
 _TAR, _ZIP = (".tar.gz", ".tgz"), (".zip",)
 ARCHIVES = (*_TAR, *_ZIP)
-_HEADERS = 64 << 20  # bytes of them in a tar, and of what fills its blocks
+_UNPACKED = "unpacked"
+_FAILURES = (
+    *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError),
+    *(FileExistsError, NotADirectoryError, IsADirectoryError),
+)
 _CHUNK = 1 << 20  # bytes
 
 
 def unpack(archive: Path, name: str, folder: Path) -> Path:
-    """Write what an archive holds, and return the folder in which the project is: one that holds all is gone into.
+    """Unpack an archive in a worker, and return the folder that holds the project.
 
-    :param name: of the archive, whose ending says what it is.
+    :param name: of the archive; its ending is its format.
     :param folder: is made.
-    :raises SourceError: it cannot be unpacked, or holds what must not be used.
+    :raises SourceError: it cannot be unpacked.
+    :raises WorkerError: it needs more than a worker may take.
     """
+    with Worker(WorkerLimits(file_size=MOST_BYTES), beside=folder.parent) as worker:
+        request = {"archive": str(archive.absolute()), "name": name}
+        worker.call("wheelsmith.source.unpack:unpack_here", request, subject=name)
+        (worker.folder / _UNPACKED).rename(folder)
+    found = list(folder.iterdir())
+    if not found:
+        raise SourceError("it holds no files")
+    # An sdist has one folder that holds everything.
+    return found[0] if len(found) == 1 and found[0].is_dir() and not found[0].is_symlink() else folder
+
+
+def unpack_here(request: dict[str, Any]) -> dict[str, Any]:
+    """Unpack an archive into the working folder; links in it are links there, too."""
+    archive, folder = Path(request["archive"]), Path(_UNPACKED).absolute()
     folder.mkdir()
-    files = _Files(folder)
-    read: Callable[[Path, _Files], None] = _read_zip if name.endswith(_ZIP) else _read_tar
     try:
-        read(archive, files)
-    except BadArchiveError as error:
-        raise SourceError(str(error)) from error
+        if request["name"].endswith(_ZIP):
+            _unpack_zip(archive, folder)
+        else:
+            _unpack_tar(archive, folder)
     except WheelError as error:
         raise SourceError(error.message) from error
-    if not files.names:
-        raise SourceError("it holds no files")
-    top, *others = {name.partition("/")[0] for name in files.names}
-    return folder if others or top in files.names else folder / top
+    except _FAILURES as error:
+        raise SourceError(f"it cannot be unpacked: {error}") from error
+    return {}
 
 
-class _Files:
-    """What was written to a folder so far, and how much more may be."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.folders: set[str] = set()
-        self._left = MOST_BYTES
-        self.names: set[str] = set()
-
-    def place(self, name: str) -> str:
-        """Return a member's name without what leads nowhere, which no other member has.
-
-        :raises SourceError: it is unsafe, or another file has it.
-        """
-        path = _checked(name)
-        if path in self.names:
-            raise SourceError(f"it holds {path!r} twice")
-        self._enter(path, {str(folder) for folder in PurePosixPath(path).parents})
-        return path
-
-    def pass_by(self, folder: str) -> None:
-        """Look at the name of a folder, which is made once something is in it."""
-        if PurePosixPath(folder).parts:
-            path = _checked(folder)
-            self._enter("", {path, *(str(parent) for parent in PurePosixPath(path).parents)})
-
-    def _enter(self, path: str, folders: set[str]) -> None:
-        clash = path if path in self.folders else next(iter(folders & self.names), None)
-        if clash:
-            raise SourceError(f"{clash!r} is a file, and the folder of others")
-        self.folders |= folders
-        if len(self.names) + len(self.folders) > MOST_FILES:
-            raise SourceError(f"it holds more than {MOST_FILES} files and folders")
-
-    def write(self, path: str, chunks: Iterable[bytes], *, executable: bool) -> None:
-        """Write a file to its place."""
-        self.names.add(path)
-        real = self._folder / path
-        real.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            file = real.open("xb")
-        except FileExistsError:
-            raise SourceError(f"this file system takes {path!r} for another file's name") from None
-        with file:
-            for chunk in chunks:
-                self._left -= len(chunk)
-                if self._left < 0:
-                    raise SourceError(f"it unpacks to more than {MOST_BYTES >> 20} MiB")
-                file.write(chunk)
-        # Whatever else its mode says, such as whose rights it takes, is nobody's business.
-        real.chmod(0o755 if executable else 0o644)
-
-    def copy(self, path: str, origin: str) -> None:
-        """Write a file that has the content of another."""
-        real = self._folder / origin
-        with real.open("rb") as file:
-            executable = bool(real.stat().st_mode & stat.S_IXUSR)
-            self.write(path, iter(lambda: file.read(_CHUNK), b""), executable=executable)
+def _unpack_zip(archive: Path, folder: Path) -> None:
+    with Archive(archive) as opened:
+        _check_size(len(opened.members), sum(member.size for member in opened.members.values()))
+        for name, member in opened.files.items():
+            _check_name(name)
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.writelines(opened.chunks(name))
+            path.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
 
 
-def _checked(name: str) -> str:
-    path = str(PurePosixPath(name))
-    # Of the top folder's name nothing is left where it holds all.
-    for part in path.split("/", 1):
-        check_path(part or path)
-    return path
+def _unpack_tar(archive: Path, folder: Path) -> None:
+    count = size = 0
+    links: dict[Path, str] = {}
+    with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as opened:
+        for info in opened:
+            count, size = count + 1, size + info.size
+            _check_size(count, size)
+            info.name = str(PurePosixPath(info.name))
+            if info.name == "." and info.isdir():
+                continue
+            _check_name(info.name)
+            if info.issym():
+                links[folder / info.name] = info.linkname
+            elif info.islnk():
+                # The path of another member, as a link beside it.
+                links[folder / info.name] = "../" * info.name.count("/") + info.linkname
+            elif info.isreg() or info.isdir():
+                opened.extract(info, folder, filter="data")
+            else:
+                raise SourceError(f"{info.name!r} is neither a file, a folder nor a link")
+        while stream.read(_CHUNK):  # the checksum is behind what tarfile reads
+            pass
+    # Links last: no file is written through one.
+    for path, target in links.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.resolve() != path.parent:
+            raise SourceError(f"{path.relative_to(folder)} is in a folder that is a link")
+        path.symlink_to(target)
 
 
-def _read_zip(path: Path, files: _Files) -> None:
-    with Archive(path) as archive:
-        if len(archive.members) > MOST_FILES:
-            raise SourceError(f"it holds more than {MOST_FILES} files")
-        for name, member in archive.files.items():
-            files.write(files.place(name), archive.chunks(name), executable=bool(member.mode & stat.S_IXUSR))
+def _check_name(name: str) -> None:
+    # Nothing is left of the top folder's name where it holds everything.
+    for part in name.split("/", 1):
+        check_path(part or name)
 
 
-def _read_tar(path: Path, files: _Files) -> None:
-    links: dict[str, str] = {}
-    for member in tar_members(path, most_bytes=MOST_BYTES + _HEADERS):
-        info = member.info
-        if info.isdir():
-            files.pass_by(info.name)
-            continue
-        name = files.place(info.name)
-        if name in links:
-            raise SourceError(f"it holds {name!r} twice")
-        if info.issym():
-            links[name] = info.linkname
-        elif info.islnk():
-            # The name of another member, where a link says the way from where it is.
-            links[name] = info.linkname if info.linkname.startswith("/") else "../" * name.count("/") + info.linkname
-        else:
-            _write_regular(name, member, files)
-        # Each is a way of so many steps, through so many others.
-        if len(links) > MOST_LINKS or len(info.linkname.encode(errors="replace")) > LONGEST_LINK:
-            raise SourceError(f"it holds more than {MOST_LINKS} links, or longer ones than {LONGEST_LINK} bytes")
-    resolver = LinkResolver(links=links, files=frozenset(files.names), folders=frozenset(files.folders))
-    for name in links:
-        files.copy(files.place(name), resolver.file_of(name))
-
-
-def _write_regular(name: str, member: TarMember, files: _Files) -> None:
-    if member.info.type not in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE}:
-        raise SourceError(f"{name!r} is neither a file, a folder nor a link")
-    files.write(name, member.chunks(), executable=bool(member.info.mode & stat.S_IXUSR))
+def _check_size(count: int, size: int) -> None:
+    if count > MOST_FILES or size > MOST_BYTES:
+        raise SourceError(f"it holds more than {MOST_FILES} files and folders, or {MOST_BYTES >> 20} MiB")
