@@ -11,7 +11,8 @@ from spoil import spoiled_wheel
 from zips import DEFLATED, DESCRIPTOR, STORED, UTF8, Entry, changed, digest, packed, wheel_entries, write_zip
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.archive import Archive, open_wheel
+from wheelsmith.base.zip_archive import Archive
+from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.check import check_wheel
 
 NAME = "kernel-1-py3-none-any.whl"
@@ -244,7 +245,6 @@ def test_a_record_in_legal_form_is_accepted(record, tmp_path):
         (recorded("sha256").replace("RECORD,,\n", "RECORD\n"), "has 1 field,"),
         (recorded("sha256") + "kernel/__init__.py,sha256=abc,3\n", "says two things of kernel/__init__.py"),
         (recorded("sha256") + "kernel-1.dist-info/RECORD.jws,,\n", "RECORD but not in the wheel"),
-        (recorded("sha256") + "\n" * 5000, "RECORD has more than"),
         ("kernel/__init__.py,,10\n" + recorded("sha256").partition("\n")[2], "has no hash in RECORD"),
         ('"', "is not in RECORD"),
         ("é" * 200_000, "RECORD cannot be read"),

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.zip_archive import Archive, Member
-from wheelsmith.wheel.archive.record import Digest, Hasher, RecordFile
+from wheelsmith.wheel.archive import Digest, Hasher, RecordFile
 from wheelsmith.wheel.elf import is_for_the_cpu
 from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
 

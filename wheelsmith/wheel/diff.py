@@ -9,7 +9,7 @@ from pathlib import Path
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.units import counted
 from wheelsmith.base.zip_archive import Archive
-from wheelsmith.wheel.archive.contents import open_archive
+from wheelsmith.wheel.archive import open_archive
 from wheelsmith.wheel.elf import section_at
 
 _MOST_NAMED = 20  # members

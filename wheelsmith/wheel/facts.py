@@ -9,7 +9,7 @@ from pathlib import Path
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import WheelFile
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.archive import info_folder, open_archive
 from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
 from wheelsmith.wheel.variant_file import read_variant
 from wheelsmith.wheel.variant_format import Variant

@@ -21,8 +21,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import LocalVersion, framework, frameworks, read_local_version
 from wheelsmith.model import TORCH, WheelName, WheelSpec, read_wheel_name
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
-from wheelsmith.wheel.archive.record import Digest, RecordFile, read_record
+from wheelsmith.wheel.archive import Digest, RecordFile, info_folder, open_archive, read_record
 from wheelsmith.wheel.content_scan import ContentScan, scan_contents
 from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
@@ -45,7 +44,6 @@ from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
 from wheelsmith.wheel.variant_format import NULL
 
 _PROGRAMS = ("console_scripts", "gui_scripts")
-_LONGEST_RECORD = 64 * 2**20
 
 
 class Inspection:
@@ -118,8 +116,8 @@ class Inspection:
 
     @cached_property
     def record(self) -> RecordFile:
-        """What RECORD says."""
-        return read_record(self.text(f"{self.info}/RECORD", _LONGEST_RECORD), 2 * len(self.archive.members) + 100)
+        """The RECORD, parsed."""
+        return read_record(self.archive.read(f"{self.info}/RECORD"))
 
     @cached_property
     def metadata(self) -> Message[str, str]:

@@ -12,7 +12,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.base.json_dataclass import Record, canonical_json, read_json
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import RECORDED_PLAN
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.archive import info_folder, open_archive
 
 _LONGEST = 16 << 20  # bytes: of flash-attn2's 72 sources it is one megabyte
 # What makes objects of a text of JSON, and how many of these there may be: a hundred bytes each.

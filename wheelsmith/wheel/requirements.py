@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.zip_archive import Archive
-from wheelsmith.wheel.archive.contents import info_folder
+from wheelsmith.wheel.archive import info_folder
 from wheelsmith.wheel.headers import read_headers
 
 _OLDEST, _NEWEST = 8, 20  # minors of Python 3 that a wheel may meet

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.model import read_wheel_name
-from wheelsmith.wheel.archive.contents import info_folder, open_archive
+from wheelsmith.wheel.archive import info_folder, open_archive
 from wheelsmith.wheel.variant_format import Variant, load_variant
 
 VARIANT_FILE = "variant.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wheelsmith.base.units import counted
-from wheelsmith.wheel.archive.record import compare_record
+from wheelsmith.wheel.archive import compare_record
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -24,9 +24,9 @@ def _examine_record(wheel: Inspection) -> Iterator[Finding]:
 
 READABLE = Rule(
     name="readable",
-    proves="the file is one zip archive without gaps, prefix or second archive, whose directory and local headers say "
-    "the same; members are stored or deflated, each once, with a plain name and kind, and unpack to what is said; "
-    "there is one `.dist-info` folder with METADATA, WHEEL and RECORD; nothing in it is out of proportion",
+    proves="the file is one zip archive without gaps, prefix or second archive; each local header agrees with the "
+    "directory; members are stored or deflated, each once, with a plain name and kind, and unpack to the size and "
+    "checksum of the directory; there is one `.dist-info` folder with METADATA, WHEEL and RECORD",
     leaves_open="links and special files are refused, though some unzippers make them",
     examine=_examine_archive,
 )

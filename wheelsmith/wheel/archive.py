@@ -1,4 +1,4 @@
-"""RECORD: which files a wheel has, and the hash of each."""
+"""The archive of a wheel: its content in memory, and its RECORD."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from pathlib import Path
+from typing import cast
 
-from wheelsmith.base.errors import WheelError
+from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.base.units import counted
+from wheelsmith.base.zip_archive import Archive
+from wheelsmith.model import read_wheel_name
 
+RECORDS = ("METADATA", "WHEEL", "RECORD")
 # What the binary distribution format calls "sha256 or better".
 _STRONG = frozenset({"sha256", "sha384", "sha512", "sha3_256", "sha3_384", "sha3_512", "blake2b", "blake2s"})
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
@@ -19,8 +26,76 @@ _FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WheelContents:
+    """A wheel in memory.
+
+    :param info: the name of the ``.dist-info`` folder.
+    :param files: path → content, of every member that is not a folder.
+    """
+
+    filename: str
+    info: str
+    files: dict[str, bytes]
+
+    @property
+    def metadata(self) -> EmailMessage:
+        """Return METADATA's headers."""
+        return self._headers("METADATA")
+
+    @property
+    def wheel(self) -> EmailMessage:
+        """Return WHEEL's headers."""
+        return self._headers("WHEEL")
+
+    def _headers(self, name: str) -> EmailMessage:
+        # email.message_from_bytes gives what its policy makes.
+        return cast("EmailMessage", message_from_bytes(self.files[f"{self.info}/{name}"], policy=policy.compat32))
+
+
+def open_wheel(path: Path) -> WheelContents:
+    """Read a wheel.
+
+    :raises WheelError: it is no wheel, or cannot be read.
+    """
+    with open_archive(path) as archive:
+        info = info_folder(archive)
+        return WheelContents(filename=path.name, info=info, files={name: archive.read(name) for name in archive.files})
+
+
+def open_archive(path: Path) -> Archive:
+    """Open a wheel's archive.
+
+    :raises WheelError: it has no wheel's name, or cannot be read.
+    """
+    try:
+        read_wheel_name(path.name)
+    except ValueError as error:
+        raise WheelError(str(error), where=Place(file=path.name)) from None
+    return Archive(path)
+
+
+def info_folder(archive: Archive) -> str:
+    """Return the name of the one ``.dist-info`` folder.
+
+    :raises WheelError: there is none, or another one, or it lacks one of the files that every wheel has.
+    """
+    where = Place(file=archive.path.name)
+    infos = sorted({name.split("/")[0] for name in archive.members if name.split("/")[0].endswith(".dist-info")})
+    if len(infos) != 1:
+        raise WheelError(f"it has {len(infos)} .dist-info folders, not one{_listed(infos)}", where=where)
+    for name in RECORDS:
+        if f"{infos[0]}/{name}" not in archive.members:
+            raise WheelError(f"it has no {infos[0]}/{name}", where=where)
+    return infos[0]
+
+
+def _listed(infos: list[str]) -> str:
+    return f": {', '.join(infos[:5])}" if infos else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """A file as it is.
+    """Size and hash of a file.
 
     :param size: in bytes.
     :param hash: as RECORD writes it: ``sha256=…``.
@@ -32,33 +107,27 @@ class Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFile:
-    """What a RECORD says.
+    """A parsed RECORD.
 
     :param rows: file → its hash and size, as they stand there.
-    :param wrong: what cannot be understood, or is said twice.
+    :param wrong: lines that cannot be understood or contradict each other, in words.
     """
 
     rows: dict[str, tuple[str, str]]
     wrong: tuple[str, ...]
 
     def algorithm(self, name: str) -> str:
-        """Return the name of the hash that a file is to be compared by."""
+        """Return the name of the hash that a file is compared by."""
         kind = self.rows.get(name, ("", ""))[0].partition("=")[0]
         return kind if kind in _STRONG else "sha256"
 
 
-def read_record(data: bytes, most: int) -> RecordFile:
-    """Read a RECORD.
-
-    :param most: rows that make sense for this wheel; what follows is not read.
-    """
+def read_record(data: bytes) -> RecordFile:
+    """Read a RECORD."""
     rows: dict[str, tuple[str, str]] = {}
     wrong: list[str] = []
     try:
         for number, row in enumerate(csv.reader(io.StringIO(data.decode("utf-8"))), 1):
-            if number > most:
-                wrong.append(f"RECORD has more than {most} lines")
-                break
             if not row:
                 continue
             if len(row) != _FIELDS:
@@ -74,7 +143,7 @@ def read_record(data: bytes, most: int) -> RecordFile:
 
 
 def compare_record(record: RecordFile, info: str, files: Mapping[str, Digest]) -> list[str]:
-    """Return what RECORD says wrongly.
+    """Compare a RECORD with the files of its wheel; return what is wrong.
 
     :param info: the name of the ``.dist-info`` folder.
     :param files: every file of the wheel, hashed as RECORD wants it.
@@ -111,7 +180,7 @@ def _mistake(said: str, size: str, digest: Digest) -> str | None:
 
 
 class Hasher:
-    """Hash a file piece by piece, the way that RECORD wants it."""
+    """Hashes a file piece by piece, by the algorithm that RECORD uses for it."""
 
     def __init__(self, algorithm: str) -> None:
         self._algorithm = algorithm
@@ -121,11 +190,15 @@ class Hasher:
             raise WheelError(f"RECORD uses {algorithm}, which this Python does not have: {error}") from None
         self._size = 0
 
+    def update(self, piece: bytes) -> None:
+        """Take the next piece of the file."""
+        self._hash.update(piece)
+        self._size += len(piece)
+
     def hashed(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the pieces of the file, hashing each."""
         for piece in pieces:
-            self._hash.update(piece)
-            self._size += len(piece)
+            self.update(piece)
             yield piece
 
     def digest(self) -> Digest:
@@ -134,9 +207,12 @@ class Hasher:
         return Digest(size=self._size, hash=f"{self._algorithm}={text}")
 
 
-def digest_of(data: bytes, algorithm: str) -> Digest:
-    """Return size and hash of a file in memory."""
-    hasher = Hasher(algorithm)
-    for _ in hasher.hashed([data]):
-        pass
-    return hasher.digest()
+def record_mistakes(contents: WheelContents) -> list[str]:
+    """Compare every file of a wheel in memory with its RECORD; return what is wrong."""
+    record = read_record(contents.files[f"{contents.info}/RECORD"])
+    files = {}
+    for name, data in contents.files.items():
+        hasher = Hasher(record.algorithm(name))
+        hasher.update(data)
+        files[name] = hasher.digest()
+    return compare_record(record, contents.info, files)
