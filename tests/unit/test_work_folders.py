@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from wheelsmith.base.beneath import WorkFolder, apparent_size, make_read_only, opening, remove_tree, statuses
+from wheelsmith.base.beneath import WorkFolder, apparent_size, make_read_only, remove_tree, statuses
 from wheelsmith.base.errors import OutputError
 from wheelsmith.pipeline.outputs import StepOutputs
 
@@ -132,7 +132,7 @@ def test_what_is_no_file_is_not_opened(thing, work):
 def test_what_became_another_after_the_look_is_not_waited_for(thing, work, monkeypatch):
     """As if it had been a file when it was looked at."""
     real, a_file = os.stat, Path(__file__).stat()
-    monkeypatch.setattr(opening.os, "stat", lambda name, **kw: a_file if name == "thing" else real(name, **kw))
+    monkeypatch.setattr(os, "stat", lambda name, **kw: a_file if name == "thing" else real(name, **kw))
     with pytest.raises(OutputError, match="thing is not one regular file"):
         read(work, "thing")
 

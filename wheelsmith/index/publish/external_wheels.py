@@ -9,8 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.beneath import open_file
-from wheelsmith.base.beneath.opening import NotRegularError
+from wheelsmith.base.beneath import NotRegularError, open_file
 from wheelsmith.base.errors import PackageIndexError, Place, WheelError
 from wheelsmith.frameworks import (
     Framework,

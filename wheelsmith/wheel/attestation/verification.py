@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wheelsmith.base.beneath import open_file
-from wheelsmith.base.beneath.opening import NotRegularError
+from wheelsmith.base.beneath import NotRegularError, open_file
 from wheelsmith.base.ci import LOCAL
 from wheelsmith.base.errors import AttestationError, WheelError
 from wheelsmith.base.json_dataclass import Record
