@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.run.rebuild.published import published_wheels
-from wheelsmith.run.verify import verify
+from wheelsmith.run.published_wheels import published_wheels
+from wheelsmith.run.signatures import verify
 
 PICK = ("--torch", "2.11", "--cuda", "cpu")
 PROMOTE = ("k", "1", "--from", "a", "--to", "b")

@@ -23,7 +23,8 @@ from wheels import make_wheel
 from wheelsmith.base.json_dataclass import canonical_json
 from wheelsmith.index.storage import make_server
 from wheelsmith.model import BuildResult, Cell, Failure, ImageId, Project, Status
-from wheelsmith.run.rebuild.rebuild import _BuiltAgain
+from wheelsmith.run.rebuild import _Rebuilt
+from wheelsmith.run.replan import NotRebuiltError
 from wheelsmith.store import Store
 from wheelsmith.wheel.recorded_plan import plan_differences
 
@@ -204,9 +205,11 @@ def test_the_end_of_its_log_is_told(tmp_path):
     cell = Cell(release="2.13", toolkit=None, arch="x86_64")
     failure = Failure(stage="build", message="it ended", tail=("cmake: there is no make", "error"))
     result = BuildResult(cell=cell, plan_digest="d", status=Status.FAILED, failure=failure)
-    made = _BuiltAgain(results={"d": result}, store=Store(tmp_path), work=tmp_path)
-    assert made.beside(tmp_path / "a-1-py3-none-any.whl", "d") == ("build: it ended", *failure.tail)
-    assert made.beside(tmp_path / "a-1-py3-none-any.whl", "e") == ("it was not built",)
+    rebuilt = _Rebuilt(results={"d": result}, store=Store(tmp_path), work=tmp_path)
+    for digest, reasons in (("d", ("build: it ended", *failure.tail)), ("e", ("it was not built",))):
+        with pytest.raises(NotRebuiltError) as raised:
+            rebuilt.wheel_like(tmp_path / "a-1-py3-none-any.whl", digest)
+        assert raised.value.reasons == reasons
 
 
 @pytest.mark.network
@@ -377,7 +380,7 @@ def test_a_project_is_built_again_by_its_matrix(made, wheel, tmp_path):
     assert "--matrix matrix.yaml" in answer.stderr
 
 
-def test_a_kernel_of_which_a_file_changed_is_another_source(made, wheel, tmp_path):
+def test_a_parse_source_which_a_file_changed_is_another_source(made, wheel, tmp_path):
     shutil.copytree(made.folder / "k", tmp_path / "other")
     (tmp_path / "other/tiny.cpp").write_text("int tiny_answer() { return 43; }\n")
     _, (found,) = again(made, wheel, "--source", tmp_path / "other")

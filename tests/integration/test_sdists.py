@@ -17,7 +17,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixMistakesError, SourceError
 from wheelsmith.run import prepare as preparing
 from wheelsmith.run.prepare import Request, prepare
-from wheelsmith.run.source_argument import kernel_of
+from wheelsmith.run.project_source import parse_source
 from wheelsmith.toolchain import package_index as locating
 
 MATRIX = "kernel: {sdist: %s}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
@@ -117,7 +117,7 @@ def test_the_newest_that_one_can_name(shelf, tmp_path):
     for version in ("1.0", "1.2", "1.2+cu130", "1.3", "2.0rc1"):
         shelf.has(f"thing-{version}.tar.gz", b"")
     shelf.yanked["thing-1.3.tar.gz"] = "broken"
-    assert kernel_of("thing", tmp_path).sdist == "thing==1.2"
+    assert parse_source("thing", tmp_path).sdist == "thing==1.2"
 
 
 @pytest.mark.parametrize("html", [False, True], ids=["json", "html"])

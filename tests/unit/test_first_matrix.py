@@ -10,7 +10,7 @@ from wheelsmith.matrix import KernelRef, parse_matrix
 from wheelsmith.plan.recipe.project_hints import hint_for, project_hints
 from wheelsmith.platforms import CPU
 from wheelsmith.run.init_matrix import Draft, render
-from wheelsmith.run.source_argument import kernel_of
+from wheelsmith.run.project_source import parse_source
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from wheelsmith.run.source_argument import kernel_of
 )
 def test_a_source_as_it_is_written(word, kernel, tmp_path):
     (tmp_path / "thing-1.0.tar.gz").touch()
-    found = kernel_of(word, tmp_path)
+    found = parse_source(word, tmp_path)
     assert found == KernelRef(**kernel)
     draft = Draft(kernel=found, framework="torch", releases=("2.10",), computes=(CPU, "13.0"), python="3.11")
     made = parse_matrix(render(draft))
@@ -79,7 +79,7 @@ def test_a_folder_may_be_called_as_it_likes(name):
 def test_what_is_no_source_is_refused(word, said, tmp_path, newest):
     newest.clear()
     with pytest.raises(MatrixError) as raised:
-        kernel_of(word, tmp_path)
+        parse_source(word, tmp_path)
     assert said in raised.value.message
     assert raised.value.remedy
     assert newest == []
@@ -93,7 +93,7 @@ ODD = (">=", "[x]", ";", "*", "1.0", "v2", "..", ".", "~", " ", ":", "?", "\0", 
 def test_any_word_is_a_source_that_a_matrix_takes_or_a_mistake_that_is_told(word, newest, tmp_path_factory):
     newest.clear()
     try:
-        kernel = kernel_of(word, tmp_path_factory.getbasetemp())
+        kernel = parse_source(word, tmp_path_factory.getbasetemp())
     except MatrixError as error:
         kernel, remedy = None, error.remedy
     if kernel:
@@ -116,8 +116,8 @@ def newest():
 
 def test_where_none_is_named_the_newest_is_taken(newest, tmp_path):
     newest.clear()
-    assert kernel_of("hub:a/b", tmp_path) == KernelRef(hub="a/b", revision="v7")
-    assert kernel_of("Torch_Scatter", tmp_path) == KernelRef(sdist="torch-scatter==1.5")
+    assert parse_source("hub:a/b", tmp_path) == KernelRef(hub="a/b", revision="v7")
+    assert parse_source("Torch_Scatter", tmp_path) == KernelRef(sdist="torch-scatter==1.5")
     assert newest == ["a/b", "Torch_Scatter"]
 
 

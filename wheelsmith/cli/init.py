@@ -36,13 +36,13 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -
     from wheelsmith.report import reporter
     from wheelsmith.run.init_matrix import first_matrix
     from wheelsmith.run.prepare import default_cache
-    from wheelsmith.run.source_argument import kernel_of, with_submodules
+    from wheelsmith.run.project_source import parse_source, with_submodules
 
     if matrix.exists() and not force:
         raise MatrixError(
             "it is there already", where=Place(file=str(matrix)), remedy="name another with --matrix, or --force"
         )
-    kernel = kernel_of(source, matrix.absolute().parent)
+    kernel = parse_source(source, matrix.absolute().parent)
     if submodules is not None:
         kernel = with_submodules(kernel, submodules)
     made = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))

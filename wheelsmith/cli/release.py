@@ -159,7 +159,7 @@ def _sign(release: _Release) -> str:
     if release.dry_run:
         return "nothing, in a dry run"
     from wheelsmith.base.ci import ci_run
-    from wheelsmith.run.sign import Signing, sign
+    from wheelsmith.run.signatures import Signing, sign
     from wheelsmith.wheel.attestation.keys import signing_key
     from wheelsmith.wheel.attestation.signers import KeySigner
 

@@ -48,7 +48,7 @@ def command(*, folder: Path, builder: str | None, as_json: bool, **given: Any) -
 
     FOLDER is the output folder of build-matrix or join. What is signed goes into its index, and beside the wheels.
     """
-    from wheelsmith.run.sign import Signing, sign
+    from wheelsmith.run.signatures import Signing, sign
 
     if given["keyless"] and builder:
         raise click.UsageError("--builder says who built; of --keyless the certificate does")

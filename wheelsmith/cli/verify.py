@@ -14,7 +14,7 @@ from wheelsmith.cli.options import json_option
 from wheelsmith.cli.signature_options import policy_of, policy_options
 
 if TYPE_CHECKING:
-    from wheelsmith.run.verify import Judgement
+    from wheelsmith.run.signatures import Judgement
 
 
 @click.command("verify")
@@ -41,7 +41,7 @@ def command(
     WHEELS are files, folders with wheels or an index in them, or addresses of indexes as pip is given them.
     """
     from wheelsmith.model import ignore
-    from wheelsmith.run.verify import verify
+    from wheelsmith.run.signatures import verify
 
     if offline:
         go_offline(Path())

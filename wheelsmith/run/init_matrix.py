@@ -20,7 +20,7 @@ from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.platforms import CPU, platforms
 from wheelsmith.run.lock import LockedInputs
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
-from wheelsmith.run.project_metadata import own_words
+from wheelsmith.run.project_source import read_metadata
 from wheelsmith.source import ARCHIVES, SourceTree
 from wheelsmith.toolchain import Toolchains
 
@@ -82,7 +82,7 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
     request, base = Request(matrix=file, cache=cache), file.resolve().parent
     inputs = LockedInputs(kernel=kernel, lock=None, ask=Toolchains(cache, listen).lock)
     source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
-    spec = own_words(source)
+    spec = read_metadata(source)
     if isinstance(spec, KernelSpec):
         drafts = _of_kernel(kernel, spec)
     else:

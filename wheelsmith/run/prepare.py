@@ -32,7 +32,7 @@ from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.run.lock import LockedInputs, required_lock
-from wheelsmith.run.project_metadata import kernel_source, read_spec
+from wheelsmith.run.project_source import kernel_source, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached, read_vendored
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains

@@ -30,7 +30,7 @@ from wheelsmith.index.publish import Index, IndexRelease, ReleaseWords, release_
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RunRecord
-from wheelsmith.run.rebuild.published import PublishedWheel, fetch_wheel
+from wheelsmith.run.published_wheels import PublishedWheel, fetch_wheel
 from wheelsmith.toolchain.package_index import Offer, every_offer
 from wheelsmith.toolchain.pip_settings import pip_settings
 from wheelsmith.wheel.attestation.bundle import LONGEST

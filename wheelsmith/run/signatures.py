@@ -1,29 +1,46 @@
-"""Sign what a run left: every wheel of its index, with a statement of how it was made."""
+"""Sign the wheels that a run left, and verify wheels wherever they are."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.ci import CiRun
-from wheelsmith.base.errors import AttestationError, PackageIndexError, WheelError
-from wheelsmith.base.files import atomic_write, sha256_file
+from wheelsmith.base.errors import (
+    AttestationError,
+    PackageIndexError,
+    SigningKeyError,
+    WheelError,
+    WheelsmithError,
+    system_error,
+)
+from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import Record, in_one_line
+from wheelsmith.base.redact import redact
 from wheelsmith.index.entries import IndexEntry, Provenance
 from wheelsmith.index.entries.side_files.known import announced
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish import Index, has_index, release_from
 from wheelsmith.index.storage import Folder
-from wheelsmith.model import Status
+from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RESULTS, RunRecord
-from wheelsmith.wheel.attestation.bundle import SUFFIX, read_bundle
+from wheelsmith.run.published_wheels import published_wheels
+from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX, read_bundle
 from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
+from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.signers import Signed, Signer
 from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
+from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 from wheelsmith.wheel.reader import WheelReader
 
 _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
+_ADDRESSES = ("https://", "http://")
+# What pip installs from, and builds from: https://github.com/pypa/pip/blob/main/src/pip/_internal/utils/filetypes.py
+_TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tlz", ".tar.lz", ".tar.lzma")
+_INSTALLED = (".whl", ".zip", *_TARS)
+_UNSIGNED = "nothing signed lies beside it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,3 +224,110 @@ def _run_record(folder: Path) -> RunRecord:
             f"nobody says how the wheels in {folder} were made: {RESULTS} cannot be read: {in_one_line(error)}",
             remedy=_AGAIN,
         ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement(Record):
+    """The verdict on one wheel: verified or refused.
+
+    :param refused: all that is wrong.
+    """
+
+    wheel: str
+    verified: Verified | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A wheel to verify.
+
+    :param bundle: its signature, or the file with it; None where there is none.
+    :param refused: why the wheel is refused unread.
+    """
+
+    wheel: Path
+    bundle: bytes | Path | None
+    refused: str | None = None
+
+
+def verify(
+    places: Sequence[str], policy: SignaturePolicy, listen: Listener, bundle: Path | None = None
+) -> Iterator[Judgement]:
+    """Yield the verdict on each wheel.
+
+    :param places: wheels, folders with wheels or an index in them, and addresses of indexes.
+    :param bundle: the signature of the one wheel that is named; None takes the one beside each wheel.
+    :raises WheelsmithError: there is no wheel, or an index is incomplete.
+    """
+    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, WheelReader() as reader:
+        for number, place in enumerate(places):
+            for found in _candidates(place, Path(scratch) / str(number), bundle, listen):
+                yield _judge(found, policy, reader)
+
+
+def _candidates(place: str, folder: Path, bundle: Path | None, listen: Listener) -> Iterator[_Candidate]:
+    if place.startswith(_ADDRESSES):
+        for each in published_wheels(place, folder, listen):
+            yield _Candidate(wheel=each.path, bundle=each.bundle)
+        return
+    path = Path(place)
+    if not path.is_dir():
+        yield _Candidate(wheel=path, bundle=bundle or _beside(path))
+        return
+    found, listed = False, set()
+    if has_index(path):
+        for offer in release_from([path]).offers:
+            found = True
+            listed.add((offer.entry.filename, offer.entry.sha256))
+            yield _Candidate(wheel=offer.wheel, bundle=offer.side_files.get(SUFFIX))
+    for wheel in _loose_files(path):
+        found = True
+        if wheel.is_symlink() or not wheel.is_file():
+            yield _Candidate(wheel=wheel, bundle=None, refused="it is a link, or no file")
+        elif (wheel.name, sha256_file(wheel)) not in listed:
+            yield _Candidate(wheel=wheel, bundle=_beside(wheel))
+    if not found:
+        raise PackageIndexError(f"there is no wheel in {path}")
+
+
+def _loose_files(folder: Path) -> list[Path]:
+    """Return what installers would install, or build, at any depth; not the files of an index."""
+    own = [root / "files" for root in (folder, folder / "index") if has_index(root)]
+    found = (path for path in folder.rglob("*") if path.name.lower().endswith(_INSTALLED))
+    return sorted(path for path in found if not any(path.is_relative_to(each) for each in own))
+
+
+def _beside(wheel: Path) -> Path:
+    return wheel.with_name(f"{wheel.name}{SUFFIX}")
+
+
+def _judge(found: _Candidate, policy: SignaturePolicy, reader: WheelReader) -> Judgement:
+    name = redact(found.wheel.name)  # it may be a mistyped address
+    try:
+        if found.refused:
+            raise AttestationError(found.refused)
+        verified = verify_wheel(found.wheel, _bundle_data(found.bundle), policy, reader)
+        return Judgement(wheel=name, verified=verified)
+    except SigningKeyError:
+        # A trusted key cannot be read: no wheel is to blame.
+        raise
+    except WheelsmithError as error:
+        return Judgement(wheel=name, refused=error.message)
+    except OSError as error:
+        return Judgement(wheel=name, refused=system_error(error).message)
+
+
+def _bundle_data(bundle: bytes | Path | None) -> bytes:
+    if isinstance(bundle, bytes):
+        return bundle
+    if bundle is None:
+        raise AttestationError(_UNSIGNED)
+    try:
+        return read_bounded(bundle, LONGEST)
+    except FileNotFoundError:
+        raise AttestationError(f"there is no {bundle.name}: {_UNSIGNED}") from None
+    except OSError as error:
+        raise AttestationError(f"{bundle.name} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise AttestationError(f"{bundle.name}: {error}") from None

@@ -1,14 +1,19 @@
-"""What a kernel or a project says of itself, read for a matrix: its spec, and the text for people."""
+"""The source of a matrix: how people name it, and what its own files say of it."""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from wheelsmith.base.errors import MatrixError, Place, SourceError
-from wheelsmith.matrix import CudaCompatibility, Matrix, ProjectSettings
+from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError
+from wheelsmith.matrix import CudaCompatibility, KernelRef, Matrix, ProjectSettings, check_kernel
 from wheelsmith.plan import with_own_names
 from wheelsmith.plan.recipe import (
     CARD,
@@ -24,6 +29,93 @@ from wheelsmith.plan.recipe import (
     render_card,
 )
 from wheelsmith.source import SourceTree
+
+_HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
+_IN_GIT, _NONE = "subdirectory=", "none"
+_FORMS = "a folder, an archive, name==1.2 of a package index, git+https://…@revision, or hub:org/name@revision"
+# An address such as git@host:org/project.git, with the revision behind another @.
+_OF_SCP = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
+
+
+def parse_source(word: str, folder: Path) -> KernelRef:
+    """Return what stands under ``kernel`` for a source; where nobody says which revision or release, the newest.
+
+    :param folder: that a path starts from.
+    :raises MatrixError: it is none.
+    :raises SourceError: the newest cannot be found out.
+    """
+    try:
+        if word.startswith(_HUB):
+            return _hub(word.removeprefix(_HUB))
+        if word.startswith(_GIT) or "://" in word or _OF_SCP.fullmatch(word):
+            return _git(word.removeprefix(_GIT))
+        if not word.startswith(_SDIST) and os.path.exists(folder / word):  # noqa: PTH110  # Path raises for what is no path
+            return check_kernel({"path": word})
+        return _sdist(word.removeprefix(_SDIST))
+    except MatrixMistakesError as error:
+        raise _no_source("; ".join(mistake.message for mistake in error.mistakes)) from None
+
+
+def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
+    """Return a git repository of which only these submodules are fetched.
+
+    :param words: their paths, with commas between; ``none`` for none.
+    :raises MatrixError: it is no git repository, or these are no paths.
+    """
+    if kernel.git is None:
+        raise MatrixError("only a git repository has submodules", remedy="leave --submodules out")
+    place = {"git": kernel.git, "revision": kernel.revision, "subdirectory": kernel.subdirectory}
+    try:
+        return check_kernel({**place, "submodules": [] if words == _NONE else words.split(",")})
+    except MatrixMistakesError as error:
+        why = "; ".join(mistake.message for mistake in error.mistakes)
+        raise MatrixError(
+            f"--submodules: {why}", remedy="name them by their paths, as in csrc/cutlass,third_party/json, or none"
+        ) from None
+
+
+def _hub(word: str) -> KernelRef:
+    from wheelsmith.source.hub import newest_branch
+
+    repo, _, revision = word.partition("@")
+    kernel = check_kernel({"hub": repo, "revision": revision or "main"})
+    return kernel if revision else replace(kernel, revision=newest_branch(repo))
+
+
+def _git(word: str) -> KernelRef:
+    address, _, fragment = word.partition("#")
+    if fragment and not fragment.startswith(_IN_GIT):
+        raise _no_source(f"#{fragment[:80]} is not #{_IN_GIT}…")
+    if match := _OF_SCP.fullmatch(address):
+        place, revision = match["address"], match["revision"]
+    else:
+        path, _, revision = _path(address).partition("@")
+        place = address.removesuffix(f"{path}@{revision}") + path if revision else address
+    folder = fragment.removeprefix(_IN_GIT) or None
+    return check_kernel({"git": place, "revision": revision or "HEAD", "subdirectory": folder})
+
+
+def _path(address: str) -> str:
+    try:
+        return urlsplit(address).path
+    except ValueError:
+        raise _no_source("this URL has no host that can be read") from None
+
+
+def _sdist(word: str) -> KernelRef:
+    from wheelsmith.source.sdist import newest_release
+
+    try:
+        asked = Requirement(word)
+    except InvalidRequirement:
+        raise _no_source(f"{word[:80]!r} is no source") from None
+    if word != asked.name:
+        return check_kernel({"sdist": word})
+    return check_kernel({"sdist": f"{word}=={newest_release(word)}"})
+
+
+def _no_source(why: str) -> MatrixError:
+    return MatrixError(why, remedy=f"name {_FORMS}")
 
 
 def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
@@ -55,7 +147,7 @@ def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelS
     )
 
 
-def own_words(source: SourceTree) -> KernelSpec | ProjectSpec:
+def read_metadata(source: SourceTree) -> KernelSpec | ProjectSpec:
     """Return what the kernel says of itself: build.toml, or else what projects at large have.
 
     :raises SourceError: a file is not as it should be.
@@ -71,10 +163,10 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
     :raises MatrixError: the matrix says of one kind what is for the other.
     :raises SourceError: a file is not as it should be.
     """
-    spec = own_words(source)
+    spec = read_metadata(source)
     if isinstance(spec, KernelSpec):
         _refuse_what_projects_have(matrix, file)
-        return _named(spec, source, matrix, file)
+        return named_kernel(spec, source, matrix.kernel, file)
     if matrix.kernel.sdist:
         _check_release(spec, matrix.kernel.sdist)
     if matrix.kernel.module is not None:
@@ -120,9 +212,12 @@ def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
         )
 
 
-def _named(spec: KernelSpec, source: SourceTree, matrix: Matrix, file: str) -> KernelSpec:
-    """Return the kernel with the names that its wheel gets."""
-    kernel = matrix.kernel
+def named_kernel(spec: KernelSpec, source: SourceTree, kernel: KernelRef, file: str) -> KernelSpec:
+    """Return the kernel with the names that its wheel gets.
+
+    :param file: that gives it these names, for the error.
+    :raises MatrixError: a name is another project's, or the kernel imports itself by its own.
+    """
     named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
     if named.module == named.package:
         return named

@@ -1,0 +1,250 @@
+"""Build wheels again from the plans that they record, and compare: nobody needs to trust who built them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event as Flag
+
+from wheelsmith.base.errors import WheelError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.frameworks import read_local_version
+from wheelsmith.index.publish import loose_wheels, release_from
+from wheelsmith.model import (
+    BuildPlan,
+    BuildResult,
+    CellFinished,
+    Listener,
+    RebuildAnswer,
+    RunStarted,
+    Verdict,
+    read_wheel_name,
+)
+from wheelsmith.run.build import limits_of
+from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
+from wheelsmith.run.prepare import Request
+from wheelsmith.run.published_wheels import LARGEST_WHEEL, published_wheels
+from wheelsmith.run.replan import NotRebuiltError, Replanned, plans_of_matrix, plans_of_source
+from wheelsmith.run.scratch import scratch
+from wheelsmith.store import Store, StoredWheel, in_use
+from wheelsmith.wheel.reader import WheelReader
+from wheelsmith.wheel.recorded_plan import RecordedPlan
+from wheelsmith.wheel.variant import make_variant
+from wheelsmith.wheel.variant_format import variant_for, variant_version
+
+_ADDRESSES = ("https://", "http://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildRequest:
+    """What is built again.
+
+    :param places: wheels, folders with wheels or an index in them, and addresses of indexes.
+    :param run: the matrix, the engine, the cache.
+    :param source: where the source is, as for ``init``; None takes the matrix.
+    """
+
+    places: tuple[str, ...]
+    run: Request
+    source: str | None = None
+
+
+def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[RebuildAnswer, ...]:
+    """Compare each wheel with what its plan makes now.
+
+    Everything is compiled anew: nothing is taken from the cache, and nothing stays in it.
+
+    :raises WheelsmithError: nothing can be planned or built at all.
+    """
+    run = request.run
+    with in_use(run.cache), scratch(run.cache / "work") as folder, WheelReader() as reader:
+        answers: dict[Path, RebuildAnswer | None] = {}
+        records: dict[Path, RecordedPlan] = {}
+        for path in _wheels_in(request.places, folder / "given", listen):
+            answers[path] = None
+            try:
+                records[path] = _read_record(path, reader).head
+            except WheelError as error:
+                answers[path] = _not_rebuilt(path, None, error.message)
+        if records:
+            planned = (
+                plans_of_source(request.source, records.values(), run, listen)
+                if request.source
+                else plans_of_matrix(run, listen)
+            )
+            rebuilt = _build(records.values(), planned, request, folder, listen, cancel)
+            for path, recorded in records.items():
+                answers[path] = _answer(path, recorded, planned, rebuilt, reader)
+        return tuple(answer for answer in answers.values() if answer)
+
+
+def _wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[Path, ...]:
+    """Return wheels: files as they are, and of folders and indexes all that is there.
+
+    :param folder: an empty one, for what is fetched.
+    :raises PackageIndexError: there is none, or an index is incomplete.
+    """
+    found: dict[Path, None] = {}
+    for number, place in enumerate(places):
+        path = Path(place)
+        if place.startswith(_ADDRESSES):
+            found |= {each.path: None for each in published_wheels(place, folder / str(number), listen)}
+        elif path.is_dir():
+            # Loose wheels have an answer each, also one that cannot be read.
+            found |= dict.fromkeys(loose_wheels(path) or [offer.wheel for offer in release_from([path]).offers])
+        else:
+            found[path] = None
+    return tuple(found)
+
+
+def _read_record(path: Path, reader: WheelReader) -> RecordedPlan:
+    if path.is_file() and path.stat().st_size > LARGEST_WHEEL:
+        raise WheelError(f"it has more than {LARGEST_WHEEL >> 30} GiB")
+    recorded = reader.recorded_plan(path)
+    if recorded is None:
+        raise WheelError("it records no plan: it was not built by wheelsmith, or by one that recorded none")
+    return recorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rebuilt:
+    """What was built again.
+
+    :param results: by the digests of plans.
+    :param work: a folder for variant wheels.
+    """
+
+    results: dict[str, BuildResult]
+    store: Store
+    work: Path
+
+    def wheel_like(self, given: Path, digest: str) -> Path:
+        """Return the wheel to compare another one with.
+
+        :raises NotRebuiltError: there is none.
+        """
+        result, stored = self.results.get(digest), self.store.find(digest)
+        if result is None or stored is None:
+            failure = result.failure if result else None
+            # The log is removed with everything else that was made.
+            if failure is None:
+                raise NotRebuiltError("it was not built")
+            raise NotRebuiltError(f"{failure.stage}: {failure.message}", *failure.tail)
+        return self._variant(stored) if read_wheel_name(given.name).label else stored.path
+
+    def _variant(self, stored: StoredWheel) -> Path:
+        """Make the variant wheel of a plain one, as publishing does."""
+        name = read_wheel_name(stored.path.name)
+        version = variant_version(str(name.version))
+        if version is None:
+            raise NotRebuiltError(f"of {stored.path.name} there is no variant")
+        variant = variant_for(read_local_version(name.version.local).compute or "", stored.wheel.gpu_archs)
+        return make_variant(stored.path, variant, version, Path(tempfile.mkdtemp(dir=self.work)))
+
+
+def _build(
+    records: Iterable[RecordedPlan],
+    planned: Replanned,
+    request: RebuildRequest,
+    folder: Path,
+    listen: Listener,
+    cancel: Flag,
+) -> _Rebuilt:
+    cache = _own_cache(request.run.cache, folder)
+    rebuilt = _Rebuilt(results={}, store=Store(cache / "store"), work=folder)
+    wanted = dict.fromkeys(each.digest for each in records if each.digest in planned.plans)
+    plans = tuple(planned.plans[digest] for digest in wanted)
+
+    def finish(result: BuildResult) -> None:
+        rebuilt.results[result.plan_digest] = result
+        listen(CellFinished(result=result))
+
+    if plans:
+        label = f"{plans[0].wheel.distribution} {plans[0].wheel.version.partition('+')[0]}, built again"
+        listen(RunStarted(kernel=label, engine=planned.engine.name, plans=plans, excluded=(), folded={}))
+        for number, part in enumerate(_with_distinct_cells(plans)):
+            work = _build_request(part, planned, request.run, cache, folder / str(number))
+            open_executor(request.run.executor).build(work, listen=listen, on_result=finish, cancel=cancel)
+    return rebuilt
+
+
+def _own_cache(shared: Path, folder: Path) -> Path:
+    """Make a cache that shares only toolchains with other runs: those are verified, and compiled pieces are not."""
+    cache, toolchains = folder / "cache", shared / "prefix"
+    cache.mkdir()
+    toolchains.mkdir(parents=True, exist_ok=True)
+    (cache / "prefix").symlink_to(toolchains.resolve())
+    return cache
+
+
+def _with_distinct_cells(plans: Iterable[BuildPlan]) -> list[tuple[BuildPlan, ...]]:
+    """Divide plans so that no two of a part have the same cell, which names a build."""
+    parts: list[dict[str, BuildPlan]] = []
+    for plan in plans:
+        part = next((each for each in parts if plan.cell.id not in each), None)
+        if part is None:
+            parts.append(part := {})
+        part[plan.cell.id] = plan
+    return [tuple(part.values()) for part in parts]
+
+
+def _build_request(
+    plans: tuple[BuildPlan, ...], planned: Replanned, run: Request, cache: Path, folder: Path
+) -> BuildRequest:
+    folder.mkdir()
+    options = BuildOptions(
+        limits=limits_of(planned.limits),
+        jobs=run.jobs,
+        cores_per_cell=run.cores_per_cell,
+        builds=len(plans),
+        memory=run.memory,
+        test=None,
+        force=True,
+        reuse=False,
+    )
+    return BuildRequest(
+        to_build=plans,
+        to_recheck=(),
+        options=options,
+        source=planned.source,
+        engine=planned.engine.name,
+        cache=cache,
+        folder=folder,
+        logs=folder / "logs",
+        fail_fast=False,
+    )
+
+
+def _answer(
+    path: Path, recorded: RecordedPlan, planned: Replanned, rebuilt: _Rebuilt, reader: WheelReader
+) -> RebuildAnswer:
+    try:
+        planned.require(recorded, lambda: _read_record(path, reader))
+        other = rebuilt.wheel_like(path, recorded.digest)
+    except NotRebuiltError as error:
+        return _not_rebuilt(path, recorded.digest, *error.reasons)
+    except WheelError as error:
+        return _not_rebuilt(path, recorded.digest, error.message)
+    sha256 = sha256_file(path)
+    try:
+        differences = tuple(reader.differences(path, other))
+    except WheelError as error:  # of the given wheel: the other one was checked
+        differences = (error.message,)
+    if not differences and sha256 != sha256_file(other):
+        differences = ("it changed while it was compared",)
+    return RebuildAnswer(
+        wheel=path.name,
+        sha256=sha256,
+        plan=recorded.digest,
+        verdict=Verdict.DIFFERENT if differences else Verdict.EQUAL,
+        differences=differences,
+    )
+
+
+def _not_rebuilt(path: Path, plan: str | None, *reasons: str) -> RebuildAnswer:
+    # A device or a pipe has no end.
+    readable = path.is_file() and path.stat().st_size <= LARGEST_WHEEL
+    sha256 = sha256_file(path) if readable else ""
+    return RebuildAnswer(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=reasons)

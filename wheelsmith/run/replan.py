@@ -1,0 +1,216 @@
+"""Plan again what wheels record. A recorded plan is compared with our own, and never run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from wheelsmith.base.errors import MatrixError, WheelsmithError
+from wheelsmith.base.json_dataclass import in_one_line
+from wheelsmith.engine import Engine, choose
+from wheelsmith.frameworks import frameworks, torch_releases
+from wheelsmith.matrix import EngineChoice, KernelRef
+from wheelsmith.model import (
+    CUDA,
+    HOST,
+    TORCH,
+    BuildHost,
+    BuildPlan,
+    Cell,
+    CellSettings,
+    Listener,
+    Toolset,
+    WheelSpec,
+)
+from wheelsmith.model.build_host import AUTO
+from wheelsmith.plan import plan_kernel
+from wheelsmith.plan.pypi_names import own_name
+from wheelsmith.plan.recipe import KernelSource, KernelSpec
+from wheelsmith.platforms import cxx_toolchains, platforms
+from wheelsmith.run.prepare import Request, fetch_kernel, prepare
+from wheelsmith.run.project_source import describe, kernel_source, named_kernel, parse_source, read_metadata
+from wheelsmith.source import SourceTree
+from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
+
+_BY_MATRIX = "name the matrix that it was built from: wheelsmith verify-rebuild --matrix matrix.yaml WHEEL"
+
+
+class NotRebuiltError(Exception):
+    """A wheel was not built again.
+
+    :param reasons: at least one.
+    """
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__(*reasons)
+        self.reasons = reasons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replanned:
+    """What wheels are built again from.
+
+    :param plans: by their digests.
+    :param limits: of a build, as a matrix sets them.
+    :param refused: digest of a recorded plan → why it was not planned again.
+    """
+
+    source: SourceTree
+    engine: Engine
+    limits: EngineChoice
+    plans: dict[str, BuildPlan]
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def require(self, recorded: RecordedPlan, read: Callable[[], RecordedPlan]) -> None:
+        """Require that a recorded plan is one of ours.
+
+        :param read: returns all of the recorded plan.
+        :raises NotRebuiltError: it is not; the reasons are how it differs from the closest one.
+        """
+        if recorded.digest in self.plans:
+            return
+        own = self.source.id.tree
+        if recorded.tree != own:
+            reason = f"its files have the digest {own}, and the wheel's had {recorded.tree[:64]}"
+            raise NotRebuiltError(f"the source is another one: {reason}")
+        if refused := self.refused.get(recorded.digest):
+            raise NotRebuiltError(refused)
+        wheel = recorded.data["wheel"]
+        near = [plan for plan in self.plans.values() if plan.wheel.version == wheel["version"]]
+        if not near:
+            raise NotRebuiltError(f"nothing here plans {wheel['distribution'][:80]} {wheel['version'][:80]}")
+        whole = read().data
+        raise NotRebuiltError(*min((plan_differences(whole, json.loads(plan.recorded())) for plan in near), key=len))
+
+
+def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
+    """Plan all of a matrix.
+
+    :raises WheelsmithError: it cannot be planned.
+    """
+    prepared = prepare(request, listen)
+    return Replanned(
+        source=prepared.source,
+        engine=prepared.engine,
+        limits=prepared.matrix.engine,
+        plans={plan.build_digest: plan for plan in prepared.plans},
+    )
+
+
+def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Request, listen: Listener) -> Replanned:
+    """Plan what the wheels of a kernel record, from its source alone.
+
+    :param word: names the source, as for ``init``.
+    :raises WheelsmithError: it is not available, or is no kernel in kernel-builder layout.
+    """
+    here = Path.cwd()
+    kernel = parse_source(word, here)
+    source = fetch_kernel(kernel, replace(request, matrix=here / "matrix.yaml"), here / "dist", listen)
+    spec = read_metadata(source)
+    if not isinstance(spec, KernelSpec):
+        raise MatrixError(
+            "what a project's build system was told, and its environment, are not in the wheel", remedy=_BY_MATRIX
+        )
+    engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
+    planner = _Planner(
+        kernel=kernel,
+        spec=spec,
+        source=source,
+        known=kernel_source(source, spec),
+        build_host=engine.build_host(None),
+    )
+    plans: dict[str, BuildPlan] = {}
+    refused: dict[str, str] = {}
+    for each in recorded:
+        if each.tree == source.id.tree:
+            try:
+                plans |= {plan.build_digest: plan for plan in planner.plans(each)}
+            except (WheelsmithError, ValueError) as error:
+                refused[each.digest] = f"it records what no matrix may ask for: {in_one_line(error)}"
+    return Replanned(source=source, engine=engine, limits=EngineChoice(), plans=plans, refused=refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    """Plans the wheels of one kernel by what they record."""
+
+    kernel: KernelRef
+    spec: KernelSpec
+    source: SourceTree
+    known: KernelSource
+    build_host: BuildHost
+
+    def plans(self, recorded: RecordedPlan) -> Iterator[BuildPlan]:
+        """Yield each plan that a wheel may have been built from; the digest tells which one it was.
+
+        :raises WheelsmithError: no matrix may ask for this wheel.
+        :raises ValueError: it is recorded in another form than plans have.
+        """
+        wheel = WheelSpec.from_json(recorded.data["wheel"])
+        kernel = _with_names(self.kernel, self.spec, wheel)
+        spec = named_kernel(self.spec, self.source, kernel, "build-plan.json")
+        for cell in _cells(wheel, recorded.data["toolset"]):
+            made = plan_kernel(
+                cell,
+                spec=spec,
+                source=replace(self.known, readme=describe(self.source, spec)),
+                build_host=self.build_host,
+                distribution=kernel.distribution,
+                version=Version(wheel.version).public,
+            )
+            if isinstance(made, BuildPlan):
+                yield made
+
+
+def _with_names(kernel: KernelRef, spec: KernelSpec, wheel: WheelSpec) -> KernelRef:
+    """Return the kernel with the names of its wheel, if they are the kernel's own and not another project's.
+
+    :raises MatrixError: they are not.
+    """
+    if (wheel.distribution, wheel.module) == (spec.name, spec.package):
+        return kernel
+    repos = (kernel.hub, spec.repo_id, f"{spec.name}-kernel")
+    own = {spec.name, *(own_name(repo) for repo in repos if repo)}
+    modules = {spec.package, *(name.replace("-", "_") for name in own)}
+    if canonicalize_name(wheel.distribution) not in own or wheel.module not in modules:
+        raise MatrixError("its names are not the kernel's own", remedy=_BY_MATRIX)
+    return replace(kernel, distribution=wheel.distribution, module=wheel.module)
+
+
+def _cells(wheel: WheelSpec, toolset: object) -> Iterator[Cell]:
+    """Yield each cell that a wheel may have been built for.
+
+    :raises MatrixError: this wheelsmith does not know its framework, release or toolkit.
+    """
+    newest = next(reversed(torch_releases()))
+    # A wheel with nothing compiled is the same for every cell.
+    framework, release, arch = (
+        (wheel.framework, wheel.release, wheel.arch) if wheel.release else (TORCH, newest, "x86_64")
+    )
+    known = frameworks().get(framework)
+    if known is None or release not in known.releases():
+        raise MatrixError(f"this wheelsmith does not know {framework} {release}")
+    if wheel.toolkit is not None and wheel.toolkit not in platforms()[CUDA].toolkits():
+        raise MatrixError(f"this wheelsmith does not know CUDA {wheel.toolkit}")
+    compilers = _compilers(Toolset.from_json(toolset) if toolset is not None else None)
+    for gpu_archs, headers in product(dict.fromkeys((None, wheel.gpu_archs or None)), ("whole", "light")):
+        settings = replace(compilers, gpu_archs=gpu_archs, torch_headers=headers)
+        yield Cell(framework=framework, release=release, toolkit=wheel.toolkit, arch=arch, settings=settings)
+
+
+def _compilers(toolset: Toolset | None) -> CellSettings:
+    """Return the settings that select recorded compilers; the default ones if the record has unknown compilers."""
+    if toolset is None:
+        return CellSettings()
+    if toolset.prefix is None:
+        return CellSettings(toolchain=HOST)
+    for known in cxx_toolchains():
+        if known.prefix == toolset.prefix:
+            return CellSettings(toolchain=known.compilers.name, manylinux=known.policy.name)
+    return CellSettings()
