@@ -701,7 +701,7 @@ def _replay(name, events, result):
     from rich.console import Console
 
     from wheelsmith.report.live import LiveReporter
-    from wheelsmith.report.plain import PlainReporter
+    from wheelsmith.report.reporters import PlainReporter
 
     text = io.StringIO()
     console = Console(file=text, force_terminal=name == "live", markup=False, emoji=False, highlight=False, width=200)

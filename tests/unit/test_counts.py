@@ -9,7 +9,6 @@ import pytest
 import wheelsmith
 from wheelsmith.base.errors import MatrixMistakesError, WheelsmithError
 from wheelsmith.base.units import counted
-from wheelsmith.report.score import Score
 
 PRODUCT = Path(wheelsmith.__file__).parent
 # Nobody is told of one of these: what is said holds for none or for several.
@@ -40,10 +39,8 @@ def test_a_plural_may_be_another_word():
     assert [counted(number, "process", "processes") for number in (1, 2)] == ["1 process", "2 processes"]
 
 
-def test_mistakes_and_scores_are_counted():
+def test_mistakes_are_counted():
     assert str(MatrixMistakesError((WheelsmithError("a"),))) == "1 mistake"
-    assert str(Score(there=1, wanted=1, cells=2)) == "1 of 1 wheel, for 2 cells"
-    assert str(Score(there=0, wanted=2, cells=1)) == "0 of 2 wheels, for 1 cell"
 
 
 def told_lengths(path):
@@ -63,4 +60,3 @@ def test_nothing_that_is_counted_is_said_to_be_1_files():
     plural = re.compile(r" (?!was\b|is\b)[a-z]+s\b")
     found = {text: path.name for path in modules for text in told_lengths(path) if plural.match(text)}
     assert {text: name for text, name in found.items() if text not in NEVER_ONE} == {}
-    assert set(found) == NEVER_ONE

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from wheelsmith.model import BuildResult, Cell, Status, Timing
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage, Load, StepFinished
-from wheelsmith.report.live_status import Running, Whole, rows, whole_lines
+from wheelsmith.report.live import Running, Whole, rows, whole_lines
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 

@@ -4,8 +4,8 @@ import pytest
 
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.base.sanitize import visible
+from wheelsmith.cli.app import show_error
 from wheelsmith.pipeline.cell_log import CellLog
-from wheelsmith.report.errors import show_error
 
 
 @pytest.mark.parametrize(

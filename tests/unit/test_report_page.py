@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from plans import plan
+from plans import plan, planned_run
 
 from wheelsmith.model import (
     BuildResult,
@@ -15,9 +15,7 @@ from wheelsmith.model import (
     Timing,
     WheelFile,
 )
-from wheelsmith.model.events import RunFinished, RunStarted
-from wheelsmith.plan.fold import fold
-from wheelsmith.plan.fold import folded as shared_wheels
+from wheelsmith.model.events import RunFinished
 from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 
@@ -31,16 +29,17 @@ def planned():
 
 
 def page(plans=(), results=(), excluded=(), **timeline):
-    started = RunStarted(
-        kernel=f"k {NASTY}", engine="bwrap", plans=plans, excluded=excluded, folded=shared_wheels(fold(plans))
-    )
+    record = planned_run(plans, excluded, kernel=f"k {NASTY}").record(results, interrupted=False)
     finished = RunFinished(results=results, excluded=excluded, interrupted=False, seconds=61, compiled=3, reused=9)
-    return report_page(started, finished, Timeline(**{"seconds": 61, "stages": (), "steps": (), **timeline})).decode()
+    timeline = Timeline(**{"seconds": 61, "stages": (), "steps": (), **timeline})
+    return report_page(record, "bwrap", finished, timeline).decode()
 
 
 def test_it_says_what_became_of_the_run_and_escapes_all_that_it_is_told():
     failure = Failure(stage="compile", message=NASTY, remedy=NASTY, tail=(NASTY,))
+    plan = replace(planned(), cell=FAILED)
     text = page(
+        plans=(plan,),
         results=(BuildResult(cell=FAILED, plan_digest="", status=Status.FAILED, failure=failure, log="x.log"),),
         excluded=(Excluded(cell=LEFT_OUT, reason=NASTY),),
         steps=(Bar(row="0", kind=NASTY, start=1, end=3, text=NASTY),),

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from wheelsmith.model import BuildResult, Cell, Status
 from wheelsmith.model.events import CellFinished, CellStage, RunFinished, RunStarted, StepFinished
-from wheelsmith.report.timeline import Stopwatch, Timeline
-from wheelsmith.report.timeline_layout import draw
+from wheelsmith.report.timeline import Stopwatch, Timeline, draw
 
 CELL = Cell(release="2.11", toolkit=None, arch="x86_64")
 

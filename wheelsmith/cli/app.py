@@ -8,7 +8,8 @@ import sys
 import click
 
 from wheelsmith import __version__
-from wheelsmith.base.errors import ExitCode, WheelsmithError, system_error
+from wheelsmith.base.errors import ExitCode, MatrixMistakesError, WheelsmithError, system_error
+from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.streams import SteadyStreams
 from wheelsmith.cli.verbs import Verbs
 
@@ -40,6 +41,9 @@ _COMMANDS = {
     "shell": "Enter the sandbox of one cell.",
     "completion": "Print the completion script of a shell.",
 }
+
+
+_LONGEST = 2000  # characters of an error, which may quote a file of others
 
 
 class LazyGroup(Verbs):
@@ -87,9 +91,9 @@ def _run(streams: SteadyStreams) -> int | None:
         code: int | None = cli.main(prog_name="wheelsmith", standalone_mode=False)
         streams.check()
     except WheelsmithError as error:
-        return _show_error(error)
+        return _tell(error)
     except OSError as error:
-        return _show_error(system_error(error))
+        return _tell(system_error(error))
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -101,8 +105,14 @@ def _run(streams: SteadyStreams) -> int | None:
     return code
 
 
-def _show_error(error: WheelsmithError) -> ExitCode:
-    from wheelsmith.report.errors import show_error
-
+def _tell(error: WheelsmithError) -> ExitCode:
     show_error(error)
     return error.exit_code
+
+
+def show_error(error: WheelsmithError) -> None:
+    """Write a mistake, or each of several, to stderr: what, where, and what fixes it."""
+    for mistake in error.mistakes if isinstance(error, MatrixMistakesError) else (error,):
+        sys.stderr.write(f"error: {visible(str(mistake)[:_LONGEST].replace(chr(10), ' '))}\n")
+        if mistake.remedy:
+            sys.stderr.write(f"  help: {visible(mistake.remedy.replace(chr(10), ' '))}\n")

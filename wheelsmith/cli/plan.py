@@ -90,7 +90,8 @@ def command(  # noqa: PLR0913  # one parameter an option
 
 def _show_shards(shards: Sequence[Shard], form: str, cores: int, options: Sequence[str], *, as_json: bool) -> None:
     from wheelsmith.report import make_console
-    from wheelsmith.report.shards import shard_table, show_shards
+    from wheelsmith.report.shards import show_shards
+    from wheelsmith.report.tables import shard_table
 
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "shards": [shard.to_json() for shard in shards]}, indent=1))

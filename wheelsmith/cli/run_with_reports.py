@@ -20,9 +20,10 @@ import click
 from wheelsmith.base.errors import ExitCode, system_error
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.units import show_moment
-from wheelsmith.model import Event, Listener, Notice, RunFinished
+from wheelsmith.model import Event, Listener, Notice, RunFinished, RunStarted
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.report.timeline import Stopwatch
 from wheelsmith.run.build import build, make_output_folder
 from wheelsmith.run.prepare import Prepared
 
@@ -75,7 +76,6 @@ def run_with_reports(
     :raises WheelsmithError: the output folder, the cache or the machine is not fit for it.
     """
     from wheelsmith.report import reporter
-    from wheelsmith.report.page import BuildReport
 
     make_output_folder(out)
     with reporter(progress, out) as report:
@@ -84,7 +84,7 @@ def run_with_reports(
             if (told := shown(event)) is not None:
                 report(told)
 
-        recorder = _ResultsRecorder(planned, out, BuildReport(out), watch, complete, as_json=as_json)
+        recorder = _ResultsRecorder(planned, out, watch, complete, as_json=as_json)
         with cancelled_by_signals() as cancel:
             record = run(recorder, cancel)
     recorder.check()
@@ -118,7 +118,6 @@ class _ResultsRecorder:
         self,
         planned: PlannedRun,
         out: Path,
-        page: Listener,
         report: Listener,
         complete: Callable[[RunRecord], RunRecord],
         *,
@@ -126,18 +125,21 @@ class _ResultsRecorder:
     ) -> None:
         self._planned = planned
         self._out = out
-        self._page = page
         self._report = report
         self._complete = complete
         self._as_json = as_json
         self._started_on = _now()
+        self._engine = ""
+        self._watch = Stopwatch()
         self._lost: OSError | None = None
 
     def __call__(self, event: Event) -> None:
         """Take in what happened."""
-        if isinstance(event, RunFinished):
+        self._watch(event)
+        if isinstance(event, RunStarted):
+            self._engine = event.engine
+        elif isinstance(event, RunFinished):
             self._keep(event)
-        self._try(lambda: self._page(event))
         self._report(event)
 
     def check(self) -> None:
@@ -158,6 +160,7 @@ class _ResultsRecorder:
     def _keep(self, finished: RunFinished) -> None:
         from wheelsmith.report.junit import junit_report
         from wheelsmith.report.markdown import markdown_summary
+        from wheelsmith.report.page import report_page
 
         record = self._planned.record(finished.results, interrupted=finished.interrupted)
         record = self._complete(replace(record, started_on=self._started_on, finished_on=_now()))
@@ -165,9 +168,14 @@ class _ResultsRecorder:
         if self._as_json:
             click.echo(results, nl=False)
         summary = markdown_summary(record, finished.seconds).encode(errors="replace")
-        self._try(lambda: atomic_write(self._out / RESULTS, results.encode()))
-        self._try(lambda: atomic_write(self._out / "summary.md", summary))
-        self._try(lambda: atomic_write(self._out / "junit.xml", junit_report(record, finished.seconds)))
+        written = {
+            RESULTS: results.encode(),
+            "summary.md": summary,
+            "junit.xml": junit_report(record, finished.seconds),
+            "report.html": report_page(record, self._engine, finished, self._watch.timeline()),
+        }
+        for name, data in written.items():
+            self._try(partial(atomic_write, self._out / name, data))
         self._try(lambda: _append_github_summary(summary))
 
 

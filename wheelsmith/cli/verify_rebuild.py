@@ -62,7 +62,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     WHEELS are files, folders with wheels or an index in them, or addresses of indexes as pip is given them.
     """
     from wheelsmith.report import reporter
-    from wheelsmith.report.rebuilt import rebuilt_page
+    from wheelsmith.report.page import rebuilt_page
     from wheelsmith.run.rebuild import RebuildRequest, rebuild
 
     if offline:

@@ -1,78 +1,89 @@
-"""The report of a run as a page: the matrix, what failed, and when what happened."""
+"""Reports as pages: of a run, and of wheels that were built again."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith import __version__
-from wheelsmith.base.files import atomic_write
-from wheelsmith.base.units import show_size
-from wheelsmith.index.entries.catalogue import CatalogueCell, catalogue_cell
+from wheelsmith.base.sanitize import visible
+from wheelsmith.base.units import counted, show_size
+from wheelsmith.index.entries.catalogue import catalogue_cell
 from wheelsmith.index.site.grid import GridCell, GridStatus, grids, used_statuses
 from wheelsmith.index.site.human import assets, environment
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, Folded, RunFinished, RunStarted, Status
-from wheelsmith.report.score import score
+from wheelsmith.model import RebuildAnswer, RunFinished, Status
+from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import duration, wall_time
-from wheelsmith.report.timeline import Stopwatch, Timeline
-from wheelsmith.report.timeline_layout import draw
+from wheelsmith.report.timeline import Timeline, draw
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-
-class BuildReport:
-    """Listens to a run, and leaves its report in the output folder when it ends."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._watch = Stopwatch()
-        self._started: RunStarted | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Take in what happened."""
-        self._watch(event)
-        if isinstance(event, RunStarted):
-            self._started = event
-        elif isinstance(event, RunFinished) and self._started:
-            atomic_write(self._out / "report.html", report_page(self._started, event, self._watch.timeline()))
+_VERDICT_CLASSES = {"equal": "active", "different": "failed", "not rebuilt": "yanked"}
 
 
-def report_page(started: RunStarted, finished: RunFinished, timeline: Timeline) -> bytes:
-    """Return ``report.html``: whole in itself, it links only to the logs and wheels beside it.
+def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline: Timeline) -> bytes:
+    """Return ``report.html``: complete in itself, it links only to the logs and wheels beside it.
 
-    :param timeline: of the same run.
+    :param engine: its name.
+    :param finished: the end of the same run.
     """
-    answered = {result.cell.id: result for result in finished.results}
-    shown = grids(_cells(started.plans, answered, started.excluded, started.folded))
+    shown = grids({catalogue_cell(cell.cell): _grid_cell(cell) for cell in record.cells.values()})
+    # Cells that fold into one wheel count once.
+    wanted = [cell for cell in record.planned if cell.planned and not cell.planned.folded]
+    there = sum(1 for cell in wanted if cell.result and cell.result.wheel)
     return (
-        report_environment()
+        _report_environment()
         .get_template("report.html")
         .render(
-            kernel=started.kernel,
-            engine=started.engine,
-            version=__version__,
+            record=record,
+            engine=engine,
             finished=finished,
             took=duration(finished.seconds),
-            score=score(started.plans, finished.results),
-            tally=_tally(finished),
+            score=_score(there, len(wanted), len(record.planned)),
+            complete=there == len(wanted),
+            tally=_tally(record),
             grids=shown,
             legend=used_statuses(shown),
-            failed=[result for result in finished.results if result.status is Status.FAILED],
-            excluded=started.excluded,
-            rows=[(plan, answered.get(plan.cell.id), started.folded.get(plan.cell.id)) for plan in started.plans],
+            failed=[result for result in record.results if result.status is Status.FAILED],
             figure=draw(timeline),
+            version=__version__,
             **assets(),
         )
         .encode()
     )
 
 
+def _score(there: int, wanted: int, cells: int) -> str:
+    """Return ``3 of 4 wheels``, with the number of cells where that is another."""
+    if not wanted:
+        return "No wheel was asked for"
+    text = f"{there} of {counted(wanted, 'wheel')}"
+    return text if cells == wanted else f"{text}, for {counted(cells, 'cell')}"
+
+
+def _tally(record: RunRecord) -> list[tuple[int, str]]:
+    counts = Counter(result.status.value for result in record.results)
+    counts["excluded"] = len(record.excluded)
+    return [(count, word) for word, count in counts.items() if count]
+
+
+def _grid_cell(record: CellRecord) -> GridCell:
+    result, link = record.result, f"#cell-{record.cell.id}"
+    if record.planned is None:
+        return GridCell(status=GridStatus.EXCLUDED, link=link)
+    if result is None or result.wheel is None:
+        return GridCell(status=GridStatus(record.status.value), link=link)
+    folded = record.planned.folded
+    detail = folded.cell if folded and result.status is Status.FOLDED else show_size(result.wheel.size)
+    return GridCell(status=GridStatus(result.status.value), detail=detail, link=link)
+
+
 @cache
-def report_environment() -> Environment:
+def _report_environment() -> Environment:
     """Return the templates of an index's pages, and those of reports beside them."""
     from jinja2 import ChoiceLoader, PackageLoader
 
@@ -94,34 +105,19 @@ def _css_class(kind: str) -> str:
     return "is-" + "".join(letter for letter in kind if letter.isalnum() or letter == "-")
 
 
-def _tally(finished: RunFinished) -> tuple[tuple[int, str], ...]:
-    counts = Counter(result.status.value for result in finished.results)
-    counts["excluded"] = len(finished.excluded)
-    return tuple((count, word) for word, count in counts.items() if count)
-
-
-def _cells(
-    plans: Sequence[BuildPlan],
-    answered: Mapping[str, BuildResult],
-    excluded: Sequence[Excluded],
-    folded: Mapping[str, Folded],
-) -> dict[CatalogueCell, GridCell]:
-    found = {catalogue_cell(item.cell): _without(item.cell, GridStatus.EXCLUDED) for item in excluded}
-    for plan in plans:
-        result = answered.get(plan.cell.id)
-        found[catalogue_cell(plan.cell)] = _planned(plan.cell, result, folded.get(plan.cell.id))
-    return found
-
-
-def _planned(cell: Cell, result: BuildResult | None, whose: Folded | None) -> GridCell:
-    if result is None or result.status is Status.CANCELLED:
-        return _without(cell, GridStatus.CANCELLED)
-    if result.wheel is None:
-        return _without(cell, GridStatus.FAILED)
-    status = GridStatus(result.status.value)
-    detail = whose.cell if whose and status is GridStatus.FOLDED else show_size(result.wheel.size)
-    return GridCell(status=status, detail=detail, link=f"#cell-{cell.id}")
-
-
-def _without(cell: Cell, status: GridStatus) -> GridCell:
-    return GridCell(status=status, link=f"#cell-{cell.id}")
+def rebuilt_page(answers: Sequence[RebuildAnswer]) -> bytes:
+    """Return the verdicts on wheels that were built again, as a page that is complete in itself."""
+    tally = Counter(answer.verdict.value for answer in answers)
+    return (
+        _report_environment()
+        .get_template("rebuilt.html")
+        .render(
+            answers=[replace(answer, wheel=visible(answer.wheel)) for answer in answers],
+            classes=_VERDICT_CLASSES,
+            tally=[(tally[verdict], verdict) for verdict in _VERDICT_CLASSES if tally[verdict]],
+            whole=bool(answers) and tally["equal"] == len(answers),
+            version=__version__,
+            **assets(),
+        )
+        .encode()
+    )

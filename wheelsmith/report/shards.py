@@ -1,35 +1,13 @@
-"""The shards of a plan, for people and for the CI systems that run a job for each."""
+"""The jobs that build the shards of a plan, as CI systems read them."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wheelsmith.plan.shards import Shard, shard_word
-from wheelsmith.report.style import duration
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-
-def shard_table(shards: Sequence[Shard], cores: int) -> Table:
-    """Return each shard with its cells and what it may take.
-
-    :param cores: that each job has.
-    """
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("shard", "about", "cells"):
-        table.add_column(column, overflow="fold", no_wrap=column != "cells")
-    for number, shard in enumerate(shards, 1):
-        table.add_row(
-            shard_word(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
-        )
-    return table
 
 
 def _words(shards: Sequence[Shard]) -> list[str]:

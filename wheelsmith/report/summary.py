@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.units import counted, numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
-from wheelsmith.report.grid import reasons, totals
 from wheelsmith.report.style import duration
+from wheelsmith.report.tables import reasons, totals
 
 if TYPE_CHECKING:
     from rich.console import Console

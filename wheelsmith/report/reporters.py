@@ -1,8 +1,10 @@
-"""A line for everything that starts or ends: for logs, pipes and CI."""
+"""Reporters that write lines: for logs, pipes and CI."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -19,14 +21,67 @@ from wheelsmith.model import (
     Status,
     Transfer,
 )
-from wheelsmith.report.style import ID_WIDTH, outcome, sign
-from wheelsmith.report.summary import show_start, show_summary
+from wheelsmith.report.style import ID_WIDTH, make_console, outcome, sign
+from wheelsmith.report.summary import show_failure, show_start, show_summary
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from wheelsmith.report.live import LiveReporter
 
-class PlainReporter:
+
+def reporter(mode: str, out: Path) -> LiveReporter | LineReporter:
+    """Return the reporter for a mode; ``auto`` is live at a terminal and plain elsewhere."""
+    if mode == "json":
+        return JsonReporter()
+    console = make_console(stderr=True)
+    if mode == "quiet":
+        return QuietReporter(console, out)
+    if mode == "live" or (mode == "auto" and sys.stderr.isatty() and not console.is_dumb_terminal):
+        from wheelsmith.report.live import LiveReporter
+
+        return LiveReporter(console, out)
+    return PlainReporter(console, out)
+
+
+class LineReporter:
+    """Writes lines, and leaves the terminal as it is."""
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event is worth."""
+        raise NotImplementedError
+
+
+class JsonReporter(LineReporter):
+    """Writes every event as JSON on stdout, with the name of its type under ``event``."""
+
+    def __call__(self, event: Event) -> None:
+        """Write the event."""
+        sys.stdout.write(json.dumps({"event": type(event).__name__, **event.to_json()}) + "\n")
+        sys.stdout.flush()
+
+
+class QuietReporter(LineReporter):
+    """Writes the failure of a cell when it comes."""
+
+    def __init__(self, console: Console, out: Path) -> None:
+        self._console = console
+        self._out = out
+
+    def __call__(self, event: Event) -> None:
+        """Write the event if it is a failure."""
+        if isinstance(event, CellFinished) and event.result.status is Status.FAILED:
+            show_failure(event.result, self._out, self._console)
+
+
+class PlainReporter(LineReporter):
     """Writes one line per event that a reader of a log would miss."""
 
     def __init__(self, console: Console, out: Path) -> None:
@@ -59,13 +114,6 @@ class PlainReporter:
                 show_summary(event, self._out, self._console)
             case _:
                 pass
-
-    def __enter__(self) -> Self:
-        """Begin; there is nothing to set up."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End; there is nothing to put away."""
 
     def _say(self, text: str, style: str | None = None) -> None:
         self._console.print(text, style=style, soft_wrap=True)

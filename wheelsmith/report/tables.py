@@ -1,0 +1,120 @@
+"""Tables for people: of a plan, of its shards, and of the cache."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from wheelsmith.base.units import counted, show_size
+from wheelsmith.model import BuildPlan, Excluded, Folded
+from wheelsmith.plan.shards import Shard, shard_word
+from wheelsmith.report.style import age, duration
+from wheelsmith.store import CacheInventory, Kind, Pruning
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# Toolchains and environments are few, and each has a name that means something.
+_NAMED = (Kind.TOOLCHAINS, Kind.ENVIRONMENTS)
+
+
+def plan_table(
+    plans: Sequence[BuildPlan],
+    excluded: Sequence[Excluded],
+    folded: Mapping[str, Folded],
+    *,
+    cached: frozenset[str],
+    not_folded: Mapping[str, str],
+) -> Table:
+    """Return every cell with what will be done, or why nothing will.
+
+    :param folded: cell id → whose wheel it shares.
+    :param cached: build digests whose wheel is in the store.
+    :param not_folded: cell id → why no older minor of its CUDA answers for it.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("cell", "answer", "wheel, or reason"):
+        table.add_column(column, overflow="fold", no_wrap=column == "cell")
+    for plan in plans:
+        cell = plan.cell.id
+        if whose := folded.get(cell):
+            table.add_row(cell, "folded", Text(f"{whose.cell}: {whose.reason}"))
+            continue
+        answer = "cached" if plan.build_digest in cached else "build"
+        wheel = f"{plan.wheel.distribution} {plan.wheel.version}"
+        table.add_row(cell, answer, Text(f"{wheel}; not folded: {not_folded[cell]}" if cell in not_folded else wheel))
+    for item in excluded:
+        table.add_row(item.cell.id, "excluded", Text(item.reason), style="dim")
+    return table
+
+
+def totals(plans: Sequence[BuildPlan], folded: Mapping[str, Folded]) -> str:
+    """Return ``24 cells → 6 builds``."""
+    return f"{counted(len(plans), 'cell')} → {counted(len(plans) - len(folded), 'build')}"
+
+
+def reasons(folded: Mapping[str, Folded]) -> list[str]:
+    """Return a line for each reason that cells are folded for, the most frequent first."""
+    counts = Counter(whose.reason for whose in folded.values())
+    return [f"{counted(count, 'cell')} folded: {reason}" for reason, count in counts.most_common()]
+
+
+def shard_table(shards: Sequence[Shard], cores: int) -> Table:
+    """Return each shard with its cells and what it may take.
+
+    :param cores: that each job has.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("shard", "about", "cells"):
+        table.add_column(column, overflow="fold", no_wrap=column != "cells")
+    for number, shard in enumerate(shards, 1):
+        table.add_row(
+            shard_word(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
+        )
+    return table
+
+
+def stock_table(stock: CacheInventory, now: float) -> Table:
+    """Return one row a kind.
+
+    :param now: seconds since 1970.
+    """
+    table = _table("what", "things", "disk", "oldest use")
+    for kind in Kind:
+        part = stock.of(kind)
+        oldest = age(now - min(item.used for item in part.items)) if part.items else ""
+        table.add_row(kind.value, str(len(part.items)), show_size(part.size), oldest)
+    return table
+
+
+def pruning_table(pruning: Pruning, now: float) -> Table:
+    """Return one row for each toolchain and environment that goes, and one for each other kind.
+
+    :param now: seconds since 1970.
+    """
+    table = _table("what", "things", "disk", "last use")
+    for kind in Kind:
+        part = pruning.of(kind)
+        if kind in _NAMED:
+            for item in part.gone.items:
+                table.add_row(item.path.name, "1", show_size(item.size), age(now - item.used))
+        elif part.gone.items:
+            newest = age(now - max(item.used for item in part.gone.items))
+            table.add_row(kind.value, str(len(part.gone.items)), show_size(part.freed), newest)
+    return table
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=True, justify="right" if number else "left")
+    return table
