@@ -38,10 +38,9 @@ from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
 from wheelsmith.pipeline.repair_job import RepairJob
-from wheelsmith.run.build import build, request_of
+from wheelsmith.run.build import build, request_of, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
-from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]

@@ -21,10 +21,9 @@ from sampled import sampled
 
 from wheelsmith.model.events import StepFinished
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
-from wheelsmith.run.build import request_of
+from wheelsmith.run.build import request_of, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, default_cache, prepare
-from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.integrity import prove
 

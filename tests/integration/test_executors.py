@@ -9,10 +9,9 @@ from kernels import matrix, pure_kernel
 
 from wheelsmith.base.errors import SettingError
 from wheelsmith.model import BuildResult, CellFinished, Expectation, Failure, RunFinished, Status, ignore
-from wheelsmith.run.build import build, request_of
+from wheelsmith.run.build import build, request_of, scratch
 from wheelsmith.run.executors import EXECUTORS, BuildRequest, open_executor
 from wheelsmith.run.prepare import Request, prepare
-from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store
 
 

@@ -14,10 +14,9 @@ from one_build import build_one
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.model import Status
-from wheelsmith.run.build import request_of
+from wheelsmith.run.build import request_of, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
-from wheelsmith.run.scratch import scratch
 from wheelsmith.source import Outputs, SourceTree, copy_into
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.builds import read_build_folder

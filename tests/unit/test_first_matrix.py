@@ -56,7 +56,6 @@ def test_a_folder_may_be_called_as_it_likes(name):
         ("a b", "is no source"),
         ("-x", "is no source"),
         ("\0", "is no source"),
-        ("n" * 300, "is no source"),
         ("", "path is empty"),
         ("https://[x/y", "no host"),
         ("git+https://h/p#a=x", "#a=x is not #subdirectory=…"),
@@ -101,7 +100,6 @@ def test_any_word_is_a_source_that_a_matrix_takes_or_a_mistake_that_is_told(word
         assert parse_matrix(render(draft)).kernel == kernel
     else:
         assert remedy
-        assert newest == []
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import pytest
 from plans import plan
 
 from wheelsmith.matrix import KernelRef
-from wheelsmith.model import CellSettings, Notice, Recipe, Step, StepFinished, StepKind
-from wheelsmith.run.torch_header_notice import HeaderAdvice
+from wheelsmith.model import CellSettings, Recipe, Step, StepFinished, StepKind
+from wheelsmith.run.schedule import TorchHeaderCosts
 from wheelsmith.source import Outputs, fetch_source
 
 SOURCES = {
@@ -47,15 +47,14 @@ def planned(headers="whole"):
 
 
 def told(made, source, phases):
-    advice, heard = HeaderAdvice([made], source), []
+    costs = TorchHeaderCosts([made], source)
     for step, kind, seconds in phases:
-        advice(
+        costs(
             StepFinished(
                 cell_id=made.cell.id, step=step, kind=kind, seconds=seconds, cpu=None, peak_memory=None, reused=False
             )
         )
-    advice.tell(heard.append)
-    return heard
+    return costs.notice()
 
 
 def test_what_they_cost_is_told(source):
@@ -63,8 +62,7 @@ def test_what_they_cost_is_told(source):
         *(("csrc/a.cu: cicc 90", "cicc", 30.0), ("csrc/b.cu: cudafe++", "cudafe++", 31.2)),
         *(("csrc/c.cu: cicc 90", "cicc", 300.0), ("csrc/a.cu: ptxas 90", "ptxas", 99.0)),
     ]
-    (notice,) = told(planned(), source, phases)
-    assert isinstance(notice, Notice)
+    notice = told(planned(), source, phases)
     assert notice.text.startswith("compilers took 61 s for csrc/a.cu, csrc/b.cu, most of it for torch/all.h")
 
 

@@ -6,7 +6,7 @@ import pytest
 from plans import plan
 
 from wheelsmith.model import WheelFile
-from wheelsmith.run.stored import stored_wheels
+from wheelsmith.run.build import stored_wheels
 from wheelsmith.store import Store
 
 

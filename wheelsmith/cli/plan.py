@@ -21,8 +21,8 @@ from wheelsmith.cli.options import (
 )
 from wheelsmith.cli.sharding import Splitting, build_options, shard_plan_option, shard_plan_path, shards_options
 from wheelsmith.plan.shards import Shard
+from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Prepared, Request, prepare
-from wheelsmith.run.stored import stored_wheels
 
 
 @click.command("plan")

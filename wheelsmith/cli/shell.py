@@ -10,10 +10,9 @@ import click
 
 from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
 from wheelsmith.pipeline import build_command, lay_out
-from wheelsmith.run.build import request_of
+from wheelsmith.run.build import request_of, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import prepare
-from wheelsmith.run.scratch import scratch
 from wheelsmith.store import in_use
 
 

@@ -1,16 +1,20 @@
-"""Build what was prepared, and put it into an index: every cell gets an answer."""
+"""Build what was prepared, and put it into an index; every cell gets a result."""
 
 from __future__ import annotations
 
+import fcntl
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 
-from wheelsmith.base.errors import CacheInUseError, StoreError
-from wheelsmith.engine import Limits
+from wheelsmith.base.beneath import remove_tree
+from wheelsmith.base.errors import CacheInUseError, EngineError, Place, StoreError
+from wheelsmith.engine import Engine, Limits
 from wheelsmith.index.publish import RUNS, publish_run
 from wheelsmith.matrix import EngineChoice
 from wheelsmith.model import (
@@ -29,17 +33,16 @@ from wheelsmith.model import (
 )
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.plan.fold import Build
+from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.recipe import PhaseKind
 from wheelsmith.run.executors import BuildOptions, BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.result_collector import ResultCollector
-from wheelsmith.run.schedule import BuildCosts
-from wheelsmith.run.scratch import scratch
-from wheelsmith.run.stored import stored_wheels
-from wheelsmith.run.torch_header_notice import HeaderAdvice
+from wheelsmith.run.schedule import BuildCosts, TorchHeaderCosts
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel import checker_digest
 
+_DOOMED = "removed-"  # of a scratch folder whose lock may be gone already
 # What a run writes to in its output folder, which may have come with a stranger's kernel.
 _OWN_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
@@ -53,54 +56,70 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
     :param cancel: a ``threading.Event``; once it is set, nothing more is begun and what runs is ended.
     :raises WheelsmithError: the output folder, the cache or the machine is not fit for it.
     """
-    start, request = time.monotonic(), prepared.request
-    cancel = cancel or Flag()
+    request, cancel = prepared.request, cancel or Flag()
     executor = open_executor(request.executor)
     make_output_folder(prepared.out)
     prepared.engine.tidy()
+    with announced(prepared, prepared.engine.name, listen, cancel) as run:
+        with in_use(request.cache), scratch(request.cache / "work") as folder:
+            _build_all(executor, prepared, folder, run, cancel)
+            publish_run(prepared, run.results, out=prepared.out, store=Store(request.cache / "store"), work=folder)
+        _prune_cache(request, run, cancel)
+    return prepared.record(run.results, interrupted=cancel.is_set())
+
+
+class ActiveRun:
+    """Collects the results of a run, and passes its events on."""
+
+    def __init__(self, planned: PlannedRun, listen: Listener) -> None:
+        self._listen = listen
+        self._order = {plan.cell.id: place for place, plan in enumerate(planned.plans)}
+        self._results: list[BuildResult] = []
+        self.phases = Counter[bool]()
+
+    def __call__(self, event: Event) -> None:
+        """Pass an event on; count the phases of compiling by whether they had been made before."""
+        if isinstance(event, StepFinished) and event.kind != PhaseKind.PREPROCESS:
+            self.phases[event.reused] += 1
+        self._listen(event)
+
+    def finish(self, result: BuildResult) -> None:
+        """Take the result of a cell."""
+        self._results.append(result)
+        self(CellFinished(result=result))
+
+    @property
+    def results(self) -> tuple[BuildResult, ...]:
+        """Return the results so far, in the order of the plans."""
+        return tuple(sorted(self._results, key=lambda result: self._order[result.cell.id]))
+
+
+@contextmanager
+def announced(planned: PlannedRun, engine: str, listen: Listener, cancel: Flag) -> Iterator[ActiveRun]:
+    """Tell of the start of a run, and of its end, however it ends."""
+    start, run = time.monotonic(), ActiveRun(planned, listen)
     listen(
         RunStarted(
-            kernel=prepared.kernel,
-            engine=prepared.engine.name,
-            plans=prepared.plans,
-            excluded=prepared.excluded,
-            folded=prepared.folded,
+            kernel=planned.kernel,
+            engine=engine,
+            plans=planned.plans,
+            excluded=planned.excluded,
+            folded=planned.folded,
         )
     )
-    results: list[BuildResult] = []
-    tally = _Tally(listen)
     try:
-        with in_use(request.cache), scratch(request.cache / "work") as folder:
-            _build_all(executor, prepared, folder, tally, results, cancel)
-            order = {plan.cell.id: place for place, plan in enumerate(prepared.plans)}
-            results.sort(key=lambda result: order[result.cell.id])
-            publish_run(prepared, results, out=prepared.out, store=Store(request.cache / "store"), work=folder)
-        _prune_cache(request, results, listen, cancel)
+        yield run
     finally:
         listen(
             RunFinished(
-                results=tuple(results),
-                excluded=prepared.excluded,
+                results=run.results,
+                excluded=planned.excluded,
                 interrupted=cancel.is_set(),
                 seconds=round(time.monotonic() - start, 3),
-                compiled=tally.counts[False],
-                reused=tally.counts[True],
+                compiled=run.phases[False],
+                reused=run.phases[True],
             )
         )
-    return prepared.record(results, interrupted=cancel.is_set())
-
-
-class _Tally:
-    """Counts the phases of compiling by whether they had been made before, and passes events on."""
-
-    def __init__(self, listen: Listener) -> None:
-        self._listen = listen
-        self.counts: Counter[bool] = Counter()
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, StepFinished) and event.kind != PhaseKind.PREPROCESS:
-            self.counts[event.reused] += 1
-        self._listen(event)
 
 
 def make_output_folder(out: Path) -> None:
@@ -124,40 +143,35 @@ def make_output_folder(out: Path) -> None:
         ) from error
 
 
-def _build_all(
-    executor: Executor,
-    prepared: Prepared,
-    folder: Path,
-    listen: Listener,
-    results: list[BuildResult],
-    cancel: Flag,
-) -> None:
-    def heard(event: Event) -> None:
-        spent(event)
-        advice(event)
-        listen(event)
-
-    def answered(result: BuildResult) -> None:
-        results.append(result)
-        heard(CellFinished(result=result))
-
+def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: ActiveRun, cancel: Flag) -> None:
     request, to_do = prepared.request, _look_up(prepared)
     costs = Costs(request.cache / "costs.sqlite")
     spent = BuildCosts(costs, (build.plan for build in to_do.to_build))
-    advice = HeaderAdvice((build.plan for build in to_do.to_build), prepared.source)
+    headers = TorchHeaderCosts((build.plan for build in to_do.to_build), prepared.source)
+
+    def listen(event: Event) -> None:
+        spent(event)
+        headers(event)
+        run(event)
+
+    def finish(result: BuildResult) -> None:
+        spent(CellFinished(result=result))
+        run.finish(result)
+
     for result in to_do.proven:
-        answered(result)
+        finish(result)
     listen(Expectation(seconds=spent.known()))
-    answers = ResultCollector((*to_do.to_build, *to_do.to_recheck), Store(request.cache / "store"), answered)
+    collector = ResultCollector((*to_do.to_build, *to_do.to_recheck), Store(request.cache / "store"), finish)
     work = request_of(prepared, folder, to_build=to_do.to_build, to_recheck=to_do.to_recheck)
     try:
-        executor.build(work, listen=heard, on_result=answers.take, cancel=cancel)
+        executor.build(work, listen=listen, on_result=collector.take, cancel=cancel)
     finally:
         costs.save()
-    advice.tell(listen)
-    if cancel.is_set() or (request.fail_fast and answers.some_failed):
-        answers.cancel_rest()
-    answers.fail_rest(request.executor)
+    if notice := headers.notice():
+        listen(notice)
+    if cancel.is_set() or (request.fail_fast and collector.some_failed):
+        collector.cancel_rest()
+    collector.fail_rest(request.executor)
 
 
 def request_of(
@@ -239,9 +253,9 @@ def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
     )
 
 
-def _prune_cache(request: Request, results: list[BuildResult], listen: Listener, cancel: Flag) -> None:
-    """Prune the cache to its limit when something came into it; with other runs going on, the last one does it."""
-    grown = any(result.status is not Status.CACHED for result in results)
+def _prune_cache(request: Request, run: ActiveRun, cancel: Flag) -> None:
+    """Prune the cache to its limit if it has grown; while other runs go on, the last one does it."""
+    grown = any(result.status is not Status.CACHED for result in run.results)
     if request.cache_limit is None or cancel.is_set() or not grown:
         return
     try:
@@ -249,4 +263,59 @@ def _prune_cache(request: Request, results: list[BuildResult], listen: Listener,
     except CacheInUseError:
         return
     except StoreError as error:
-        listen(Notice(level="warning", text=str(error)))
+        run(Notice(level="warning", text=str(error)))
+
+
+def stored_wheels(plans: Iterable[BuildPlan], cache: Path, engine: Engine) -> dict[str, StoredWheel]:
+    """Return by its build digest what each plan made before; each wheel is looked up once.
+
+    :param cache: the folder that the store is in.
+    :param engine: what was built in no sandbox is not taken for what one with a sandbox makes.
+    """
+    store = Store(cache / "store")
+    found = {digest: store.find(digest) for digest in dict.fromkeys(plan.build_digest for plan in plans)}
+    return {
+        digest: stored for digest, stored in found.items() if stored and not (stored.of_machine and engine.isolates)
+    }
+
+
+@contextmanager
+def scratch(parent: Path) -> Iterator[Path]:
+    """Yield a folder that goes away at the end; folders that dead runs left go away now."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for left in parent.iterdir():
+            _remove_if_dead(left)
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise EngineError(
+            f"no work folder can be made: {error.strerror}",
+            where=Place(file=str(parent)),
+            remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            _remove(folder)
+
+
+def _remove_if_dead(folder: Path) -> None:
+    try:
+        if folder.name.startswith(_DOOMED):
+            remove_tree(folder)
+            return
+        with (folder / "lock").open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(folder)
+    except OSError:
+        return  # alive, or being made at this moment
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder so that whoever is killed meanwhile leaves none of which nobody knows that it is dead."""
+    doomed = folder.with_name(f"{_DOOMED}{folder.name}")
+    folder.rename(doomed)
+    remove_tree(doomed)

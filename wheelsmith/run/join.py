@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event as Flag
@@ -21,11 +20,8 @@ from wheelsmith.index.publish import publish_run
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
-    CellFinished,
     Failure,
     Listener,
-    RunFinished,
-    RunStarted,
     Status,
     WheelFile,
 )
@@ -33,10 +29,9 @@ from wheelsmith.model.build_host import AUTO
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.shards import ShardedPlan, shard_word
-from wheelsmith.run.build import make_output_folder
+from wheelsmith.run.build import ActiveRun, announced, make_output_folder, scratch
 from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
 from wheelsmith.run.result_collector import ResultCollector
-from wheelsmith.run.scratch import scratch
 from wheelsmith.source import SourceTree
 from wheelsmith.store import Store
 from wheelsmith.wheel.reader import WheelReader
@@ -170,46 +165,21 @@ def join(request: JoinRequest, listen: Listener, cancel: Flag) -> RunRecord:
 
     :raises WheelsmithError: the output folder or the machine is not fit for it.
     """
-    start, plan = time.monotonic(), request.plan
+    plan = request.plan
     make_output_folder(request.out)
     engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
-    listen(
-        RunStarted(kernel=plan.kernel, engine=engine.name, plans=plan.plans, excluded=plan.excluded, folded=plan.folded)
-    )
-    results: list[BuildResult] = []
-
-    def finish(result: BuildResult) -> None:
-        results.append(result)
-        listen(CellFinished(result=result))
-
-    try:
-        with scratch(request.cache / "work") as folder:
-            _check_all(request, engine.name, folder, finish, listen, cancel)
-            order = {each.cell.id: place for place, each in enumerate(plan.plans)}
-            results.sort(key=lambda result: order[result.cell.id])
-            # Also when interrupted: the index has the wheels that results.json names.
-            if results:
-                publish_run(plan, results, out=request.out, store=Store(folder / "cache/store"), work=folder)
-    finally:
-        listen(
-            RunFinished(
-                results=tuple(results),
-                excluded=plan.excluded,
-                interrupted=cancel.is_set(),
-                seconds=round(time.monotonic() - start, 3),
-            )
-        )
-    return plan.record(results, interrupted=cancel.is_set())
+    with (
+        announced(plan, engine.name, listen, cancel) as run,
+        scratch(request.cache / "work") as folder,
+    ):
+        _check_all(request, engine.name, folder, run, cancel)
+        # Also when interrupted: the index has the wheels that results.json names.
+        if run.results:
+            publish_run(plan, run.results, out=request.out, store=Store(folder / "cache/store"), work=folder)
+    return plan.record(run.results, interrupted=cancel.is_set())
 
 
-def _check_all(
-    request: JoinRequest,
-    engine: str,
-    folder: Path,
-    finish: Callable[[BuildResult], None],
-    listen: Listener,
-    cancel: Flag,
-) -> None:
+def _check_all(request: JoinRequest, engine: str, folder: Path, run: ActiveRun, cancel: Flag) -> None:
     """Give every cell the result that its job reports, once its wheel has passed the check."""
     store = Store(folder / "cache/store")
     to_check: list[Build] = []
@@ -231,7 +201,7 @@ def _check_all(
                 failure = Failure(stage="store", message=error.message, remedy=error.remedy)
                 result = replace(result, status=Status.FAILED, wheel=None, failure=failure, built_in=())
             for answer in build.answers(result):
-                finish(answer)
+                run.finish(answer)
 
     def checked(result: BuildResult) -> None:
         known = reported[result.plan_digest]
@@ -240,11 +210,11 @@ def _check_all(
             # Checked here; built by the job, which knows how long that took.
             status = Status.CACHED if known.status is Status.CACHED else Status.BUILT
             result = replace(result, status=status, timings=known.timings, built_in=known.built_in)
-        finish(result)
+        run.finish(result)
 
     collector = ResultCollector(to_check, store, checked)
     work = _check_request(request, engine, folder, to_check)
-    open_executor(_EXECUTOR).build(work, listen=listen, on_result=collector.take, cancel=cancel)
+    open_executor(_EXECUTOR).build(work, listen=run, on_result=collector.take, cancel=cancel)
     if cancel.is_set():
         collector.cancel_rest()
     collector.fail_rest(_EXECUTOR)

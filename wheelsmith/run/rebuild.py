@@ -22,12 +22,11 @@ from wheelsmith.model import (
     Verdict,
     read_wheel_name,
 )
-from wheelsmith.run.build import limits_of
+from wheelsmith.run.build import limits_of, scratch
 from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.published_wheels import LARGEST_WHEEL, published_wheels
 from wheelsmith.run.replan import NotRebuiltError, Replanned, plans_of_matrix, plans_of_source
-from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store, StoredWheel, in_use
 from wheelsmith.wheel.reader import WheelReader
 from wheelsmith.wheel.recorded_plan import RecordedPlan

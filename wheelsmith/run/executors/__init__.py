@@ -1,6 +1,5 @@
-"""By what the builds of a run are made: ways behind one protocol."""
+"""Executors make the builds of a run, behind one protocol."""
 
-from wheelsmith.run.executors.known import EXECUTORS, open_executor
-from wheelsmith.run.executors.protocol import BuildOptions, BuildRequest, Executor
+from wheelsmith.run.executors.protocol import EXECUTORS, BuildOptions, BuildRequest, Executor, open_executor
 
 __all__ = ["EXECUTORS", "BuildOptions", "BuildRequest", "Executor", "open_executor"]

@@ -1,13 +1,15 @@
-"""What every executor does, and nothing more: bring an answer for each build that it is given."""
+"""Builds go through one small interface, ``Executor``; a further one is a module here and a line in ``EXECUTORS``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from threading import Event
 from typing import Protocol
 
+from wheelsmith.base.errors import SettingError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.engine import Limits
 from wheelsmith.model import BuildPlan, BuildResult, Listener
@@ -89,3 +91,21 @@ class Executor(Protocol):
         :param cancel: once it is set, what runs is killed and nothing more is begun.
         :raises WheelsmithError: no build can be made in this way at all; one that fails is an answer.
         """
+
+
+# Name → module and class, so that an executor is imported when it is opened.
+EXECUTORS = {
+    "local": ("wheelsmith.run.executors.local", "LocalExecutor"),
+}
+
+
+def open_executor(name: str) -> Executor:
+    """Return the executor called ``name``.
+
+    :raises SettingError: there is none.
+    """
+    if name not in EXECUTORS:
+        raise SettingError(f"there is no executor {name!r}", remedy=f"use {' or '.join(EXECUTORS)}")
+    module, class_name = EXECUTORS[name]
+    made: Executor = getattr(import_module(module), class_name)()
+    return made

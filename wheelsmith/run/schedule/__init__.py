@@ -1,15 +1,7 @@
 """Which task when: the longest first, within the machine's cores and memory."""
 
-from wheelsmith.run.schedule.build_costs import BuildCosts
+from wheelsmith.run.schedule.build_costs import BuildCosts, TorchHeaderCosts
 from wheelsmith.run.schedule.pool import run_builds
-from wheelsmith.run.schedule.simulate import Forecast, simulate
 from wheelsmith.run.schedule.task_queue import Capacity, TaskQueue
 
-__all__ = [
-    "BuildCosts",
-    "Capacity",
-    "Forecast",
-    "TaskQueue",
-    "run_builds",
-    "simulate",
-]
+__all__ = ["BuildCosts", "Capacity", "TaskQueue", "TorchHeaderCosts", "run_builds"]

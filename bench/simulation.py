@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wheelsmith.pipeline.tasks import Task
-from wheelsmith.run.schedule.task_queue import Capacity, TaskQueue
+from wheelsmith.run.schedule import Capacity, TaskQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,280 @@
+"""Prepare wheels of what a Hub repo has built: which build folders become wheels, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import Version
+
+from wheelsmith.base.errors import MatrixError, Place, SelectionError, SourceError
+from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.units import counted, listed, show_size
+from wheelsmith.engine import Engine, choose
+from wheelsmith.matrix import KernelRef, Matrix, check_kernel, matches
+from wheelsmith.matrix.values import public_version
+from wheelsmith.model import Listener, Notice, SourceId, log_notices
+from wheelsmith.model.build_host import AUTO
+from wheelsmith.plan.pypi_names import own_name, why_not_own
+from wheelsmith.plan.recipe import KernelSource, may_import
+from wheelsmith.plan.repack import (
+    METADATA,
+    BuildFacts,
+    BuildFolder,
+    FolderPlans,
+    HubVariant,
+    NoWheelError,
+    VariantAnswer,
+    WheelNames,
+    built_package,
+    cells_of,
+    check_digests,
+    plan_folders,
+    read_build_facts,
+    read_variant_name,
+)
+from wheelsmith.run.prepare import Prepared, Request
+from wheelsmith.source import BuildTrees, SourceTree, read_build_folder, read_hub_builds
+
+_HUB = "hub:"
+_DEFAULT_REVISION = "main"
+_OUT = "dist"
+_SHOWN = 30  # variants that an error lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepackRequest:
+    """Which repo, and what its wheels are called.
+
+    :param repo: ``hub:org/name``, with ``@revision`` or without, or a folder with ``build/`` in it.
+    :param run: how the wheels are made; its matrix is not read, and its globs are of variants.
+    :param distribution: the project's name; None takes the kernel's.
+    :param module: the import name; None takes the kernel's own.
+    :param version: None takes the one that the builds name.
+    """
+
+    repo: str
+    run: Request
+    distribution: str | None = None
+    module: str | None = None
+    version: str | None = None
+
+    @property
+    def kernel(self) -> KernelRef:
+        """Return the repo that is named.
+
+        :raises MatrixMistakesError: a name is none.
+        :raises MatrixError: nor is the version.
+        """
+        place: dict[str, str | None] = {"path": self.repo}
+        if self.repo.startswith(_HUB):
+            hub, _, revision = self.repo.removeprefix(_HUB).partition("@")
+            place = {"hub": hub, "revision": revision or _DEFAULT_REVISION}
+        try:
+            if self.version is not None:
+                public_version(self.version)
+        except ValueError as error:
+            raise MatrixError(str(error), where=Place(file="version")) from None
+        return check_kernel(place | {"distribution": self.distribution, "module": self.module})
+
+    @property
+    def short_name(self) -> str:
+        """Return the last part of the repo's name."""
+        return str(self.kernel.hub or self.kernel.path).rstrip("/").rpartition("/")[2]
+
+    def select(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the variants that are asked for.
+
+        :raises SelectionError: a glob matches none, or nothing is left.
+        """
+        remedy = f"it has: {', '.join(names[:_SHOWN])}"
+        for pattern in (*self.run.only, *self.run.skip):
+            if not any(matches(pattern, name) for name in names):
+                raise SelectionError(f"{pattern!r} matches no variant", remedy=remedy)
+        kept = tuple(name for name in names if self._takes(name))
+        if not kept:
+            raise SelectionError("the selection leaves no variant", remedy=remedy)
+        return kept
+
+    def _takes(self, name: str) -> bool:
+        only, skip = self.run.only, self.run.skip
+        return (not only or any(matches(p, name) for p in only)) and not any(matches(p, name) for p in skip)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRepack:
+    """What will be made of a repo's builds, and an answer for every variant that was asked for."""
+
+    prepared: Prepared
+    variants: tuple[VariantAnswer, ...]
+
+
+def prepare_repack(request: RepackRequest, listen: Listener = log_notices) -> PreparedRepack:
+    """Read the builds of a repo, and plan a wheel of each that wheels can be made of.
+
+    :param listen: hears of what is worth knowing meanwhile.
+    :raises WheelsmithError: the repo or the machine is not fit for it, or nobody says what the wheels are called.
+    """
+    kernel = request.kernel
+    builds = read_hub_builds(kernel.hub, str(kernel.revision)) if kernel.hub else read_build_folder(Path(request.repo))
+    known, answers = _usable_variants(request.select(builds.names))
+    run, trusted = request.run, kernel.hub is None
+    engine = choose(run.engine or AUTO, images=frozenset({None}), trusted=trusted, cache=run.cache).engine
+    if size := sum(builds.sizes.get(name, 0) for name in known):
+        said = f"{counted(len(known), 'variant')} of {kernel.hub} to fetch: {show_size(size)}"
+        listen(Notice(level="info", text=said))
+    # A folder is hashed as a whole: wheels that an earlier run made of it stay as long as it holds what they do.
+    trees = builds.fetch(known if kernel.hub else _usable_variants(builds.names)[0])
+    folders: list[BuildFolder] = []
+    for name, variant in known.items():
+        try:
+            folders.append(_read_folder(variant, _usable(trees[name]), request))
+        except SourceError as error:
+            answers.append(VariantAnswer(variant=name, reason=str(error), refused=True))
+    names = _names_of(folders, request, listen) if folders else None
+    image = engine.build_host(None).image if engine.has_images else None
+    planned = plan_folders(folders, names, image) if names else FolderPlans()
+    return PreparedRepack(
+        prepared=_prepared(request, builds, trees, engine, names, planned),
+        variants=tuple(sorted((*answers, *planned.answers), key=lambda answer: answer.variant)),
+    )
+
+
+def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantAnswer]]:
+    """Return the variants that wheels can be made of, and why not of the others."""
+    known: dict[str, HubVariant] = {}
+    answers = []
+    for name in names:
+        try:
+            variant = read_variant_name(name)
+            cells_of(variant)
+        except NoWheelError as reason:
+            answers.append(VariantAnswer(variant=name, reason=str(reason)))
+        else:
+            known[name] = variant
+    return known, answers
+
+
+def _usable(tree: SourceTree | SourceError) -> SourceTree:
+    if isinstance(tree, SourceError):
+        raise tree
+    return tree
+
+
+def _prepared(
+    request: RepackRequest,
+    builds: BuildTrees,
+    trees: Mapping[str, SourceTree | SourceError],
+    engine: Engine,
+    names: WheelNames | None,
+    planned: FolderPlans,
+) -> Prepared:
+    read = {name: tree for name, tree in trees.items() if isinstance(tree, SourceTree)}
+    used = {plan.source.tree for plan in planned.plans}
+    kernel = request.kernel
+    serving = _usable_variants(builds.names)[0].values()
+    cells = tuple(sorted({cell.id for variant in serving for cell in cells_of(variant)}))
+    matrix = Matrix(kernel=kernel, version=request.version, releases=(), computes=(), arch=())
+    return Prepared(
+        request=request.run,
+        matrix=matrix,
+        kernel=f"{kernel.hub} @{builds.commit[:7]}" if builds.commit else request.short_name,
+        distribution=names.distribution if names else None,
+        version=names.version if names else None,
+        cells=cells,
+        offered=cells,
+        source=_together(builds, [tree for tree in read.values() if tree.id.tree in used]),
+        trees=tuple(sorted({tree.id.tree for tree in read.values()})),
+        commit=builds.commit,
+        variants=matrix.output.variants,
+        matrix_sha256=None,
+        engine=engine,
+        plans=planned.plans,
+        excluded=(),
+        not_folded={},
+        out=(request.run.out or Path(_OUT)).absolute(),
+    )
+
+
+def _together(builds: BuildTrees, trees: Sequence[SourceTree]) -> SourceTree:
+    """Return all the files that wheels are made of; those of the repo itself are in each tree."""
+    files = {file.path: file for tree in trees for file in tree.files}
+    tree = canonical_digest(sorted(tree.id.tree for tree in trees))
+    source = SourceId(origin=builds.origin, revision=builds.revision, commit=builds.commit, tree=tree)
+    return SourceTree(id=source, files=tuple(files[path] for path in sorted(files)))
+
+
+def _read_folder(variant: HubVariant, tree: SourceTree, request: RepackRequest) -> BuildFolder:
+    """Read what a build folder holds and says.
+
+    :raises SourceError: its files are not what it says, or nothing that can be imported.
+    """
+    root = f"build/{variant.name}/"
+    hashes = {file.path.removeprefix(root): file.sha256 for file in tree.files if file.path.startswith(root)}
+
+    def read(path: str) -> bytes:
+        return tree.read_bytes(root + path)
+
+    facts = read_build_facts(read(METADATA)) if METADATA in hashes else BuildFacts()
+    package = built_package(sorted(hashes), name=facts.name, fallback=request.short_name, read=read)
+    check_digests(facts, hashes, package.files.values())
+    if facts.backend is not None and facts.backend not in variant.backends:
+        raise SourceError(f"{METADATA} says that it is for {facts.backend}")
+    if request.module not in {None, package.module}:
+        for path in package.files.values():
+            if path.endswith(".py") and may_import(read(path), package.module):
+                raise SourceError(f"it cannot be called {request.module}: {path} imports {package.module} by that name")
+    return BuildFolder(
+        variant=variant,
+        facts=facts,
+        package=package,
+        source=KernelSource(id=tree.id, paths=tree.paths, readme=_readme(tree)),
+        hashes=hashes,
+    )
+
+
+def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Listener) -> WheelNames:
+    """Return what the wheels are called: by one name and one version, for a repo is one kernel at one version.
+
+    :param listen: hears of what nobody says.
+    :raises MatrixError: the builds do not say it, or do not agree, or the name is another project's.
+    """
+    modules = sorted({folder.package.module for folder in folders})
+    if len(modules) > 1:
+        raise MatrixError(
+            f"its builds are of {listed(modules)}: one kernel at a time", remedy="choose some: --only GLOB"
+        )
+    version = str(Version(request.version)) if request.version else _version(folders)
+    name, hub = modules[0].replace("_", "-"), request.kernel.hub
+    if why := why_not_own(name, distribution=request.distribution, module=request.module or modules[0]):
+        own = own_name(hub or f"{name}-kernel")
+        options = [] if request.distribution else [f"--distribution {own}"]
+        options.append(f"--module {own.replace('-', '_')}")
+        raise MatrixError(why, remedy=f"give it names of its own: {' '.join(options)}")
+    distribution = request.distribution or name
+    try:
+        canonicalize_name(distribution, validate=True)
+    except InvalidName:
+        raise MatrixError(f"{name!r} is no project's name", remedy="name its project: --distribution NAME") from None
+    if silent := [folder.variant.name for folder in folders if folder.facts == BuildFacts()]:
+        said = f"{counted(len(silent), 'variant')} without {METADATA}, such as {silent[0]}"
+        text = f"{said}: nobody says its licence, nor what it needs beside its framework"
+        listen(Notice(level="warning", text=text))
+    return WheelNames(distribution=distribution, version=version, module=request.module or modules[0], repo=hub)
+
+
+def _version(folders: Sequence[BuildFolder]) -> str:
+    said = sorted({folder.facts.version for folder in folders if folder.facts.version is not None})
+    if len(said) == 1:
+        return str(said[0])
+    why = f"are of versions {listed(list(map(str, said)))}" if said else f"name no version: no {METADATA} has one"
+    raise MatrixError(f"its builds {why}", remedy="name the wheels' own: --version 1")
+
+
+def _readme(tree: SourceTree) -> str | None:
+    with suppress(SourceError):
+        return tree.read_text(tree.readme) if tree.readme else None
+    return None
