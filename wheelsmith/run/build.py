@@ -35,7 +35,7 @@ from wheelsmith.model.run_record import RunRecord
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.recipe import PhaseKind
-from wheelsmith.run.executors import BuildOptions, BuildRequest, Executor, open_executor
+from wheelsmith.run.executors import BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.schedule import BuildCosts, TorchHeaderCosts
@@ -188,25 +188,21 @@ def request_of(
     :param to_recheck: what is to be checked again.
     """
     request = prepared.request
-    options = BuildOptions(
-        limits=limits_of(prepared.matrix.engine),
-        jobs=request.jobs,
-        cores_per_cell=request.cores_per_cell,
-        builds=len(prepared.builds),
-        memory=request.memory,
-        test=prepared.matrix.kernel.test if request.test else None,
-        force=request.force,
-        reuse=request.reuse,
-    )
     return BuildRequest(
         to_build=tuple(build.plan for build in to_build),
         to_recheck=tuple(build.plan for build in to_recheck),
-        options=options,
         source=prepared.source,
         engine=prepared.engine.name,
         cache=request.cache,
         folder=folder,
         logs=prepared.out / "logs",
+        limits=limits_of(prepared.matrix.engine),
+        jobs=request.jobs,
+        cores_per_cell=request.cores_per_cell,
+        memory=request.memory,
+        test=prepared.matrix.kernel.test if request.test else None,
+        force=request.force,
+        reuse=request.reuse,
         fail_fast=request.fail_fast,
     )
 

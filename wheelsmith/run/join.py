@@ -15,7 +15,7 @@ from wheelsmith.base.errors import ExitCode, PackageIndexError, Place, WheelErro
 from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.sanitize import visible
-from wheelsmith.engine import Limits, choose
+from wheelsmith.engine import choose
 from wheelsmith.index.publish import publish_run
 from wheelsmith.model import (
     BuildPlan,
@@ -30,7 +30,7 @@ from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.shards import ShardedPlan, shard_word
 from wheelsmith.run.build import ActiveRun, announced, make_output_folder, scratch
-from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
+from wheelsmith.run.executors import BuildRequest, open_executor
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.source import SourceTree
 from wheelsmith.store import Store
@@ -213,7 +213,15 @@ def _check_all(request: JoinRequest, engine: str, folder: Path, run: ActiveRun, 
         run.finish(result)
 
     collector = ResultCollector(to_check, store, checked)
-    work = _check_request(request, engine, folder, to_check)
+    work = BuildRequest(
+        to_recheck=tuple(build.plan for build in to_check),
+        source=SourceTree(id=request.plan.plans[0].source, files=()),
+        engine=engine,
+        cache=folder / "cache",
+        folder=folder,
+        logs=folder / "logs",
+        jobs=request.jobs,
+    )
     open_executor(_EXECUTOR).build(work, listen=run, on_result=collector.take, cancel=cancel)
     if cancel.is_set():
         collector.cancel_rest()
@@ -269,27 +277,3 @@ def _copy_log(given: ShardResult, cell: str, logs: Path) -> str | None:
     own = f"{cell}.log"
     atomic_write(logs / own, "\n".join(map(visible, text.split("\n"))).encode())
     return own
-
-
-def _check_request(request: JoinRequest, engine: str, folder: Path, to_check: Sequence[Build]) -> BuildRequest:
-    options = BuildOptions(
-        limits=Limits(),
-        jobs=request.jobs,
-        cores_per_cell=None,
-        builds=len(to_check),
-        memory=None,
-        test=None,
-        force=False,
-        reuse=False,
-    )
-    return BuildRequest(
-        to_build=(),
-        to_recheck=tuple(build.plan for build in to_check),
-        options=options,
-        source=SourceTree(id=request.plan.plans[0].source, files=()),
-        engine=engine,
-        cache=folder / "cache",
-        folder=folder,
-        logs=folder / "logs",
-        fail_fast=False,
-    )

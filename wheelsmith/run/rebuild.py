@@ -23,7 +23,7 @@ from wheelsmith.model import (
     read_wheel_name,
 )
 from wheelsmith.run.build import limits_of, scratch
-from wheelsmith.run.executors import BuildOptions, BuildRequest, open_executor
+from wheelsmith.run.executors import BuildRequest, open_executor
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.published_wheels import LARGEST_WHEEL, published_wheels
 from wheelsmith.run.replan import NotRebuiltError, Replanned, plans_of_matrix, plans_of_source
@@ -164,7 +164,22 @@ def _build(
         label = f"{plans[0].wheel.distribution} {plans[0].wheel.version.partition('+')[0]}, built again"
         listen(RunStarted(kernel=label, engine=planned.engine.name, plans=plans, excluded=(), folded={}))
         for number, part in enumerate(_with_distinct_cells(plans)):
-            work = _build_request(part, planned, request.run, cache, folder / str(number))
+            own = folder / str(number)
+            own.mkdir()
+            work = BuildRequest(
+                to_build=part,
+                source=planned.source,
+                engine=planned.engine.name,
+                cache=cache,
+                folder=own,
+                logs=own / "logs",
+                limits=limits_of(planned.limits),
+                jobs=request.run.jobs,
+                cores_per_cell=request.run.cores_per_cell,
+                memory=request.run.memory,
+                force=True,
+                reuse=False,
+            )
             open_executor(request.run.executor).build(work, listen=listen, on_result=finish, cancel=cancel)
     return rebuilt
 
@@ -187,33 +202,6 @@ def _with_distinct_cells(plans: Iterable[BuildPlan]) -> list[tuple[BuildPlan, ..
             parts.append(part := {})
         part[plan.cell.id] = plan
     return [tuple(part.values()) for part in parts]
-
-
-def _build_request(
-    plans: tuple[BuildPlan, ...], planned: Replanned, run: Request, cache: Path, folder: Path
-) -> BuildRequest:
-    folder.mkdir()
-    options = BuildOptions(
-        limits=limits_of(planned.limits),
-        jobs=run.jobs,
-        cores_per_cell=run.cores_per_cell,
-        builds=len(plans),
-        memory=run.memory,
-        test=None,
-        force=True,
-        reuse=False,
-    )
-    return BuildRequest(
-        to_build=plans,
-        to_recheck=(),
-        options=options,
-        source=planned.source,
-        engine=planned.engine.name,
-        cache=cache,
-        folder=folder,
-        logs=folder / "logs",
-        fail_fast=False,
-    )
 
 
 def _answer(

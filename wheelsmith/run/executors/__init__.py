@@ -1,5 +1,5 @@
 """Executors make the builds of a run, behind one protocol."""
 
-from wheelsmith.run.executors.protocol import EXECUTORS, BuildOptions, BuildRequest, Executor, open_executor
+from wheelsmith.run.executors.protocol import EXECUTORS, BuildRequest, Executor, open_executor
 
-__all__ = ["EXECUTORS", "BuildOptions", "BuildRequest", "Executor", "open_executor"]
+__all__ = ["EXECUTORS", "BuildRequest", "Executor", "open_executor"]

@@ -11,7 +11,7 @@ from wheelsmith.engine import engine_for_own_programs, engines, granted_cores, g
 from wheelsmith.model import BuildPlan, BuildResult, Listener, Load, PrefixId
 from wheelsmith.pipeline import BuildContext, CellBuild, ToolchainPrefetcher
 from wheelsmith.pipeline.tasks import Resources, Task
-from wheelsmith.run.executors.protocol import BuildOptions, BuildRequest
+from wheelsmith.run.executors.protocol import BuildRequest
 from wheelsmith.run.schedule import Capacity, run_builds
 from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
@@ -39,7 +39,7 @@ class LocalExecutor:
             on_result(result)
 
         context = make_context(work, listen, cancel)
-        whole = Capacity(cores=_cores(work.options), memory=context.memory)
+        whole = Capacity(cores=context.all_cores, memory=context.memory)
         needs = {plan.cell.id: _fetched(plan) for plan in work.to_build}
         plans = _heaviest_first((*work.to_build, *work.to_recheck))
         try:
@@ -61,11 +61,11 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
 
     :param cancel: ends what is prepared for them, once it is set.
     """
-    options, engine = work.options, engines(work.cache)[work.engine]
-    cores = options.cores_per_cell or max(1, _cores(options) // max(1, options.builds))
+    engine, all_cores = engines(work.cache)[work.engine], work.jobs or granted_cores()
+    cores = work.cores_per_cell or max(1, all_cores // max(1, len(work.to_build) + len(work.to_recheck)))
     # No engine gives more cores than there are, and docker refuses to be asked.
     cpus = float(min(cores, granted_cores()))
-    memory = options.memory or granted_memory() * 4 // 5
+    memory = work.memory or granted_memory() * 4 // 5
     return BuildContext(
         source=work.source,
         engine=engine,
@@ -74,21 +74,17 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
         store=Store(work.cache / "store"),
         objects=Objects(work.cache / "objects"),
         costs=Costs(work.cache / "costs.sqlite"),
-        limits=replace(options.limits, memory=options.limits.memory or memory, cpus=cpus),
+        limits=replace(work.limits, memory=work.limits.memory or memory, cpus=cpus),
         memory=memory,
         cores=cores,
-        all_cores=_cores(options),
+        all_cores=all_cores,
         folder=work.folder,
         logs=work.logs,
         listen=listen,
-        test=options.test,
-        force=options.force,
-        reuse=options.reuse,
+        test=work.test,
+        force=work.force,
+        reuse=work.reuse,
     )
-
-
-def _cores(options: BuildOptions) -> int:
-    return options.jobs or granted_cores()
 
 
 def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from threading import Event
@@ -17,32 +17,8 @@ from wheelsmith.source import SourceTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOptions(Record):
-    """On what terms every plan of a run is built, wherever that is; none of it reaches a wheel's bytes.
-
-    :param limits: of one build, as the matrix has them; what it leaves open is for the machine to say.
-    :param jobs: cores that builds may keep busy together on one machine; None takes all that are granted.
-    :param cores_per_cell: of them, for a build in one piece; None shares them out among ``builds``.
-    :param builds: how many the run has, those of the store included.
-    :param memory: bytes that builds may use together on one machine; None takes four fifths of what is free.
-    :param test: a command that must succeed with each wheel installed, or None.
-    :param force: build also what the store has.
-    :param reuse: take compiled pieces that were made before, and keep those that are made.
-    """
-
-    limits: Limits
-    jobs: int | None
-    cores_per_cell: int | None
-    builds: int
-    memory: int | None
-    test: str | None
-    force: bool
-    reuse: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest(Record):
-    """The builds that a run needs, and all that they are made with.
+    """The builds that a run needs, and all that they are made with. Only plans and source decide the bytes of a wheel.
 
     Plain data: written as JSON, all of it or one plan of it may travel to where a build is made. Paths are of this
     machine, those of the source's files too: where they lead elsewhere, others take their place.
@@ -53,18 +29,31 @@ class BuildRequest(Record):
     :param cache: the folder with the store, toolchains and compiled pieces.
     :param folder: a scratch folder of this run alone.
     :param logs: where each build that ran leaves its log.
+    :param limits: of one build, as the matrix has them; the machine decides what is left open.
+    :param jobs: cores that builds may keep busy together on one machine; None takes all that are granted.
+    :param cores_per_cell: of them, for a build in one piece; None shares them out among the builds.
+    :param memory: bytes that builds may use together on one machine; None takes four fifths of what is free.
+    :param test: a command that must succeed with each wheel installed, or None.
+    :param force: build also what the store has.
+    :param reuse: take compiled pieces that were made before, and keep those that are made.
     :param fail_fast: begin nothing more once a build has failed.
     """
 
-    to_build: tuple[BuildPlan, ...]
-    to_recheck: tuple[BuildPlan, ...]
-    options: BuildOptions
+    to_build: tuple[BuildPlan, ...] = ()
+    to_recheck: tuple[BuildPlan, ...] = ()
     source: SourceTree
     engine: str
     cache: Path
     folder: Path
     logs: Path
-    fail_fast: bool
+    limits: Limits = field(default_factory=Limits)
+    jobs: int | None = None
+    cores_per_cell: int | None = None
+    memory: int | None = None
+    test: str | None = None
+    force: bool = False
+    reuse: bool = True
+    fail_fast: bool = False
 
 
 class Executor(Protocol):
