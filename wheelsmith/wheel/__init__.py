@@ -7,7 +7,7 @@ from wheelsmith.wheel.checker_version import checker_digest
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.repair_request import CHECKING, LEFT, PACKED, RepairRequest, RepairResponse
 from wheelsmith.wheel.report import CheckReport, Finding
-from wheelsmith.wheel.variant_file import read_variant
+from wheelsmith.wheel.variant_format import read_variant
 
 __all__ = [
     "CHECKING",

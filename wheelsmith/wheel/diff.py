@@ -1,4 +1,4 @@
-"""Compare two wheels, and say where they differ: which members, and where in them."""
+"""Compare two wheels: name the members that differ, and the place in them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.archive import open_archive
 from wheelsmith.wheel.elf import section_at
 
-_MOST_NAMED = 20  # members
-_LONGEST_ELF = 1 << 30  # bytes of a file whose sections are read
-_LONGEST_LINE = 100  # characters
+_SHOWN = 20  # members
+_MAX_READ = 256 << 20  # bytes of a member that is read in memory
+_MAX_LINE = 100  # characters
 
 
 def wheel_differences(given: Path, rebuilt: Path) -> list[str]:
-    """Return where a wheel differs from the one that it was built again to; nothing where name and bytes are the same.
+    """Return the differences between a wheel and the one that was built again; none if name and bytes are the same.
 
     :raises WheelError: one of them cannot be read.
     """
@@ -27,9 +27,9 @@ def wheel_differences(given: Path, rebuilt: Path) -> list[str]:
         return called
     with open_archive(given) as one, open_archive(rebuilt) as other:
         found = [*called, *_members(one, other)]
-    more = len(found) - _MOST_NAMED
+    more = len(found) - _SHOWN
     rest = [f"and {counted(more, 'more difference')}"] if more > 0 else []
-    return [*found[:_MOST_NAMED], *rest] or ["the files in it are the same, and packed otherwise"]
+    return [*found[:_SHOWN], *rest] or ["the files in it are the same, and packed otherwise"]
 
 
 def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
@@ -42,7 +42,9 @@ def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
     for name in both:
         place = _first_difference(given.chunks(name), rebuilt.chunks(name))
         if place is not None:
-            yield f"{name} differs {_where(given, rebuilt, name, place)}"
+            large = max(given.files[name].size, rebuilt.files[name].size) > _MAX_READ
+            where = "" if large else _where(given.read(name), rebuilt.read(name), place)
+            yield f"{name} differs at byte {place}{where}"
 
 
 def _first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> int | None:
@@ -52,45 +54,19 @@ def _first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> int | Non
         left, right = left or next(one, b""), right or next(other, b"")
         size = min(len(left), len(right))
         if left[:size] != right[:size]:
-            pairs = enumerate(zip(left, right, strict=False))
-            return place + next(at for at, (a, b) in pairs if a != b)
+            return place + next(at for at in range(size) if left[at] != right[at])
         place, left, right = place + size, left[size:], right[size:]
         if not size:
             return place if left or right else None
 
 
-def _where(given: Archive, rebuilt: Archive, name: str, place: int) -> str:
-    if section := _section(rebuilt, name, place):
-        return f"at byte {place}, in {section}"
-    texts = [_line(archive, name, place) for archive in (given, rebuilt)]
-    if all(text is not None for text in texts):
-        return f"at byte {place}: it has {texts[0]!r}, and built again {texts[1]!r}"
-    return f"at byte {place}"
-
-
-def _section(archive: Archive, name: str, place: int) -> str | None:
-    """Return the section of an ELF file that a byte is in."""
-    if archive.files[name].size > _LONGEST_ELF:
-        return None
-    content = archive.read(name, _LONGEST_ELF)
-    if not content.startswith(b"\x7fELF"):
-        return None
-    return section_at(io.BytesIO(content), place)
-
-
-def _line(archive: Archive, name: str, place: int) -> str | None:
-    """Return the line of a text that a byte is in; None of what is no text."""
-    start, before = 0, b""
-    for chunk in archive.chunks(name):
-        if start + len(chunk) > place:
-            at = place - start + len(before)
-            window = before + chunk
-            line = window[window.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
-            return _text(line)
-        start, before = start + len(chunk), chunk[-_LONGEST_LINE:]
-    return ""
-
-
-def _text(line: bytes) -> str | None:
-    shown = line[: 4 * _LONGEST_LINE].decode("utf-8", "ignore")[:_LONGEST_LINE]
-    return shown if shown.isprintable() and len(shown.encode()) >= min(len(line), _LONGEST_LINE) else None
+def _where(given: bytes, rebuilt: bytes, place: int) -> str:
+    """Return the section of an ELF file that a byte is in, or the lines of texts."""
+    if rebuilt.startswith(b"\x7fELF"):
+        section = section_at(io.BytesIO(rebuilt), place)
+        return f", in {section}" if section else ""
+    lines = [content[content.rfind(b"\n", 0, place) + 1 :].partition(b"\n")[0] for content in (given, rebuilt)]
+    texts = [line.decode("utf-8", "replace")[:_MAX_LINE] for line in lines]
+    if not all(text.isprintable() and "\ufffd" not in text for text in texts):
+        return ""
+    return f": it has {texts[0]!r}, and built again {texts[1]!r}"

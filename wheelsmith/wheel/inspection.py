@@ -40,8 +40,7 @@ from wheelsmith.wheel.requirements import (
     requires_python,
 )
 from wheelsmith.wheel.symbol_resolution import SymbolResolver
-from wheelsmith.wheel.variant_file import LONGEST_VARIANT, VARIANT_FILE
-from wheelsmith.wheel.variant_format import NULL
+from wheelsmith.wheel.variant_format import LONGEST_VARIANT, NULL, VARIANT_FILE
 
 _PROGRAMS = ("console_scripts", "gui_scripts")
 

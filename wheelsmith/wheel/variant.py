@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.base.errors import Place, WheelError
+from wheelsmith.base.units import numbers
 from wheelsmith.wheel.archive import open_wheel, record_mistakes
 from wheelsmith.wheel.gpu import GpuCode
-from wheelsmith.wheel.gpu.code import joined
 from wheelsmith.wheel.repair import pack
-from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.retag import renamed
-from wheelsmith.wheel.variant_file import VARIANT_FILE, variant_of
-from wheelsmith.wheel.variant_format import Variant, dump_variants
-from wheelsmith.wheel.variant_properties import property_mistakes
+from wheelsmith.wheel.variant_format import VARIANT_FILE, Variant, dump_variants, sm_values, variant_of
 
 _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
+# The features of NVIDIA's provider: https://github.com/wheelnext/nvidia-variant-provider
+_FEATURES = frozenset({"cuda_version_lower_bound", "cuda_version_upper_bound", "sm_arch"})
+_CUDA = re.compile(r"\d{1,2}\.\d{1,2}")
+# A label as wheelsmith spells it, ``cu130_80_90v``, tells the properties.
+_SPELLED = re.compile(r"cu(?P<major>\d\d)(?P<minor>\d)(?P<archs>(?:_\d{2,3}[af]?v?)*)")
 
 
 def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Path:
@@ -45,15 +47,42 @@ def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Pat
     return wheel
 
 
-def variant_finding(data: bytes | None, filename: str, label: str, codes: Iterable[GpuCode]) -> Finding:
-    """Compare the GPUs that a variant wheel names with the code that it holds."""
-    try:
-        variant = variant_of(data, filename, label)
-    except WheelError as error:
-        return finding("variant", [error.message], "")
-    claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
-    wrong = list(property_mistakes(variant, joined(codes)))
-    return finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
+def property_mistakes(variant: Variant, code: GpuCode) -> Iterator[str]:
+    """Yield where the properties of a variant differ from its label or from what its code needs."""
+    features = variant.properties.get("nvidia", {})
+    yield from (f"no installer knows the feature {name}" for name in sorted(features.keys() - _FEATURES))
+    claimed = features.get("sm_arch", ())
+    runs = sm_values(code.machine_code, code.ptx)
+    yield from (f"it says sm_arch {value}, and has no code for that" for value in claimed if value not in runs)
+    if not variant.properties and code.present:
+        yield "the null variant is for every machine, and it has GPU code"
+    elif code.machine_code and not claimed:
+        yield f"it has code for {', '.join(sorted(code.machine_code))}, and names no sm_arch: every GPU takes it"
+    lower = features.get("cuda_version_lower_bound", ())
+    upper = features.get("cuda_version_upper_bound", ())
+    if wrong := [bound for bound in (*lower, *upper) if not _CUDA.fullmatch(bound)]:
+        yield f"{wrong[0]} is no release of CUDA"
+        return
+    yield from _against_label(variant.label, lower, claimed)
+    # A driver runs machine code of its own major and of older ones.
+    needed = max((numbers(made)[0] for made in code.assemblers), default=0)
+    if lower and numbers(least := min(lower, key=numbers))[0] < needed:
+        yield f"cuda_version_lower_bound says {least}, and CUDA {needed} made its code"
+    if upper and numbers(most := max(upper, key=numbers))[0] < needed:
+        yield f"cuda_version_upper_bound says {most}, and CUDA {needed} made its code"
+
+
+def _against_label(label: str, lower: tuple[str, ...], claimed: tuple[str, ...]) -> Iterator[str]:
+    spelled = _SPELLED.fullmatch(label)
+    if spelled is None:
+        return
+    cuda = f"{spelled['major']}.{spelled['minor']}"
+    if lower and cuda not in lower:
+        yield f"the label says CUDA {cuda}, cuda_version_lower_bound says {', '.join(lower)}"
+    archs = filter(None, spelled["archs"].split("_"))
+    named = {f"{arch.removesuffix('v')}_{'virtual' if arch.endswith('v') else 'real'}" for arch in archs}
+    if other := sorted(named - set(claimed)):
+        yield f"the label says {other[0]}, sm_arch says {', '.join(claimed) or 'nothing'}"
 
 
 def _check(wheel: Path, files: dict[str, bytes], variant: Variant) -> None:

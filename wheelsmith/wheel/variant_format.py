@@ -10,14 +10,18 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from wheelsmith.base.errors import WheelError
-from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.errors import Place, WheelError
+from wheelsmith.base.json_dataclass import Record, read_json
 from wheelsmith.frameworks import STABLE, framework, read_local_version
-from wheelsmith.model import VARIANT_LABEL
+from wheelsmith.model import VARIANT_LABEL, read_wheel_name
 from wheelsmith.platforms import cuda_of, parse_capability
+from wheelsmith.wheel.archive.contents import info_folder, open_archive
 
+VARIANT_FILE = "variant.json"
+LONGEST_VARIANT = 2**20  # bytes
 NULL = "null"
 # Under this URL uv knows the schema; variantlib 0.2.2 writes another, which uv warns of, and reads any.
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
@@ -40,7 +44,7 @@ _SM = re.compile(r"(?P<number>\d+)(?P<suffix>[af]?)_(?P<kind>real|virtual)")
 # compiles that of older majors too: so PTX is offered to every major that can compile it.
 _NEWEST_MAJOR = 12
 
-_LONGEST = 200  # characters of what somebody else's file is quoted with
+_SHOWN = 200  # characters of a message
 
 # Namespace → feature → values.
 Properties = dict[str, dict[str, tuple[str, ...]]]
@@ -108,20 +112,38 @@ def dump_variants(variants: Iterable[Variant]) -> bytes:
     return json.dumps({**_HEADER, "variants": listed}, indent=1, sort_keys=True).encode() + b"\n"
 
 
-def load_variant(data: bytes, label: str) -> Variant:
-    """Read the variant.json of a wheel whose file name has this label.
+def read_variant(path: Path) -> Variant | None:
+    """Return the variant of a variant wheel; None for any other wheel.
 
-    :raises WheelError: it does not keep the format.
+    :raises WheelError: it has no ``variant.json``, or one that does not keep the format.
     """
+    label = read_wheel_name(path.name).label
+    if not label:
+        return None
+    with open_archive(path) as archive:
+        name = f"{info_folder(archive)}/{VARIANT_FILE}"
+        data = archive.read(name, LONGEST_VARIANT) if name in archive.members else None
+    return variant_of(data, path.name, label)
+
+
+def variant_of(data: bytes | None, filename: str, label: str) -> Variant:
+    """Read the ``variant.json`` of a wheel with this label in its file name.
+
+    :param data: None if there is no such file.
+    :raises WheelError: there is none, or it does not keep the format.
+    """
+    where = Place(file=filename)
+    if data is None:
+        raise WheelError("the name has a variant label, and there is no variant.json", where=where)
     try:
-        plain = json.loads(data)
+        plain = read_json(data)
         wrong = variant_mistakes(plain)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         wrong = [f"it is not JSON: {error}"]
     if not wrong and list(plain["variants"]) != [label]:
         wrong = [f"the file name says {label!r}, it says {', '.join(map(repr, plain['variants'])) or 'nothing'}"]
     if wrong:
-        raise WheelError(f"variant.json cannot be used: {wrong[0][:_LONGEST]}")
+        raise WheelError(f"variant.json cannot be used: {wrong[0][:_SHOWN]}", where=where)
     return Variant.from_json({"label": label, "properties": plain["variants"][label]})
 
 

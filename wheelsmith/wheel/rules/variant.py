@@ -1,23 +1,29 @@
-"""What a variant wheel names is what it holds."""
+"""A variant wheel holds what its variant names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wheelsmith.wheel.gpu import joined
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
-from wheelsmith.wheel.variant import variant_finding
+from wheelsmith.wheel.variant import property_mistakes
+from wheelsmith.wheel.variant_format import variant_of
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    if label := wheel.name.label:
-        yield variant_finding(wheel.variant_file, wheel.path.name, label, wheel.gpu_code.values())
-        said, version = wheel.labelled.compute, wheel.local_version.compute
-        if version and said and version != said:
-            yield finding("variant", [f"the label says {said}, the version {version}: they compete within it"], "")
-        if wheel.labelled.wrong:
-            yield finding("variant", [reason.replace("version", "label") for reason in wheel.labelled.wrong], "")
+    label = wheel.name.label
+    if not label:
+        return
+    variant = variant_of(wheel.variant_file, wheel.path.name, label)
+    wrong = list(property_mistakes(variant, joined(wheel.gpu_code.values())))
+    said, version = wheel.labelled.compute, wheel.local_version.compute
+    if version and said and version != said:
+        wrong.append(f"the label says {said}, the version {version}: they compete within it")
+    wrong += [reason.replace("version", "label") for reason in wheel.labelled.wrong]
+    claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
+    yield finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
 
 
 RULE = Rule(
