@@ -11,8 +11,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import WheelFile
 from wheelsmith.wheel.archive import info_folder, open_archive
 from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
-from wheelsmith.wheel.variant_file import read_variant
-from wheelsmith.wheel.variant_format import Variant
+from wheelsmith.wheel.variant_format import Variant, read_variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
     """Check every rule that applies, in a process of its own with limits.
 
     :param expected: what the plan promised; without it, all that the wheel itself claims is still proven.
-    :param declared: patterns of files that it is meant to install, though they look like another project's; those of
+    :param declared: patterns of files that are meant, though they are another project's; those of
         the plan are declared already.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
