@@ -30,7 +30,7 @@ ROUNDS, CALLS = 30, 50
 def build_the_usual_way() -> torch._ops.OpOverloadPacket:
     """Compile the example's sources with torch's cpp_extension and give its operator."""
     sys.path.insert(0, str(ROOT))
-    from wheelsmith.frameworks.torch_files import REGISTRATION
+    from wheelsmith.frameworks.torch import REGISTRATION
 
     headers = Path(tempfile.mkdtemp())
     (headers / "registration.h").write_text(REGISTRATION)

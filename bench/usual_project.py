@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from wheelsmith.frameworks.torch_files import OPS, REGISTRATION
+from wheelsmith.frameworks.torch import OPS, REGISTRATION
 from wheelsmith.plan.recipe import KernelSpec, parse_build_toml
 
 _SOURCES = {".cpp", ".cu"}

@@ -12,7 +12,7 @@ from wants import absent
 from wheelsmith.cli.doctor import _toolchains
 from wheelsmith.frameworks import framework
 from wheelsmith.model import StepKind
-from wheelsmith.plan.recipe.generated import PYCONFIG
+from wheelsmith.plan.recipe.recipe import PYCONFIG
 from wheelsmith.platforms import header_libraries, python_headers
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.wheel.rules.python_symbols import outside_abi3

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.platforms.cuda_capabilities import gencode, read, resolve
+from wheelsmith.platforms.cuda import gencode, read, resolve
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, Lock
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.pipeline.smoke import why_untested
 from wheelsmith.plan import plan_project, why_other_cuda
+from wheelsmith.plan.project import torch_cuda
 from wheelsmith.plan.recipe import KernelSource, ProjectSpec, parse_project, with_pkg_info
-from wheelsmith.plan.torch_cuda import torch_cuda
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.retag import relabel
 

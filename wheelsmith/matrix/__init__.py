@@ -1,8 +1,7 @@
 """matrix.yaml: what a kernel's users run, read with every mistake at its place."""
 
-from wheelsmith.matrix.expand import expand, idle_rules, project_settings
+from wheelsmith.matrix.expand import cell_of, expand, idle_rules, matches, project_settings, select
 from wheelsmith.matrix.load import check_kernel, load_matrix, parse_matrix
-from wheelsmith.matrix.select import cell_of, matches, select
 from wheelsmith.matrix.types import (
     CudaCompatibility,
     EngineChoice,

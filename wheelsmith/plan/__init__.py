@@ -2,9 +2,8 @@
 
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import RECIPE_VERSION, plan_kernel
-from wheelsmith.plan.project import Resolve, plan_project
+from wheelsmith.plan.project import Resolve, plan_project, why_other_cuda
 from wheelsmith.plan.pypi_names import with_own_names
-from wheelsmith.plan.torch_cuda import why_other_cuda
 
 __all__ = [
     "RECIPE_VERSION",

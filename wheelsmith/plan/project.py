@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError
 from wheelsmith.base.units import numbers
 from wheelsmith.base.zlib_fingerprint import other_deflate
-from wheelsmith.frameworks import local_version_of, patches_of, torch_releases
+from wheelsmith.frameworks import local_version_of, patches_of, read_local_version, torch_releases
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import (
@@ -33,8 +34,7 @@ from wheelsmith.model import (
 from wheelsmith.plan.feasibility import NotBuildableError, check_python, compilers, requested_capabilities, toolkit_of
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
 from wheelsmith.plan.recipe import KernelSource, ProjectSpec
-from wheelsmith.plan.torch_cuda import torch_cuda, why_other_cuda
-from wheelsmith.platforms import platforms
+from wheelsmith.platforms import cuda_of, platforms
 
 # (requirements, Python as major.minor, CPU architecture, what is preferred over the first requirement) → exact wheels.
 # Raises NoEnvironmentError if there are none.
@@ -244,3 +244,27 @@ def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ..
         arch=cell.arch,
         stable_abi=None,
     )
+
+
+_RUNTIME = re.compile(r"nvidia[-_.]cuda[-_.]runtime([-_.]cu\d+)?")
+
+
+def torch_cuda(wheels: Iterable[LockedWheel]) -> str | None:
+    """Return the CUDA of the torch among some wheels, as ``13.0``; None where neither it nor its runtime says."""
+    found = tuple(wheels)
+    try:
+        torch = next((Version(wheel.version) for wheel in found if wheel.name == "torch"), None)
+        if torch and torch.local:
+            return cuda_of(read_local_version(torch.local).compute or "")
+        runtime = next((Version(wheel.version) for wheel in found if _RUNTIME.fullmatch(wheel.name)), None)
+    except InvalidVersion:
+        return None
+    return f"{runtime.major}.{runtime.minor}" if runtime else None
+
+
+def why_other_cuda(wheels: Iterable[LockedWheel], cuda: str) -> str | None:
+    """Say why nothing that a CUDA made can be built or run with the torch among some wheels; None where it can be."""
+    built = torch_cuda(wheels)
+    if built is None or built.partition(".")[0] == cuda.partition(".")[0]:
+        return None
+    return f"the torch that pip finds was built for CUDA {built}, not for CUDA {cuda}"

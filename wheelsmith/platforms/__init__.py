@@ -10,14 +10,13 @@ from wheelsmith.platforms.cuda import (
     cuda_packages,
     cuda_prefix,
     cuda_toolkits,
+    parse_capability,
 )
-from wheelsmith.platforms.cuda_capabilities import parse_capability
 from wheelsmith.platforms.cuda_devices import DriverFloor, driver_floors
-from wheelsmith.platforms.devices import Devices, Driver, Gpu
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
 from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
-from wheelsmith.platforms.platform import DeviceCompile, Platform, Toolkit
+from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, Gpu, Platform, Toolkit
 
 __all__ = [
     "CPU",

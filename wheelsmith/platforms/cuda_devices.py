@@ -14,8 +14,8 @@ from typing import Any
 from wheelsmith.base.files import answer_of, output_of, read_facts
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import listed, numbers
-from wheelsmith.platforms.cuda_capabilities import parse_capability
-from wheelsmith.platforms.devices import Devices, Driver
+from wheelsmith.platforms.cuda import parse_capability
+from wheelsmith.platforms.platform import Devices, Driver
 
 
 def cuda_driver() -> Driver | None:

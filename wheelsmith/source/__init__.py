@@ -8,10 +8,9 @@ from wheelsmith.model import Listener, ignore
 from wheelsmith.source.archive import read_archive
 from wheelsmith.source.builds import BuildTrees, read_build_folder
 from wheelsmith.source.cached import changed_sources
-from wheelsmith.source.folder import read_folder
+from wheelsmith.source.folder import Outputs, read_folder
 from wheelsmith.source.hub import read_hub
 from wheelsmith.source.hub_builds import read_hub_builds
-from wheelsmith.source.run_outputs import Outputs
 from wheelsmith.source.tree import SourceTree, copy_into
 from wheelsmith.source.unpack import ARCHIVES
 from wheelsmith.source.vendored import read_vendored, vendor_source

@@ -3,16 +3,17 @@
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
 from wheelsmith.plan.recipe.compile import CompileTarget
-from wheelsmith.plan.recipe.metadata import Requirements, render_metadata
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project, read_project, with_pkg_info
 from wheelsmith.plan.recipe.recipe import (
     KernelSource,
+    Requirements,
     code_digest,
     compiled_recipe,
     includes_python,
     is_licence,
     noarch_recipe,
+    render_metadata,
 )
 from wheelsmith.plan.recipe.spec import Binding, KernelSpec, Section
 from wheelsmith.plan.recipe.static_setup_metadata import may_import

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
 from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework
@@ -21,8 +23,79 @@ from wheelsmith.plan.recipe.compile import (
     link_step,
     stub_steps,
 )
-from wheelsmith.plan.recipe.generated import LIGHT_ALL, NOARCH_OPS, PYCONFIG, PYPROJECT
 from wheelsmith.plan.recipe.spec import KernelSpec
+
+PYPROJECT = """\
+[build-system]
+requires = []
+build-backend = "wheelsmith.engine.backend"
+"""
+
+NOARCH_OPS = '''\
+"""The operators of this kernel, which its Python code registers."""
+
+import torch
+
+
+def get_backend() -> str:
+    """Name the backend that this torch was built for."""
+    if hasattr(torch.backends, "tpu"):
+        return "tpu"
+    if hasattr(torch, "neuron"):
+        return "neuron"
+    if torch.version.cuda is not None:
+        return "cuda"
+    if torch.version.hip is not None:
+        return "rocm"
+    if torch.backends.mps.is_available():
+        return "metal"
+    if getattr(torch.version, "xpu", None) is not None:
+        return "xpu"
+    return "cpu"
+
+
+_NAMESPACE = f"_{module}_{{get_backend()}}_{unique}"
+
+ops = getattr(torch.ops, _NAMESPACE)
+
+
+def add_op_namespace_prefix(op_name: str) -> str:
+    """Give the operator's full name, e.g. for torch.library.custom_op."""
+    return f"{{_NAMESPACE}}::{{op_name}}"
+'''
+
+# What kernels use of torch/all.h: tensors, factories, operators, TORCH_CHECK and TORCH_LIBRARY. The rest of it (nn,
+# optim, data, serialize, jit) is more than half of what compilers spend their time on.
+LIGHT_ALL = """\
+#pragma once
+
+#include <torch/types.h>
+#include <torch/version.h>
+"""
+
+# What configure would write of a machine, as far as the stable ABI asks for it. The sizes are those of the machine that
+# is compiled for. Macros of CPython's read its structures without naming a symbol, so that no check of the binary could
+# tell who uses what another Python has otherwise.
+PYCONFIG = """\
+#pragma once
+
+#if !defined(Py_LIMITED_API) || Py_LIMITED_API + 0 > {0}
+#error "the wheel is for every Python from that of its tag on: Py_LIMITED_API must stay {0}, or be older"
+#endif
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+
+#define SIZEOF_SHORT __SIZEOF_SHORT__
+#define SIZEOF_INT __SIZEOF_INT__
+#define SIZEOF_LONG __SIZEOF_LONG__
+#define SIZEOF_LONG_LONG __SIZEOF_LONG_LONG__
+#define SIZEOF_SIZE_T __SIZEOF_SIZE_T__
+#define SIZEOF_VOID_P __SIZEOF_POINTER__
+#define SIZEOF_WCHAR_T __SIZEOF_WCHAR_T__
+"""
+
 
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
 _UNIQUE = 10  # hex digits of a digest in the operators' namespace
@@ -190,3 +263,54 @@ def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> Non
                 f"src names {path}, which is neither C, C++, CUDA nor a header",
                 where=Place(file="build.toml"),
             )
+
+
+REQUIRES_PYTHON = ">=3.9"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What the wheel requires, as METADATA writes it; ``extras`` by the extra's name."""
+
+    always: tuple[str, ...]
+    extras: dict[str, tuple[str, ...]]
+
+
+def render_metadata(
+    spec: KernelSpec, *, distribution: str, version: str, requirements: Requirements, source: KernelSource
+) -> str:
+    """Return the whole text, of metadata version 2.4 (core metadata specification)."""
+    fields = [("Metadata-Version", "2.4"), ("Name", distribution), ("Version", version)]
+    fields += [("Summary", f"The {spec.name} kernel for {spec.framework}"), *_licence(spec.license)]
+    fields += [("License-File", path) for path in source.licences]
+    fields += [
+        ("Project-URL", f"{label}, {url}")
+        for label, url in (("Upstream", spec.upstream), ("Source", spec.source))
+        if url and url.startswith(("https://", "http://")) and url.isprintable()
+    ]
+    fields.append(("Requires-Python", REQUIRES_PYTHON))
+    fields += [("Requires-Dist", text) for text in requirements.always]
+    for extra, texts in sorted(requirements.extras.items()):
+        fields.append(("Provides-Extra", extra))
+        fields += [("Requires-Dist", f'{text}; extra == "{extra}"') for text in texts]
+    fields.append(("Description-Content-Type", "text/markdown"))
+    head = "".join(f"{name}: {value}\n" for name, value in fields)
+    return f"{head}\n{_description(spec, source.readme)}"
+
+
+def _licence(licence: str | None) -> list[tuple[str, str]]:
+    if not licence:
+        return []
+    try:
+        return [("License-Expression", canonicalize_license_expression(licence))]
+    except InvalidLicenseExpression:
+        # Old build.toml files name licences in their own words; those have a field of their own.
+        return [("License", " ".join(licence.split()))]
+
+
+def _description(spec: KernelSpec, readme: str | None) -> str:
+    """Return the readme without the YAML block that the Hub puts before it."""
+    text = (readme or f"# {spec.name}\n").replace("\r\n", "\n")
+    if text.startswith("---\n") and "\n---\n" in text:
+        text = text.split("\n---\n", 1)[1]
+    return text.lstrip("\n") or f"# {spec.name}\n"
