@@ -11,7 +11,7 @@ from forge_elf import (
     Library,
     Symbol,
 )
-from forge_gpu import CUBIN, PTX, code, cubin, entry, fatbin, ptx
+from forge_gpu import CUBIN, code, cubin, entry, fatbin, ptx
 
 _PT_TLS, _DF_1_PIE, _DT_FLAGS_1, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 7, 0x08000000, 0x6FFFFFFB, 25, 27
 _AMDGPU, _BPF = 224, 247
@@ -462,7 +462,6 @@ _lie(
     _fatbin(entry(CUBIN, "145", cubin("145"))),
     base="cuda",
 )
-_lie("gpu toolkit", "PTX for no GPU", "there is no compute_85", _fatbin(entry(PTX, "85", ptx("85"))), base="cuda")
 # What the note calls the virtual SM is that of the PTX: ``ptxas -arch=sm_90`` of ``.target sm_80`` writes 80.
 _legal(
     "virtual architecture below the GPU's",
@@ -537,16 +536,6 @@ for _name, _judges, _says, _made in (
     ),
 ):
     _lie(_judges, _name, _says, _made, arches=("x86_64",))
-_lie(
-    "archive",
-    "volume label",
-    "some unzippers take it for the label of a disk, and pass over it",
-    lambda w: setattr(
-        w,
-        "pack",
-        lambda a: a.member("forged/__init__.py").__dict__.update(system=0, central={"external": 8, "made": 20}),
-    ),
-)
 
 
 # --- Right, though it looks otherwise -----------------------------------------------------------------------

@@ -11,8 +11,6 @@ from wheelsmith.base.units import numbers
 from wheelsmith.platforms import cuda_toolkits
 
 _NOTHING = frozenset[str]()
-# Capabilities that were dropped before the first toolkit that is known here.
-_EARLIER = frozenset({"1.0", "1.1", "1.2", "1.3", "2.0", "2.1", "3.0", "3.2", "3.5", "3.7"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,24 +88,6 @@ class GpuCode:
     def front_ends(self) -> frozenset[str]:
         """Return the known toolkits that write PTX of these versions."""
         return frozenset(name for name, toolkit in cuda_toolkits().items() if toolkit.ptx in self.ptx_versions)
-
-
-def impossible_targets(code: GpuCode) -> list[str]:
-    """Return machine code for GPUs that its toolkit does not support, and PTX for GPUs that do not exist, in words.
-
-    Code of an unknown toolkit is not judged.
-    """
-    toolkits = cuda_toolkits()
-    wrong = []
-    if code.assemblers and code.assemblers <= toolkits.keys():
-        made = {one for name in code.assemblers for one in toolkits[name].capabilities}
-        strange = sorted((code.machine_code | code.relocatable - code.ptx) - made)
-        named = ", ".join(sorted(code.assemblers))
-        wrong += [f"it has machine code for {one}, which CUDA {named} does not make" for one in strange]
-    ever = _EARLIER.union(*(toolkit.capabilities for toolkit in toolkits.values()))
-    if code.ptx_versions and code.ptx_versions <= {toolkit.ptx for toolkit in toolkits.values()}:
-        wrong += [f"it has PTX for {one}, and there is no such GPU" for one in sorted(code.ptx - ever)]
-    return wrong
 
 
 def joined(codes: Iterable[GpuCode]) -> GpuCode:

@@ -12,7 +12,6 @@ from wheelsmith.model import WheelSpec
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.wheel.cuda_libraries import CUDA_LIBRARY, CUDA_MAJORS, TORCH_CUDA
 from wheelsmith.wheel.gpu import GpuCode, joined
-from wheelsmith.wheel.gpu.code import impossible_targets
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -184,10 +183,21 @@ def _examine_machine_code(wheel: Inspection) -> Iterator[Finding]:
     empty = [name for name in wheel.files if name.lower().endswith(_GPU_FILES) and name not in codes]
     if codes or empty:
         wrong = [f"{name}, {mistake}" for name, code in codes.items() for mistake in code.mistakes]
-        wrong += [f"{name}: {reason}" for name, code in codes.items() for reason in impossible_targets(code)]
+        wrong += [f"{name}: {reason}" for name, code in codes.items() for reason in _impossible_targets(code)]
         wrong += [f"{name} holds no GPU code that can be read" for name in empty]
         right = f"the GPU code is whole, and what it is labelled as, in {len(codes)} of the files"
         yield finding("machine-code", wrong, right)
+
+
+def _impossible_targets(code: GpuCode) -> list[str]:
+    """Return machine code for GPUs that its toolkit does not support, in words; an unknown toolkit is not judged."""
+    toolkits = cuda_toolkits()
+    if not code.assemblers or not code.assemblers <= toolkits.keys():
+        return []
+    made = {one for name in code.assemblers for one in toolkits[name].capabilities}
+    strange = sorted((code.machine_code | code.relocatable - code.ptx) - made)
+    named = ", ".join(sorted(code.assemblers))
+    return [f"it has machine code for {one}, which CUDA {named} does not make" for one in strange]
 
 
 def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
