@@ -64,7 +64,7 @@ def give_torch(venv, version, cuda):
 @pytest.fixture
 def pick(monkeypatch, capsys):
     """Run pick; no GPU of this machine plays a part."""
-    monkeypatch.setattr("wheelsmith.platforms.cuda_devices.CudaDevices.driver", lambda self: None)
+    monkeypatch.setattr("wheelsmith.platforms.cuda.CudaDevices.driver", lambda self: None)
 
     def pick(*argv):
         answer = run_command(monkeypatch, capsys, "pick", *map(str, argv))
@@ -133,7 +133,7 @@ def test_nvidia_smi_is_asked_where_the_library_is_not_found(tmp_path, monkeypatc
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("wheelsmith.platforms.cuda_devices._script", lambda: "print('null')")
+    monkeypatch.setattr("wheelsmith.platforms.cuda._script", lambda: "print('null')")
     machine = look(sys.executable)
     assert (machine.driver, [(g.name, g.capability) for g in machine.gpus]) == ("13.0", [("NVIDIA RTX, odd", "12.0")])
 

@@ -5,14 +5,15 @@ from wheelsmith.platforms.cuda import (
     DRIVER_LIBRARIES,
     CudaPackages,
     CudaToolkit,
+    DriverFloor,
     cuda_folder,
     cuda_of,
     cuda_packages,
     cuda_prefix,
     cuda_toolkits,
+    driver_floors,
     parse_capability,
 )
-from wheelsmith.platforms.cuda_devices import DriverFloor, driver_floors
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
 from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
