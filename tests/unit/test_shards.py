@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import plan
 
-from wheelsmith.cli.sharding import build_options
+from wheelsmith.cli.plan import build_options
 from wheelsmith.plan.fold import fold
 from wheelsmith.plan.shards import expected, fewest, split
 from wheelsmith.report.shards import show_shards

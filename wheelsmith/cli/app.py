@@ -11,7 +11,6 @@ from wheelsmith import __version__
 from wheelsmith.base.errors import ExitCode, MatrixMistakesError, WheelsmithError, system_error
 from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.streams import SteadyStreams
-from wheelsmith.cli.verbs import Verbs
 
 # Command → the line that --help shows for it, so that help imports no command.
 _COMMANDS = {
@@ -43,7 +42,33 @@ _COMMANDS = {
 }
 
 
+# Command → the module that it shares with others, and what it is called there.
+_BESIDE = {
+    "completion": ("shell", "completion"),
+    "promote": ("publish", "promotion"),
+    "schema": ("init", "schema"),
+    "sign": ("signatures", "sign_command"),
+    "vendor": ("lock", "vendor_command"),
+    "verify": ("signatures", "verify_command"),
+}
 _LONGEST = 2000  # characters of an error, which may quote a file of others
+
+
+class Verbs(click.Group):
+    """A group that knows what a word that it does not have is close to."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or say which is meant."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], known, n=1, cutoff=0.5)
+            hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known)}."
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 class LazyGroup(Verbs):
@@ -58,8 +83,8 @@ class LazyGroup(Verbs):
         """Import a command."""
         if name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"wheelsmith.cli.{name.replace('-', '_')}")
-        command: click.Command = module.command
+        module, attribute = _BESIDE.get(name, (name.replace("-", "_"), "command"))
+        command: click.Command = getattr(importlib.import_module(f"wheelsmith.cli.{module}"), attribute)
         del ctx
         return command
 

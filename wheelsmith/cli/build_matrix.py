@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import (
-    SIZE,
     engine_option,
+    jobs_option,
     json_option,
     keep_offline,
     locked_option,
     make_request,
     matrix_option,
+    memory_option,
     offline_option,
     selection_options,
+    shard_plan_option,
+    shard_plan_path,
 )
 from wheelsmith.cli.plan import plan_json, show_plan
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
-from wheelsmith.cli.sharding import shard_plan_option, shard_plan_path
 from wheelsmith.run.prepare import prepare
 from wheelsmith.run.shards import chosen_shard
 
@@ -35,13 +38,13 @@ from wheelsmith.run.shards import chosen_shard
 @offline_option
 @click.option("--shard", metavar="K/N", help="Build one shard of what plan --shards split.")
 @shard_plan_option
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
+@jobs_option
 @click.option(
     "--cores-per-cell",
     type=click.IntRange(1, 1024),
     help="Cores for a project, on engine local.",
 )
-@click.option("--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free.")
+@memory_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
 @click.option("--force", is_flag=True, help="Build also what was built before.")
@@ -53,51 +56,27 @@ from wheelsmith.run.shards import chosen_shard
 @progress_option
 @json_option("Print results.json on stdout at the end.")
 @click.pass_context
-def command(  # noqa: PLR0913  # one parameter an option
+def command(
     ctx: click.Context,
+    /,
     *,
     matrix: Path,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    engine: str | None,
-    locked: bool,
     offline: bool,
     shard: str | None,
     shard_plan: Path | None,
-    jobs: int | None,
-    cores_per_cell: int | None,
-    memory: int | None,
-    out: Path | None,
     dry_run: bool,
-    force: bool,
-    reuse: bool,
-    test: bool,
-    fail_fast: bool,
     progress: str,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Build every cell, check each wheel, publish them to an index."""
     from wheelsmith.report import reporter
 
     if offline:
         keep_offline(matrix)
-    request = make_request(
-        matrix,
-        engine,
-        only=only,
-        skip=skip,
-        jobs=jobs,
-        cores_per_cell=cores_per_cell,
-        memory=memory,
-        out=out,
-        force=force,
-        reuse=reuse,
-        test=test,
-        fail_fast=fail_fast,
-        locked=locked,
-    )
+    request = make_request(matrix, **asked)
     part = chosen_shard(shard, shard_plan_path(shard_plan, matrix)) if shard is not None else None
-    if part and (only or skip):
+    if part and (request.only or request.skip):
         raise click.UsageError("a shard has its cells: --only and --skip choose others")
     if part and not part.cells:
         click.echo(f"shard {shard} has nothing to build", err=True)

@@ -10,8 +10,8 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.units import counted, show_moment
+from wheelsmith.cli.app import Verbs
 from wheelsmith.cli.options import DURATION, SIZE, json_option
-from wheelsmith.cli.verbs import Verbs
 from wheelsmith.engine import visible
 from wheelsmith.model import ignore
 from wheelsmith.run.prepare import cache_limit, default_cache

@@ -11,7 +11,7 @@ import click
 
 from wheelsmith import __version__
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.cli.verbs import Verbs
+from wheelsmith.cli.app import Verbs
 
 if TYPE_CHECKING:
     from wheelsmith.report.pipelines import Pipeline

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import EngineError
+from wheelsmith.cli.app import Verbs
 from wheelsmith.cli.options import json_option
-from wheelsmith.cli.verbs import Verbs
 from wheelsmith.model.build_host import AUTO, WITH_IMAGES
 from wheelsmith.run.prepare import default_cache
 

@@ -13,10 +13,10 @@ from wheelsmith.base.errors import ExitCode, WheelTestError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_moment
+from wheelsmith.cli.app import Verbs
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.cli.verbs import Verbs
 from wheelsmith.index.entries import (
     ProjectState,
     ProjectStatus,

@@ -1,7 +1,8 @@
-"""``wheelsmith init``."""
+"""``wheelsmith init`` and ``wheelsmith schema``."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -48,3 +49,14 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -
     made = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
     atomic_write(matrix, made.text.encode())
     click.echo(f"{matrix}: {made.kernel}, {counted(made.cells, 'cell')}; wheelsmith plan shows it", err=True)
+
+
+@click.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of matrix.yaml.
+
+    Editors with a YAML language server use it to complete and check: wheelsmith schema > matrix.schema.json
+    """
+    from wheelsmith.matrix.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import click
 
-from wheelsmith.cli.options import engine_option, json_option, matrix_option
+from wheelsmith.cli.options import (
+    engine_option,
+    jobs_option,
+    json_option,
+    matrix_option,
+    shard_plan_option,
+    shard_plan_path,
+)
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_with_reports
-from wheelsmith.cli.sharding import shard_plan_option, shard_plan_path
 from wheelsmith.run.join import JoinRequest, join, read_shard_results
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.run.shards import read_shards
@@ -20,7 +26,7 @@ from wheelsmith.run.shards import read_shards
 @matrix_option
 @shard_plan_option
 @engine_option
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
+@jobs_option
 @click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Where all goes.")
 @progress_option
 @json_option("Print results.json on stdout at the end.")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wheelsmith.base.errors import NoMatchingWheelError
-from wheelsmith.cli.options import json_option
-from wheelsmith.cli.signature_options import POLICY, optional_policy, policy_options
+from wheelsmith.cli.options import POLICY, json_option, optional_policy, policy_options
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides

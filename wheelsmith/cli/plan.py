@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.units import counted
 from wheelsmith.cli.options import (
     engine_option,
     json_option,
@@ -18,11 +21,98 @@ from wheelsmith.cli.options import (
     matrix_option,
     offline_option,
     selection_options,
+    shard_plan_option,
+    shard_plan_path,
 )
-from wheelsmith.cli.sharding import Splitting, build_options, shard_plan_option, shard_plan_path, shards_options
-from wheelsmith.plan.shards import Shard
+from wheelsmith.model import Listener, Notice
+from wheelsmith.plan.fold import Build
+from wheelsmith.plan.shards import Shard, fewest, shard_word, split
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Prepared, Request, prepare
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_AUTO = 0
+_MOST = 256  # jobs, which is what GitHub allows a matrix
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splitting:
+    """How a plan is split among jobs.
+
+    :param count: of shards; 0 takes as few as the limits allow.
+    :param most: shards that there may be of those.
+    :param hours: that a job may take.
+    :param cores: that a job has.
+    """
+
+    count: int
+    most: int
+    hours: int
+    cores: int
+
+    def divide(self, builds: Sequence[Build], known: dict[str, float]) -> tuple[Shard, ...]:
+        """Return the shards; ``known`` is what builds took, as cell id → seconds of one core."""
+        if self.count:
+            return split(builds, known, self.count)
+        return fewest(builds, known, longest=self._longest, most=self.most)
+
+    def warn(self, shards: Sequence[Shard], listen: Listener) -> None:
+        """Say which shards may take longer than a job may."""
+        late = [number for number, shard in enumerate(shards, 1) if shard.seconds > self._longest]
+        if late:
+            named = ", ".join(shard_word(number, shards) for number in late)
+            text = f"may take longer than {self.hours:g} hours on {counted(self.cores, 'core')}: {named}"
+            listen(Notice(level="warning", text=text))
+
+    @property
+    def _longest(self) -> float:
+        return self.hours * _HOUR * self.cores
+
+
+class _Shards(click.ParamType[int]):
+    """A number of shards, or ``auto``."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return it; 0 is for auto."""
+        return _AUTO if value == "auto" else int(click.IntRange(1, _MOST).convert(value, param, ctx))
+
+
+def shards_options(command: _F) -> _F:
+    """Add ``--shards`` and what bounds them."""
+    for option in (
+        click.option("--cores", type=click.IntRange(1, 1024), default=4, show_default=True, help="That a job has."),
+        click.option(
+            "--max-hours",
+            type=click.IntRange(1, 1000),
+            default=5,
+            show_default=True,
+            help="That a job may take, as far as can be told.",
+        ),
+        click.option(
+            "--max-shards", type=click.IntRange(1, _MOST), default=_MOST, show_default=True, help="That auto may make."
+        ),
+        click.option(
+            "--shards", type=_Shards(), help="Split the cells among so many jobs; auto: as few as --max-hours allows."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def build_options(
+    *, matrix: Path, engine: str | None, shard_plan: Path | None, locked: bool, offline: bool
+) -> tuple[str, ...]:
+    """Return the options of build-matrix by which a job plans as all jobs were planned."""
+    named = (("--matrix", None if matrix == Path("matrix.yaml") else matrix), ("--engine", engine))
+    valued = (*named, ("--shard-plan", shard_plan))
+    said = (("--locked", locked), ("--offline", offline))
+    return (
+        *(str(word) for pair in valued if pair[1] is not None for word in pair),
+        *(option for option, given in said if given),
+    )
 
 
 @click.command("plan")

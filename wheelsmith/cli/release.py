@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -77,21 +77,15 @@ class _Release:
 @dry_run_option
 @progress_option
 @click.pass_context
-def command(  # noqa: PLR0913  # one parameter an option
+def command(
     ctx: click.Context,
+    /,
     *,
     target: str,
     channel: str | None,
     url: str | None,
-    matrix: Path,
-    engine: str | None,
-    out: Path,
-    key: str | None,
-    public_key: Path | None,
-    incomplete: bool,
     steps: tuple[str, ...],
-    dry_run: bool,
-    progress: str,
+    **given: Any,
 ) -> None:
     """Release a locked matrix from this machine: build, check, sign, tell the changes, publish, look at what is live.
 
@@ -101,19 +95,8 @@ def command(  # noqa: PLR0913  # one parameter an option
 
     if channel is not None:
         target, url = channel_address(target, channel), url and channel_address(url, channel)
-    release = _Release(
-        index=target,
-        url=url,
-        matrix=matrix,
-        engine=engine,
-        out=out,
-        key=key,
-        public_key=public_key,
-        incomplete=incomplete,
-        dry_run=dry_run,
-        progress=progress,
-    )
-    if public_key and not key:
+    release = _Release(index=target, url=url, **given)
+    if release.public_key and not release.key:
         raise click.UsageError("--public-key goes with --key")
     if ReleaseStep.LIVE in steps and url is None:
         raise click.UsageError("--step live looks where --url says")
@@ -126,7 +109,7 @@ def command(  # noqa: PLR0913  # one parameter an option
             raise
         click.echo(f"{step}: {said}", err=True)
     # A release of what there is is still one that lacks something.
-    ctx.exit(ExitCode.CELLS_FAILED if built(out).failed else ExitCode.OK)
+    ctx.exit(ExitCode.CELLS_FAILED if built(release.out).failed else ExitCode.OK)
 
 
 def _build(release: _Release) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -38,20 +39,17 @@ from wheelsmith.run.repack import RepackRequest, prepare_repack
 @progress_option
 @json_option("Print results.json on stdout at the end.")
 @click.pass_context
-def command(  # noqa: PLR0913  # one parameter an option
+def command(
     ctx: click.Context,
+    /,
     *,
     repo: str,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
     distribution: str | None,
     module: str | None,
     version: str | None,
-    engine: str,
-    out: Path | None,
-    force: bool,
     progress: str,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Turn what a Hub repo has built into checked wheels on an index.
 
@@ -59,7 +57,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     """
     from wheelsmith.report import reporter
 
-    run = make_request(Path(), engine, only=only, skip=skip, out=out, force=force)
+    run = make_request(Path(), **asked)
     request = RepackRequest(repo=repo, run=run, distribution=distribution, module=module, version=version)
     made = prepare_repack(request, reporter("plain", Path()))
     record = run_prepared(

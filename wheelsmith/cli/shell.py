@@ -1,4 +1,4 @@
-"""``wheelsmith shell``."""
+"""``wheelsmith shell`` and ``wheelsmith completion``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
 from wheelsmith.pipeline import build_command, lay_out
@@ -43,3 +44,18 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         if not argv:
             click.echo(f"the build itself is: {shlex.join(build_it.argv)}", err=True)
         ctx.exit(prepared.engine.enter(replace(build_it, argv=argv or ("bash", "--norc"))))
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell; it completes the names of cells too.
+
+    For bash: wheelsmith completion bash > ~/.local/share/bash-completion/completions/wheelsmith
+    """
+    from wheelsmith.cli.app import cli
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.BadParameter(f"no completion for {shell}")
+    click.echo(found(cli, {}, "wheelsmith", "_WHEELSMITH_COMPLETE").source())

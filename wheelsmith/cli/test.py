@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
-from wheelsmith.cli.options import DURATION
+from wheelsmith.cli.options import DURATION, POLICY, optional_policy, policy_options
 from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
-from wheelsmith.cli.signature_options import POLICY, optional_policy, policy_options
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.files import atomic_write
 from wheelsmith.cli.options import (
-    SIZE,
     engine_option,
+    jobs_option,
     json_option,
     keep_offline,
     locked_option,
     make_request,
     matrix_option,
+    memory_option,
     offline_option,
 )
 from wheelsmith.cli.run_with_reports import cancelled_by_signals
@@ -38,24 +40,22 @@ _SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "
 @engine_option
 @locked_option
 @offline_option
-@click.option("-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted.")
-@click.option("--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free.")
+@jobs_option
+@memory_option
 @click.option("--page", type=click.Path(path_type=Path), help="Write the answers as a page, such as rebuilt.html.")
 @json_option("Print every answer as JSON on stdout.")
 @click.pass_context
-def command(  # noqa: PLR0913  # one parameter an option
+def command(
     ctx: click.Context,
+    /,
     *,
     wheels: tuple[str, ...],
     matrix: Path,
     source: str | None,
-    engine: str | None,
-    locked: bool,
     offline: bool,
-    jobs: int | None,
-    memory: int | None,
     page: Path | None,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Build wheels again from the plans that they record, and compare every byte.
 
@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913  # one parameter an option
 
     if offline:
         keep_offline(matrix)
-    run = make_request(matrix, engine, locked=locked, jobs=jobs, memory=memory)
+    run = make_request(matrix, **asked)
     request = RebuildRequest(places=wheels, run=run, source=source)
     with reporter("plain", matrix.parent) as listen, cancelled_by_signals() as cancel:
         answers = rebuild(request, listen, cancel)
