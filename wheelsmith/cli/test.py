@@ -12,6 +12,7 @@ from wheelsmith.cli.options import DURATION, POLICY, optional_policy, policy_opt
 from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
 
 if TYPE_CHECKING:
+    from wheelsmith.index.entries.catalogue import CatalogueWheel
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides
     from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
@@ -75,15 +76,21 @@ def command(  # noqa: PLR0913  # one parameter an option
     found = _found(project, index, out)
     with cancelled_by_signals() as cancel, install_check.fresh_environment(look(python).python) as environment:
         machine = look(str(environment), install_check.activated(environment))
-        decision = _decided(found, machine, Overrides(torch=torch, compute=cuda), index, policy)
+        decision, wheel = _decided(found, machine, Overrides(torch=torch, compute=cuda), index, policy)
         install = for_python(decision.commands(Installer.PIP, clean_base(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
         tester = install_check.WheelTester(
-            environment=environment, base=clean_base(found.base), say=_say, cancel=cancel
+            environment=environment,
+            base=clean_base(found.base),
+            command=words,
+            attempts=attempts,
+            seconds=timeout,
+            say=_say,
+            cancel=cancel,
         )
-        trial = install_check.WheelTrial(command=words, attempts=attempts, seconds=timeout)
-        outcome = tester.try_wheel(decision, install, trial)
-        said = install_check.recorded(decision, outcome, where or install_check.where_of(machine), details)
+        outcome = tester.test(wheel, install)
+        where = where or install_check.where_of(machine)
+        said = install_check.recorded(decision.target, wheel, outcome, where, details)
     if output:
         atomic_write(output, dump_tests([said]))
     click.echo(outcome)
@@ -105,8 +112,10 @@ def _found(project: str, index: str, out: Path | None) -> Found:
     return replace(found, catalogue=only_built(found.catalogue, out)) if out else found
 
 
-def _decided(found: Found, machine: Machine, wanted: Overrides, index: str, policy: SignaturePolicy | None) -> Decision:
-    """Choose as pick does, and say why."""
+def _decided(
+    found: Found, machine: Machine, wanted: Overrides, index: str, policy: SignaturePolicy | None
+) -> tuple[Decision, CatalogueWheel]:
+    """Choose a wheel as pick does, and say why."""
     from wheelsmith.index.pick import decide, verified
     from wheelsmith.index.resolve import Chooser, Refusal
 
@@ -117,7 +126,7 @@ def _decided(found: Found, machine: Machine, wanted: Overrides, index: str, poli
     say(sentences(machine, wanted, decision, found, chooser.warning))
     if isinstance(decision.answer, Refusal):
         raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))
-    return decision
+    return decision, decision.answer.wheel
 
 
 def _ci_address() -> str | None:

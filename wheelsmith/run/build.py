@@ -6,9 +6,9 @@ import fcntl
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
 
@@ -123,9 +123,9 @@ def announced(planned: PlannedRun, engine: str, listen: Listener, cancel: Flag) 
 
 
 def make_output_folder(out: Path) -> None:
-    """Make the folder that a run writes to, and see that it can.
+    """Make the folder that a run writes to.
 
-    :raises StoreError: it cannot, or it came with links in it that lead elsewhere.
+    :raises StoreError: it cannot be written, or contains links that lead elsewhere.
     """
     for name in _OWN_FOLDERS:
         if (out / name).is_symlink():
@@ -175,17 +175,13 @@ def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: Active
 
 
 def request_of(
-    prepared: Prepared,
-    folder: Path,
-    *,
-    to_build: tuple[Build, ...] = (),
-    to_recheck: tuple[Build, ...] = (),
+    prepared: Prepared, folder: Path, *, to_build: Sequence[Build] = (), to_recheck: Sequence[Build] = ()
 ) -> BuildRequest:
-    """Return what an executor is given.
+    """Return the request to an executor.
 
     :param folder: a scratch folder of this run alone.
-    :param to_build: what is to be built, or tested.
-    :param to_recheck: what is to be checked again.
+    :param to_build: builds to make, or whose wheel is to be tested.
+    :param to_recheck: builds whose wheel is to be checked again.
     """
     request = prepared.request
     return BuildRequest(
@@ -208,45 +204,46 @@ def request_of(
 
 
 def limits_of(choice: EngineChoice) -> Limits:
-    """Return what a matrix allows one build; what it leaves open is for the machine to say."""
-    limits = {"memory": choice.memory, "disk": choice.disk, "seconds": choice.seconds}
-    return Limits(**{name: value for name, value in limits.items() if value is not None})  # type: ignore[arg-type]  # each has its field's type
+    """Return the limits that a matrix sets one build; the machine decides what is left open."""
+    usual = Limits()
+    return Limits(memory=choice.memory, disk=choice.disk or usual.disk, seconds=choice.seconds or usual.seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _ToDo:
-    """What a run has to do.
+    """The work of a run.
 
-    :param proven: what is in the store and passed this very check.
-    :param to_recheck: what is in the store, to be checked again, which needs no toolchain.
-    :param to_build: what is built, or tested, with its toolchains.
+    :param proven: results of wheels in the store that passed this very check.
+    :param to_recheck: builds whose wheel in the store is to be checked again, which needs no toolchain.
+    :param to_build: builds to make, or whose wheel is to be tested.
     """
 
-    proven: tuple[BuildResult, ...]
-    to_recheck: tuple[Build, ...]
-    to_build: tuple[Build, ...]
+    proven: list[BuildResult] = field(default_factory=list)
+    to_recheck: list[Build] = field(default_factory=list)
+    to_build: list[Build] = field(default_factory=list)
 
 
 def _look_up(prepared: Prepared) -> _ToDo:
-    request = prepared.request
+    request, to_do = prepared.request, _ToDo()
     stored = {} if request.force else stored_wheels(prepared.plans, request.cache, prepared.engine)
-    proven = {digest for digest, wheel in stored.items() if wheel.checked == checker_digest() and not request.test}
-    builds = tuple(build for build in prepared.builds if build.plan.build_digest not in proven)
-    to_recheck = tuple(build for build in builds if build.plan.build_digest in stored and not request.test)
-    results = (_cached(plan, stored[plan.build_digest]) for plan in prepared.plans if plan.build_digest in proven)
-    known = {build.plan.cell.id for build in to_recheck}
-    to_build = tuple(build for build in builds if build.plan.cell.id not in known)
-    return _ToDo(proven=tuple(results), to_recheck=to_recheck, to_build=to_build)
-
-
-def _cached(plan: BuildPlan, stored: StoredWheel) -> BuildResult:
-    return BuildResult(
-        cell=plan.cell,
-        plan_digest=plan.build_digest,
-        status=Status.CACHED,
-        wheel=stored.wheel,
-        built_in=stored.timings,
-    )
+    for build in prepared.builds:
+        known = stored.get(build.plan.build_digest)
+        if known is None or request.test:
+            to_do.to_build.append(build)
+        elif known.checked != checker_digest():
+            to_do.to_recheck.append(build)
+        else:
+            to_do.proven += (
+                BuildResult(
+                    cell=plan.cell,
+                    plan_digest=plan.build_digest,
+                    status=Status.CACHED,
+                    wheel=known.wheel,
+                    built_in=known.timings,
+                )
+                for plan in build.plans
+            )
+    return to_do
 
 
 def _prune_cache(request: Request, run: ActiveRun, cancel: Flag) -> None:
@@ -263,10 +260,9 @@ def _prune_cache(request: Request, run: ActiveRun, cancel: Flag) -> None:
 
 
 def stored_wheels(plans: Iterable[BuildPlan], cache: Path, engine: Engine) -> dict[str, StoredWheel]:
-    """Return by its build digest what each plan made before; each wheel is looked up once.
+    """Return build digest → the wheel in the store, for plans that were built before.
 
-    :param cache: the folder that the store is in.
-    :param engine: what was built in no sandbox is not taken for what one with a sandbox makes.
+    :param engine: one with a sandbox does not take wheels that were built without one.
     """
     store = Store(cache / "store")
     found = {digest: store.find(digest) for digest in dict.fromkeys(plan.build_digest for plan in plans)}
@@ -311,7 +307,7 @@ def _remove_if_dead(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder so that whoever is killed meanwhile leaves none of which nobody knows that it is dead."""
+    """Remove a folder; renamed first, it is known to be dead even if this process is killed meanwhile."""
     doomed = folder.with_name(f"{_DOOMED}{folder.name}")
     folder.rename(doomed)
     remove_tree(doomed)

@@ -1,8 +1,7 @@
-"""Test, on the machine where this runs, the wheel that an index has for it: installed afresh, as anybody would."""
+"""Test the wheel that an index has for this machine, installed in a fresh environment."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -20,15 +19,17 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import MachineError, PackageIndexError, ReleaseError, WheelTestError
 from wheelsmith.base.files import read_bounded
+from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.engine import last_words
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Ending, Exit, Limits
 from wheelsmith.index.entries import Catalogue, WheelOutcome, WheelTest
+from wheelsmith.index.entries.catalogue import CatalogueWheel
 from wheelsmith.index.entries.recorded_tests import RecordedTest
 from wheelsmith.index.entries.validity import check_test
-from wheelsmith.index.pick import Decision, Machine
-from wheelsmith.index.resolve import Choice, Target, Template
+from wheelsmith.index.pick import Machine
+from wheelsmith.index.resolve import Target, Template
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.run.release import built
 
@@ -53,20 +54,6 @@ _OF_PIP = {
     *("PIP_RETRIES", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT", "PIP_RESUME_RETRIES", "PIP_NO_INPUT", "PIP_PROGRESS_BAR"),
     *("PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_COLOR", "PIP_VERBOSE", "PIP_USE_FEATURE", "PIP_USE_DEPRECATED"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WheelTrial:
-    """What is to be run.
-
-    :param command: its words; the first is looked for beside the fresh environment's Python first.
-    :param attempts: how often it may be run until it passes.
-    :param seconds: that one attempt may take.
-    """
-
-    command: tuple[str, ...]
-    attempts: int = 1
-    seconds: float = 3600.0
 
 
 @contextmanager
@@ -137,41 +124,47 @@ def check_words(where: str, details: str | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelTester:
-    """Who tests a wheel.
+    """Installs a wheel in a fresh environment, and runs a command there.
 
     :param environment: a fresh one.
     :param base: the index's address, with a slash at its end.
+    :param command: its first word is looked for beside the environment's Python first.
+    :param attempts: how often it may be run until it passes.
+    :param seconds: that one attempt may take.
     :param say: takes each line that is printed meanwhile, made harmless.
     :param cancel: ends it.
     """
 
     environment: Path
     base: str
+    command: tuple[str, ...]
+    attempts: int
+    seconds: float
     say: Callable[[str], None]
     cancel: Event
 
-    def try_wheel(self, decision: Decision, install: Template, trial: WheelTrial) -> WheelOutcome:
+    def test(self, wheel: CatalogueWheel, install: Template) -> WheelOutcome:
         """Install the wheel that was chosen, and run the command.
 
-        :param install: what pick's command is for that environment.
+        :param install: pick's command for that environment.
         :raises PackageIndexError: another wheel was installed than the one that was chosen.
         :raises MachineError: the wheel cannot be installed here, or the command not run, or somebody killed it.
         :raises KeyboardInterrupt: it was cancelled.
         """
-        self._install(decision, install)
-        for attempt in range(1, trial.attempts + 1):
-            ended = self._run(trial.command, activated(self.environment), Path(), trial.seconds)
+        self._install(wheel, install)
+        for attempt in range(1, self.attempts + 1):
+            ended = self._run(self.command, activated(self.environment), Path(), self.seconds)
             if ended.ok:
                 return WheelOutcome.PASSED if attempt == 1 else WheelOutcome.FLAKY
-            self.say(f"attempt {attempt} of {trial.attempts}: {_ending(ended)}")
+            self.say(f"attempt {attempt} of {self.attempts}: {_ending(ended)}")
         return WheelOutcome.FAILED
 
-    def _install(self, decision: Decision, install: Template) -> None:
-        """Install the wheel with what goes with it, and see that it is this one, and there.
+    def _install(self, wheel: CatalogueWheel, install: Template) -> None:
+        """Install the wheel with its requirements, and see that it is this one, and there.
 
-        What pip cannot do says nothing of a wheel: a server, a disk or a proxy may have been the reason.
+        A failure of pip is no failure of the wheel: a server, a disk or a proxy may be the reason.
         """
-        name = _project(decision)
+        name = _project(wheel)
         report = self.environment.with_name("pip.json")
         for line in install.lines:
             names_it = any(re.match(rf"{re.escape(name)} ?(==|@)", word) for word in line)
@@ -179,12 +172,12 @@ class WheelTester:
             if not ended.ok:
                 shown = f"{' '.join(line[1:4])} ended with {_ending(ended)}"
                 raise MachineError(shown, remedy="mend what pip says above; nothing is said of the wheel")
-        self._require_chosen(decision, report)
-        self._require_there(decision)
+        self._require_chosen(wheel, report)
+        self._require_there(wheel)
 
-    def _require_chosen(self, decision: Decision, report: Path) -> None:
-        """Refuse to test another wheel than the one of which it will be said."""
-        wheel, name = _choice(decision).wheel, _project(decision)
+    def _require_chosen(self, wheel: CatalogueWheel, report: Path) -> None:
+        """Refuse to test another wheel than the chosen one."""
+        name = _project(wheel)
         version, found = _reported(report, name)
         if version is not None and not same_version(version, Version(wheel.version)):
             raise PackageIndexError(f"{name} {version} was installed, and not {wheel.version}", remedy=_ASK)
@@ -196,11 +189,11 @@ class WheelTester:
         if found != wheel.sha256:
             raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
 
-    def _require_there(self, decision: Decision) -> None:
+    def _require_there(self, wheel: CatalogueWheel) -> None:
         """Refuse an installation that pip was configured to make elsewhere, or not at all."""
         folders = {str(folder) for folder in self.environment.glob("lib*/python*/site-packages")}
-        there = distributions(name=_project(decision), path=sorted(folders))
-        if not any(same_version(each.version, Version(_choice(decision).wheel.version)) for each in there):
+        there = distributions(name=_project(wheel), path=sorted(folders))
+        if not any(same_version(each.version, Version(wheel.version)) for each in there):
             raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
 
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
@@ -228,32 +221,25 @@ class WheelTester:
         return ended
 
 
-def recorded(decision: Decision, outcome: WheelOutcome, where: str, details: str | None) -> RecordedTest:
-    """Return what is to be said of the wheel that was chosen."""
-    wheel = _choice(decision).wheel
-    cells = (cell for cell in wheel.cells if _is_cell(decision.target, cell.framework, cell.release, cell.compute))
-    found = (cell.id for cell in cells if cell.arch == decision.target.arch and _runs(decision.target, cell.python))
+def recorded(
+    target: Target, wheel: CatalogueWheel, outcome: WheelOutcome, where: str, details: str | None
+) -> RecordedTest:
+    """Return the record of a test of the wheel that was chosen for a target."""
+    known = (target.framework, target.release, target.compute, target.arch)
+    cells = (
+        cell.id
+        for cell in wheel.cells
+        if (cell.framework, cell.release, cell.compute, cell.arch) == known
+        and cell.python in {None, target.python_minor}
+    )
     return RecordedTest(
         wheel=wheel.filename,
         sha256=wheel.sha256,
         outcome=outcome,
         where=where,
-        cell=next(found, None),
+        cell=next(cells, None),
         details=details,
     )
-
-
-def _is_cell(target: Target, framework: str, release: str, compute: str) -> bool:
-    return (target.framework, target.release, target.compute) == (framework, release, compute)
-
-
-def _runs(target: Target, python: str | None) -> bool:
-    return python in {None, target.python_minor}
-
-
-def _choice(decision: Decision) -> Choice:
-    assert isinstance(decision.answer, Choice)  # noqa: S101  # who calls has told of a refusal
-    return decision.answer
 
 
 def activated(environment: Path) -> dict[str, str]:
@@ -268,8 +254,8 @@ def activated(environment: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
 
 
-def _project(decision: Decision) -> str:
-    return str(canonicalize_name(_choice(decision).wheel.filename.partition("-")[0]))
+def _project(wheel: CatalogueWheel) -> str:
+    return str(canonicalize_name(wheel.filename.partition("-")[0]))
 
 
 def _ending(ended: Exit) -> str:
@@ -279,9 +265,9 @@ def _ending(ended: Exit) -> str:
 def _reported(report: Path, name: str) -> tuple[str | None, str | None]:
     """Return the version and the sha256 of what pip installed, as it says itself; None where it does not."""
     try:
-        items = json.loads(read_bounded(report, _MOST_OUTPUT))["install"]
+        items = read_json(read_bounded(report, _MOST_OUTPUT))["install"]
         found = next(item for item in items if canonicalize_name(item["metadata"]["name"]) == name)
         hashes = found["download_info"].get("archive_info", {}).get("hashes", {})
         return str(found["metadata"]["version"]), hashes.get("sha256")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return None, None

@@ -100,7 +100,7 @@ def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
     :raises PackageIndexError: what lies there is not whole.
     """
     release, project, asked = release_from([out]), found.state.project, Version(found.version)
-    wanted = {entry.sha256 for entry in of_version(found.state.entries, found.version)}
+    wanted = {entry.sha256 for entry in found.entries}
     answers = tuple(each for each in found.state.answers if Version(each.version) == asked)
     planned = tuple(each for each in found.state.planned if Version(each.version) == asked)
     return IndexRelease(
@@ -129,14 +129,13 @@ def check_again(out: Path, found: BuiltVersion) -> int:
 
     :raises ReleaseError: one does not tell the truth.
     """
-    entries = of_version(found.state.entries, found.version)
     with WheelReader() as reader:
-        for entry in entries:
+        for entry in found.entries:
             report = reader.check(out / "index" / entry.path)
             if not report.ok:
                 wrong = "; ".join(finding.message for finding in report.findings if not finding.ok)
                 raise ReleaseError(f"{entry.filename} does not tell the truth: {wrong}", remedy="build it again")
-    return len(entries)
+    return len(found.entries)
 
 
 def changes_since(storage: Storage, found: BuiltVersion) -> VersionChanges:
@@ -160,7 +159,7 @@ def live_wheels(
     :raises ToolchainError: the index does not answer.
     """
     base, settings, project = address.rstrip("/"), pip_settings(), found.state.project
-    entries = [entry for entry in of_version(found.state.entries, found.version) if roots(entry)]
+    entries = [entry for entry in found.entries if roots(entry)]
     pages = {root: f"{base}/{root}/" for entry in entries for root in roots(entry)}
     offers = {
         root: {each.filename: each for each in every_offer(project, page, settings)} for root, page in pages.items()

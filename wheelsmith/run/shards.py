@@ -1,12 +1,13 @@
-"""The plan that the jobs of a pipeline share: written once, and kept to by each of them."""
+"""The plan that the jobs of a pipeline share: it is written once, and every job builds by it."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
@@ -18,15 +19,16 @@ from wheelsmith.index.entries import check_project
 from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
 from wheelsmith.plan.fold import Build
+from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.shards import Shard, ShardedPlan
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 from wheelsmith.wheel.recorded_plan import plan_differences
 
-_LONGEST = 256 << 20  # bytes: a plan of flash-attn2's is one megabyte
+_LARGEST = 256 << 20  # bytes: a plan of flash-attn2's is one megabyte
 _WORD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
-_AGAIN = "write it again: wheelsmith plan --shards 3"
+_WRITE = "write it once for all jobs: wheelsmith plan --shards 3"
 
 Divide = Callable[[Sequence[Build], dict[str, float]], tuple[Shard, ...]]
 
@@ -40,21 +42,8 @@ def sharded_plan(prepared: Prepared, divide: Divide) -> ShardedPlan:
     if not prepared.distribution or not prepared.version:
         raise MatrixError("nobody says what the project is called", remedy="say kernel.distribution and version")
     costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
-    return ShardedPlan(
-        kernel=prepared.kernel,
-        distribution=prepared.distribution,
-        version=prepared.version,
-        cells=prepared.cells,
-        offered=prepared.offered,
-        trees=prepared.trees,
-        commit=prepared.commit,
-        plans=prepared.plans,
-        excluded=prepared.excluded,
-        not_folded=prepared.not_folded,
-        variants=prepared.variants,
-        matrix_sha256=prepared.matrix_sha256,
-        shards=divide(prepared.builds, costs.known()),
-    )
+    known: dict[str, Any] = {field.name: getattr(prepared, field.name) for field in fields(PlannedRun)}
+    return ShardedPlan(**known, shards=divide(prepared.builds, costs.known()))
 
 
 def write_shards(plan: ShardedPlan, path: Path) -> None:
@@ -68,37 +57,31 @@ def read_shards(path: Path) -> ShardedPlan:
     :raises MatrixError: it is not there, or cannot be read.
     """
     try:
-        plan = ShardedPlan.from_json(read_json(read_bounded(path, _LONGEST)))
+        plan = ShardedPlan.from_json(read_json(read_bounded(path, _LARGEST)))
+        _check_complete(plan)
     except FileNotFoundError:
-        raise MatrixError(
-            f"there is no {path}", remedy="write it once for all jobs: wheelsmith plan --shards 3"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise MatrixError(
-            f"it cannot be read: {in_one_line(error)}",
-            where=Place(file=str(path)),
-            remedy=_AGAIN,
-        ) from None
-    if wrong := _why_not_whole(plan):
-        raise MatrixError(wrong, where=Place(file=str(path)), remedy=_AGAIN)
+        raise MatrixError(f"there is no {path}", remedy=_WRITE) from None
+    except (OSError, ValueError, PackageIndexError) as error:
+        reason = f"it cannot be read: {in_one_line(error)}"
+        raise MatrixError(reason, where=Place(file=str(path)), remedy=_WRITE) from None
     return plan
 
 
-def _why_not_whole(plan: ShardedPlan) -> str | None:
-    """Say why a plan that somebody wrote is none that is written here."""
+def _check_complete(plan: ShardedPlan) -> None:
+    """Refuse a plan that was changed since it was written.
+
+    :raises ValueError: it is inconsistent.
+    :raises PackageIndexError: its project's name is none.
+    """
     named = sorted(name for shard in plan.shards for name in shard.cells)
     planned = sorted(each.cell.id for each in plan.plans)
     excluded = {each.cell.id for each in plan.excluded}
     if named != planned or len(set(planned)) != len(planned) or excluded & set(planned):
-        return "its shards are not of its cells"
+        raise ValueError("its shards are not of its cells")
     if not planned or visible(plan.kernel) != plan.kernel:
-        return "it has no cells, or calls them after nothing"
-    try:
-        Version(plan.version)
-        check_project(plan.distribution)
-    except (ValueError, PackageIndexError):
-        return "it is of no version of any project"
-    return None
+        raise ValueError("it has no cells, or no name")
+    Version(plan.version)
+    check_project(plan.distribution)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +107,7 @@ class ChosenShard:
         :raises MatrixError: this machine plans one of them otherwise than all jobs agreed on.
         """
         prepared = prepare(replace(request, only=self.cells), listen)
-        _keep_to(self.plan, prepared)
+        _require_same_plans(self.plan, prepared)
         return prepared
 
 
@@ -141,7 +124,7 @@ def chosen_shard(word: str, path: Path) -> ChosenShard:
     return ChosenShard(plan=plan, number=int(match["number"]))
 
 
-def _keep_to(plan: ShardedPlan, prepared: Prepared) -> None:
+def _require_same_plans(plan: ShardedPlan, prepared: Prepared) -> None:
     agreed = {each.cell.id: each for each in plan.plans}
     for item in prepared.excluded:
         if item.cell.id in agreed:
