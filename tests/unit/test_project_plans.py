@@ -122,8 +122,6 @@ requires = ["setuptools>=70", "torch>=2.4", "pybind11; python_version > '3.8'"]
         ("x = " + "1" * 5000, "not TOML: Exceeds"),
         ("#" * 2**21, "longer than 1024 KiB"),
         (f"[{'a.' * 400}a]\n" + "k = 1\n" * 60_000, "too many keys with up to 400 dots"),
-        (f"[{'a.' * 499}a]\n" + f"{'a.' * 490}k = 1\n" * 1030, "too many keys with up to 499 dots"),
-        ("[" + ('"\u2028".' + "a." * 300) * 2 + "a]", "more than 500 dots"),
         ("project = 1", "project is no table"),
         ("[build-system]\nrequires = 'x'", "is no list"),
         ("[build-system]\nrequires = ['--index-url=x']", "is not a requirement"),

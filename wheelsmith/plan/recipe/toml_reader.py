@@ -11,7 +11,8 @@ from typing import Any
 from wheelsmith.base.errors import BuildTomlError, Place, WheelsmithError
 
 LONGEST = 1 << 20  # characters; the longest of kernels-community, aiter-flash-attn-ck, has half of it
-_MOST_DOTS = 500  # in a line: tomllib copies a dotted key once for each of its names
+# tomllib copies a dotted key, with its header, once for each of its names.
+_MOST_COPIES = 20_000_000  # names that are copied, if each dot stands in a key
 _POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 _HEADER = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s][^\]]*+)\]")
 # A release's numbers, which are compared as numbers.
@@ -28,9 +29,10 @@ def load_toml(text: str, file: str, mistake: type[WheelsmithError]) -> dict[str,
     """
     if len(text) > LONGEST:
         raise mistake(f"longer than {LONGEST >> 10} KiB", where=Place(file=file))
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.count(".") > _MOST_DOTS:
-            raise mistake(f"a line with more than {_MOST_DOTS} dots", where=Place(file=file, line=number))
+    dots = [line.count(".") for line in text.split("\n")]
+    most = max(dots)
+    if sum((count + 1) * (count + most + 1) for count in dots) > _MOST_COPIES:
+        raise mistake(f"too many keys with up to {most} dots", where=Place(file=file))
     try:
         return tomllib.loads(text)
     except RecursionError:
