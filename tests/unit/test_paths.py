@@ -26,7 +26,7 @@ FUNCTIONS = {
 # wheelsmith's own functions that take paths.
 OWN = "atomic_copy atomic_pour atomic_write mark_used open_wheel publish_tree sha256_file FileLock open"
 
-NEAR = ("pipeline/", "engine/", "run/build.py", "run/scratch.py", "cli/shell.py")
+NEAR = ("pipeline/", "engine/", "run/build.py", "cli/shell.py")
 INSIDE = "engine/backend/"  # runs inside the sandbox
 MACHINE = "files of the operating system"
 REASONS = {
@@ -48,7 +48,6 @@ REASONS = {
     "engine/available_resources.py": MACHINE,
     "engine/process_tree.py": MACHINE,
     "run/build.py": "the output folder",
-    "run/scratch.py": "the folder that holds the work folders",
 }
 
 

@@ -14,7 +14,7 @@ from plans import plan
 from wheels import make_wheel
 
 from wheelsmith.base.beneath import remove_tree
-from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.engine import Command, Limits, Local, Mount
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import ImageId, LockedWheel, Notice, Preparing, Project
@@ -52,6 +52,8 @@ class Made:
 
     def lock(self, *question):
         self.asked.append(question)
+        if isinstance(self.found, ToolchainError):
+            raise self.found
         return self.found
 
 
@@ -148,7 +150,7 @@ def test_a_wheel_is_tested_with_what_it_requires_and_not_with_what_built_it(tmp_
 
 def test_what_cannot_be_installed_cannot_be_tested(tmp_path):
     with pytest.raises(ToolchainError, match=r"with torch 2\.11\.0 to be tested: No matching distribution") as caught:
-        smoke(tmp_path, "No matching distribution found for scipy")
+        smoke(tmp_path, NoEnvironmentError("No matching distribution found for scipy"))
     assert "test-requires" in caught.value.remedy
 
 

@@ -118,7 +118,7 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
             "what a project's build system was told, and its environment, are not in the wheel", remedy=_BY_MATRIX
         )
     engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
-    planner = _Planner(
+    planner = _Replanner(
         kernel=kernel,
         spec=spec,
         source=source,
@@ -137,7 +137,7 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Planner:
+class _Replanner:
     """Plans the wheels of one kernel by what they record."""
 
     kernel: KernelRef
