@@ -92,11 +92,14 @@ def wheel_of(factory, folder="dist"):
     return factory.folder / folder / "wheels" / WHEEL
 
 
-@pytest.mark.parametrize("place", ["dist", f"dist/wheels/{WHEEL}", "dist/index"])
 @pytest.mark.parametrize(
-    "who", [("--identity", WORKFLOW), ("--repository", REPOSITORY), ("--identity", WORKFLOW.replace("v1", "*"))]
+    ("place", "who", "trust"),
+    [
+        ("dist", ("--identity", WORKFLOW), "root.json"),
+        (f"dist/wheels/{WHEEL}", ("--repository", REPOSITORY), "trust.json"),
+        ("dist/index", ("--identity", WORKFLOW.replace("v1", "*")), "root.json"),
+    ],
 )
-@pytest.mark.parametrize("trust", ["root.json", "trust.json"])
 def test_who_signed_is_said_without_a_network(signed, place, who, trust):
     code, (answer,) = verify(signed, place, *who, "--offline", trust=("--trust-config", trust))
     assert (code, answer["refused"]) == (0, None)
@@ -191,26 +194,15 @@ TAMPERED = {
     "statement": changed(ENVELOPE, "payload", to=flipped),
     "another's statement": changed(ENVELOPE, "payload", to=others),
     "signature": changed(ENVELOPE, "signatures", 0, "sig", to=flipped),
-    "another's signature": changed(ENVELOPE, "signatures", 0, "sig", to=others),
     "another certificate": changed(MATERIAL, "certificate", "rawBytes", to=others),
-    "broken certificate": changed(MATERIAL, "certificate", "rawBytes", to=flipped),
     "log entry: another's": changed(*ENTRY, to=others),
-    "log entry: body": changed(*ENTRY, "canonicalizedBody", to=flipped),
     "log entry: time": changed(*ENTRY, "integratedTime", to=more),
-    "log entry: endless time": changed(*ENTRY, "integratedTime", to=lambda *_: "9" * 19),
-    "log entry: place": changed(*ENTRY, "logIndex", to=more),
     "log entry: promise": changed(*ENTRY, "inclusionPromise", "signedEntryTimestamp", to=flipped),
     "log entry: root": changed(*ENTRY, "inclusionProof", "rootHash", to=flipped),
-    "log entry: checkpoint": changed(
-        *ENTRY, "inclusionProof", "checkpoint", "envelope", to=lambda text, _: text.replace("\n1\n", "\n2\n")
-    ),
     "log entry: proof": changed(*ENTRY, "inclusionProof", "hashes", to=lambda *_: ["AA=="] * 10_000),
-    "log entry: of no kind": changed(*ENTRY, "kindVersion", "kind", to=lambda *_: "x"),
     "log entry: none": changed(MATERIAL, "tlogEntries", to=lambda *_: []),
-    "log entry: two": changed(MATERIAL, "tlogEntries", to=lambda one, other: one + other),
     "log entry: words": changed(MATERIAL, "tlogEntries", to=lambda *_: ["\x1b[31m"]),
     "a key, too": lambda data, _: data[MATERIAL].update(publicKey={"hint": "x"}),
-    "a long certificate": changed(MATERIAL, "certificate", "rawBytes", to=lambda *_: "AAAA" * 30_000),
 }
 
 
@@ -258,7 +250,7 @@ def test_a_key_and_a_certificate_are_not_taken_for_one_another(signed):
 @pytest.fixture
 def lying(monkeypatch):
     """Whoever signs by a program of their own."""
-    monkeypatch.setattr(keyless, "named_otherwise", lambda *_: None)
+    monkeypatch.setattr(keyless, "builder_conflict", lambda *_: None)
 
 
 FAMOUS = {"GITHUB_REPOSITORY": "org/famous", "GITHUB_WORKFLOW_REF": "org/famous/.github/workflows/w.yml@refs/tags/v1"}
@@ -272,7 +264,7 @@ def test_nothing_is_signed_that_contradicts_the_certificate(signed):
 
 
 @pytest.mark.usefixtures("lying")
-@pytest.mark.parametrize("server", ["HTTPS://github.com", "http://github.com", "urn:x", " https://github.com"])
+@pytest.mark.parametrize("server", ["HTTPS://github.com", "urn:x"])
 def test_a_builder_however_it_is_written_is_the_certificates(signed, server):
     assert sign(signed, folder="unsigned", **FAMOUS, GITHUB_SERVER_URL=server, GITHUB_SHA="HEAD").returncode == 0
     assert "names the builder" in refusal(signed, "unsigned", "--repository", REPOSITORY)

@@ -28,7 +28,7 @@ from wheelsmith.index.entries import remove
 from wheelsmith.index.publish import Index, foreign_wheel, writer
 from wheelsmith.index.publish import verify as verify_index
 from wheelsmith.index.storage import Folder
-from wheelsmith.wheel.attestation.keys import SigningKey
+from wheelsmith.wheel.attestation.keys import KeySigner
 
 WHEEL = "pure-1-py3-none-any.whl"
 BUNDLE = f"{WHEEL}.sigstore.json"
@@ -192,11 +192,10 @@ def told(factory, **changes):
         ({}, None, None, 0),
         ({"GITHUB_RUN_ID": "2"}, None, None, 0),
         ({"GITHUB_SHA": "f" * 40}, None, None, 1),
-        ({"GITHUB_REPOSITORY": "o/fork"}, None, None, 1),
         ({}, "a" * 64, None, 1),
         ({}, None, f"sha256:{'5' * 64}", 1),
     ],
-    ids=["nothing", "another run", "commit", "repository", "matrix", "image"],
+    ids=["nothing", "another run", "commit", "matrix", "image"],
 )
 def test_what_is_said_otherwise_is_signed_again(unsigned, env, matrix_sha256, image, new):
     assert unsigned.run_in_process("sign", "--key", "release.key", **GITHUB).returncode == 0
@@ -207,22 +206,6 @@ def test_what_is_said_otherwise_is_signed_again(unsigned, env, matrix_sha256, im
         state.write_text(state.read_text().replace('"image": null', f'"image": "{image}"'))
     answer = unsigned.run_in_process("sign", "--key", "release.key", **{**GITHUB, **env})
     assert (answer.returncode, answer.stderr.split()[0]) == (0, str(new)), answer.stderr
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"started_on": "2026-13-01T00:00:00Z"},
-        {"started_on": "yesterday"},
-        {"finished_on": "2026-11-24T10:00:00"},
-        {"finished_on": ["2026-11-24T10:00:00Z"]},
-        {"matrix_sha256": "x" * 64},
-    ],
-)
-def test_what_is_no_time_and_no_hash_is_not_signed(unsigned, wrong):
-    told(unsigned, **wrong)
-    answer = unsigned.run_in_process("sign", "--key", "release.key")
-    assert (answer.returncode, f"as its {next(iter(wrong))}" in answer.stderr) == (1, True), answer.stderr
 
 
 def test_nothing_is_written_through_a_link(unsigned, tmp_path):
@@ -301,22 +284,17 @@ def test_what_the_statement_says_must_be_believed(unsigned):
         assert refused in refusal(unsigned, "dist", "--policy", policy, *words, key=None)
 
 
-@pytest.mark.parametrize("case", ["none", "of another", "changed", "a link", "a folder", "too large", "words"])
+@pytest.mark.parametrize("case", ["none", "changed", "a link", "too large", "words"])
 def test_what_lies_beside_a_wheel_is_somebody_elses_word(signed, case):
     bundle = signed.folder / "dist/wheels" / BUNDLE
     data = bundle_of(signed)
     bundle.unlink()
-    if case == "of another":
-        data["dsseEnvelope"]["payload"] = base64.b64encode(b'{"_type": 1}').decode()
-        bundle.write_text(json.dumps(data))
-    elif case == "changed":
+    if case == "changed":
         text = base64.b64decode(data["dsseEnvelope"]["payload"]).replace(b'"path"', b'"hub:"')
         data["dsseEnvelope"]["payload"] = base64.b64encode(text).decode()
         bundle.write_text(json.dumps(data))
     elif case == "a link":
         bundle.symlink_to("/etc/hostname")
-    elif case == "a folder":
-        bundle.mkdir()
     elif case == "too large":
         bundle.write_bytes(b" " * (5 << 20))
     elif case == "words":
@@ -404,11 +382,16 @@ def linked(folder, name):
     (folder / name).symlink_to("payload")
 
 
-@pytest.mark.parametrize("name", ["evil-9-py3-none-any.whl", "pure-2-py3-none-any.WHL", "pure-2.tar.gz", "pure-2.tlz"])
 @pytest.mark.parametrize(
-    "lay", [evil, linked, lambda folder, name: (folder / name).mkdir()], ids=["file", "link", "folder"]
+    ("name", "lay", "place"),
+    [
+        ("evil-9-py3-none-any.whl", evil, "dist"),
+        ("evil-9-py3-none-any.whl", linked, "dist/wheels"),
+        ("pure-2-py3-none-any.WHL", evil, "dist/wheels"),
+        ("pure-2.tar.gz", evil, "dist/wheels"),
+        ("pure-2.tlz", lambda folder, name: (folder / name).mkdir(), "dist"),
+    ],
 )
-@pytest.mark.parametrize("place", ["dist", "dist/wheels"])
 def test_nothing_that_lies_in_a_folder_is_passed_over(signed, name, lay, place):
     lay(signed.folder / "dist/wheels", name)
     code, answers = verify(signed, place)
@@ -436,7 +419,7 @@ def test_a_key_by_mistake_is_not_shown(unsigned):
 
 
 def test_what_cannot_be_signed_leaves_all_unsigned(unsigned, monkeypatch):
-    monkeypatch.setattr(SigningKey, "sign", _refuse)
+    monkeypatch.setattr(KeySigner, "sign", _refuse)
     answer = unsigned.run_in_process("sign", "--key", "release.key")
     assert answer.returncode == 2
     assert not list((unsigned.folder / "dist").rglob("*.sigstore.json"))
@@ -446,23 +429,24 @@ def _refuse(key, data):
     raise SigningKeyError("throttled")
 
 
-def test_of_what_was_joined_no_time_is_told(unsigned):
-    results = json.loads((unsigned.folder / "dist/results.json").read_bytes())
-    (unsigned.folder / "dist/results.json").write_text(json.dumps({**results, "started_on": None, "finished_on": None}))
-    assert unsigned.run_in_process("sign", "--key", "release.key").returncode == 0
-    assert statement_of(unsigned)["predicate"]["runDetails"]["metadata"] == {}
+def _edit(path, before, after):
+    path.write_text(path.read_text().replace(before, after))
 
 
-@pytest.mark.parametrize("case", ["source", "wheel", "none"])
-def test_what_the_index_and_the_results_tell_otherwise_is_not_signed(unsigned, case):
-    file = unsigned.folder / "dist/results.json"
-    state = unsigned.folder / "dist/index/_state/pure.json"
-    if case == "source":
-        state.write_text(state.read_text().replace('"origin": "path"', '"origin": "hub:org/k"'))
-    elif case == "wheel":
-        file.write_text(file.read_text().replace(next(iter(unsigned.hashes().values())), "0" * 64))
-    else:
-        file.unlink()
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda dist, *_: _edit(dist / "index/_state/pure.json", '"origin": "path"', '"origin": "hub:org/k"'),
+        lambda dist, plan, _: _edit(dist / "index/_state/pure.json", plan, "0" * 64),
+        lambda dist, _, sha: _edit(dist / "results.json", sha, "0" * 64),
+        lambda dist, *_: _edit(dist / "results.json", '"started_on": "', '"started_on": 7, "x": "'),
+        lambda dist, *_: (dist / "results.json").unlink(),
+    ],
+    ids=["another source", "another plan", "another wheel", "no time", "no results"],
+)
+def test_what_the_index_and_the_results_tell_otherwise_is_not_signed(unsigned, change):
+    (digest,) = {cell["plan_digest"] for cell in unsigned.results().values()}
+    change(unsigned.folder / "dist", digest, next(iter(unsigned.hashes().values())))
     answer = unsigned.run_in_process("sign", "--key", "release.key")
     assert (answer.returncode, "nobody says how " in answer.stderr) == (1, True), answer.stderr
 
@@ -600,14 +584,6 @@ def test_a_wheel_that_was_changed_after_the_run_is_not_signed(unsigned):
     wheel.unlink()
     answer = unsigned.run_in_process("sign", "--key", "release.key")
     assert (answer.returncode, "cannot be read" in answer.stderr) == (1, True)
-
-
-def test_a_plan_that_the_state_does_not_name_is_not_signed(unsigned):
-    state = unsigned.folder / "dist/index/_state/pure.json"
-    (digest,) = {cell["plan_digest"] for cell in unsigned.results().values()}
-    state.write_text(state.read_text().replace(digest, "0" * 64))
-    answer = unsigned.run_in_process("sign", "--key", "release.key")
-    assert (answer.returncode, "nobody says how pure-1" in answer.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("argv", [("nowhere", "--key", "release.key"), ("dist", "--key", "release.pub"), ("dist",)])

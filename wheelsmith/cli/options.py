@@ -16,8 +16,7 @@ from wheelsmith.model.build_host import AUTO, ENGINES
 
 if TYPE_CHECKING:
     from wheelsmith.run.prepare import Request
-    from wheelsmith.wheel.attestation.identity import Identity
-    from wheelsmith.wheel.attestation.policy import SignaturePolicy
+    from wheelsmith.wheel.attestation.policy import Identity, SignaturePolicy
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -252,18 +251,18 @@ def policy_of(
     if policy:
         if keys or identities or issuer:
             raise click.UsageError("--policy says who is believed: --key, --identity and --issuer stand in it")
-        written = read_policy(policy).but(**words)
+        written = read_policy(policy).with_overrides(**words)
         return replace(written, trust=trust_config) if trust_config else written
     signers = _identities(identities, words["repositories"], issuer) if identities or not keys else ()
     if not (keys or signers):
         raise click.UsageError("say who is believed: --key release.pub, --identity ADDRESS, or --policy policy.yaml")
     believed = SignaturePolicy(keys=tuple(map(verifying_key, keys)), identities=signers, trust=trust_config)
-    return believed.but(**words)
+    return believed.with_overrides(**words)
 
 
 def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer: str | None) -> tuple[Identity, ...]:
     """Return who may sign without a key: the subjects, in these repositories where some are named; or any in these."""
-    from wheelsmith.wheel.attestation.identity import Identity, known_issuer
+    from wheelsmith.wheel.attestation.policy import Identity, known_issuer
 
     found = []
     for subject, repository in product(subjects or (None,), repositories or (None,)):

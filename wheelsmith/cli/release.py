@@ -143,11 +143,10 @@ def _sign(release: _Release) -> str:
         return "nothing, in a dry run"
     from wheelsmith.base.ci import ci_run
     from wheelsmith.run.signatures import Signing, sign
-    from wheelsmith.wheel.attestation.keys import signing_key
-    from wheelsmith.wheel.attestation.signers import KeySigner
+    from wheelsmith.wheel.attestation.keys import key_signer
 
-    key = signing_key(release.key, release.public_key)
-    signed = sign(Signing(folder=release.out, signer=KeySigner(key=key), by=ci_run()))
+    signer = key_signer(release.key, release.public_key)
+    signed = sign(Signing(folder=release.out, signer=signer, by=ci_run()))
     return f"{counted(sum(each.new for each in signed), 'wheel')} signed, {sum(not each.new for each in signed)} before"
 
 
@@ -196,10 +195,10 @@ def _live(release: _Release) -> str:
 def _policy(release: _Release) -> SignaturePolicy | None:
     if release.key is None:
         return None
-    from wheelsmith.wheel.attestation.keys import signing_key
+    from wheelsmith.wheel.attestation.keys import key_signer
     from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
-    return SignaturePolicy(keys=(signing_key(release.key, release.public_key).public,))
+    return SignaturePolicy(keys=(key_signer(release.key, release.public_key).public,))
 
 
 _STEPS: dict[ReleaseStep, Callable[[_Release], str]] = {

@@ -17,7 +17,7 @@ from wheelsmith.cli.options import json_option, policy_of, policy_options, trust
 
 if TYPE_CHECKING:
     from wheelsmith.run.signatures import Judgement
-    from wheelsmith.wheel.attestation.signers import Signer
+    from wheelsmith.wheel.attestation.keys import Signer
 
 _BARE = "that is of workflows of github.com and gitlab.com, with a time in the log"
 
@@ -69,17 +69,16 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
 def _signer(
     *, key: str | None, public_key: Path | None, keyless: bool, identity_token: str | None, trust_config: Path | None
 ) -> tuple[Signer, str | None]:
-    """Return who signs, and by which name a bundle calls the key."""
+    """Return the signer and the hint of its key."""
     if bool(key) == keyless:
         raise click.UsageError("say how to sign: --key release.key, or --keyless")
     if key:
-        from wheelsmith.wheel.attestation.keys import signing_key
-        from wheelsmith.wheel.attestation.signers import KeySigner
+        from wheelsmith.wheel.attestation.keys import key_signer
 
         if identity_token or trust_config:
             raise click.UsageError("--identity-token and --trust-config go with --keyless")
-        opened = signing_key(key, public_key)
-        return KeySigner(key=opened), opened.public.hint
+        signer = key_signer(key, public_key)
+        return signer, signer.public.hint
     from wheelsmith.wheel.attestation.keyless import KeylessSigner
 
     if public_key:

@@ -28,9 +28,9 @@ from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.run.published_wheels import published_wheels
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX, read_bundle
+from wheelsmith.wheel.attestation.keys import SignedBundle, Signer
 from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
-from wheelsmith.wheel.attestation.signers import Signed, Signer
 from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 from wheelsmith.wheel.reader import WheelReader
@@ -115,7 +115,7 @@ def sign(signing: Signing) -> tuple[SignedWheel, ...]:
     return tuple(told)
 
 
-def _files(signed: Signed) -> dict[str, bytes | None]:
+def _files(signed: SignedBundle) -> dict[str, bytes | None]:
     """Return what is to lie beside a wheel: suffix → content, None for what may not stay of an earlier signature."""
     return {SUFFIX: signed.bundle, PROVENANCE: signed.provenance}
 
@@ -142,7 +142,7 @@ def _wheels_of(folder: Path) -> Path:
     return wheels
 
 
-def _signed(wheel: _Signable, signer: Signer) -> tuple[Signed, bool]:
+def _signed(wheel: _Signable, signer: Signer) -> tuple[SignedBundle, bool]:
     """Return what is signed of a wheel, and whether it was signed now: times are no reason to sign again."""
     before = wheel.before
     if before and says_the_same(read_bundle(before).statement, wheel.statement) and (kept := _kept(before, signer)):
@@ -150,7 +150,7 @@ def _signed(wheel: _Signable, signer: Signer) -> tuple[Signed, bool]:
     return signer.sign(wheel.statement), True
 
 
-def _kept(before: bytes, signer: Signer) -> Signed | None:
+def _kept(before: bytes, signer: Signer) -> SignedBundle | None:
     try:
         return signer.kept(before)
     except AttestationError:

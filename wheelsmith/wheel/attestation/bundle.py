@@ -1,14 +1,15 @@
-"""Sigstore bundles that hold a signed in-toto statement.
+"""Sigstore bundles with a signed in-toto statement.
 
-The format: https://github.com/sigstore/protobuf-specs, bundle v0.3; in it is an envelope as
-https://github.com/secure-systems-lab/dsse has it.
+The format: https://github.com/sigstore/protobuf-specs, bundle v0.3, with an envelope of
+https://github.com/secure-systems-lab/dsse.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +21,15 @@ LONGEST = 4 << 20  # bytes of a bundle
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _SIGNERS = {"publicKey", "certificate", "x509CertificateChain"}
-_LONGEST_CERTIFICATE = 64 << 10  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
     """A signed statement.
 
-    :param statement: its bytes, which are what is signed.
-    :param hint: the key that it says it is signed by, as the base64 of a sha256; empty where it is by a certificate.
-    :param certificate: of who signed it, as DER; None where it is by a key. Its log entry is not read here.
+    :param statement: the signed bytes.
+    :param hint: the base64 of the sha256 of the key; empty with a certificate.
+    :param certificate: of the signer, as DER; None with a key. Its log entry is not read here.
     """
 
     statement: bytes
@@ -39,11 +39,13 @@ class Bundle:
 
     @property
     def signed(self) -> bytes:
-        """Return what the signature is of: the statement and its type, each behind its length."""
-        return signed_bytes(self.statement)
+        """Return the bytes that the signature is of: the statement and its type, each after its length."""
+        from securesystemslib.dsse import Envelope
+
+        return Envelope(self.statement, PAYLOAD_TYPE, {}).pae()
 
     def to_bytes(self) -> bytes:
-        """Return the bundle as a file holds it."""
+        """Return the content of a bundle file."""
         envelope = {
             "payload": base64.b64encode(self.statement).decode(),
             "payloadType": PAYLOAD_TYPE,
@@ -54,36 +56,38 @@ class Bundle:
         return canonical_json(data) + b"\n"
 
 
-def signed_bytes(statement: bytes) -> bytes:
-    """Return what is signed of a statement: its type and its bytes, each behind its length."""
-    from securesystemslib.dsse import Envelope
-
-    return Envelope(statement, PAYLOAD_TYPE, {}).pae()
-
-
 def read_bundle(data: bytes) -> Bundle:
-    """Read a bundle that anybody may have written.
+    """Read a bundle from others.
 
-    :raises AttestationError: it is none, or one of a kind that is not known here.
+    :raises AttestationError: it is none, or of an unknown kind.
     """
     if len(data) > LONGEST:
         raise AttestationError(f"the bundle has more than {LONGEST >> 20} MiB")
-    try:
+    with unreadable("the bundle"):
         return _bundle(strict_json(data))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise AttestationError(f"the bundle cannot be read: {in_one_line(error)}") from None
+
+
+@contextmanager
+def unreadable(what: str) -> Iterator[None]:
+    """Raise AttestationError for what the block raises on JSON of another shape."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise AttestationError(f"{what} cannot be read: {in_one_line(error)}") from None
 
 
 def strict_json(data: bytes) -> Any:
-    """Read JSON that every reader takes for the same: without two values of one name.
+    """Read JSON that has one meaning: no key is in an object twice.
 
-    :raises ValueError: it is not so, or no JSON.
-    :raises RecursionError: it is nested too deeply.
+    :raises ValueError: it has two, or is not JSON.
     """
-    return json.loads(data.decode(), object_pairs_hook=_named_once, parse_constant=_no_number)
+    try:
+        return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
-def _named_once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -92,7 +96,7 @@ def _named_once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is no number")
 
 
@@ -105,23 +109,13 @@ def _bundle(data: Any) -> Bundle:
     if envelope["payloadType"] != PAYLOAD_TYPE:
         raise ValueError("what is signed is no in-toto statement")
     (signature,) = envelope["signatures"]
-    statement, signed = _decoded(envelope["payload"]), _decoded(signature["sig"])
+    statement, signed = (base64.b64decode(text, validate=True) for text in (envelope["payload"], signature["sig"]))
     if "publicKey" not in material:
-        return Bundle(statement=statement, signature=signed, certificate=_certificate(material))
+        if len(material["tlogEntries"]) != 1:
+            raise ValueError("beside its certificate there is not one log entry")
+        certificate = base64.b64decode(material["certificate"]["rawBytes"], validate=True)
+        return Bundle(statement=statement, signature=signed, certificate=certificate)
     hint = material["publicKey"].get("hint", "")
     if not isinstance(hint, str):
         raise TypeError("its hint is no text")
     return Bundle(statement=statement, signature=signed, hint=hint)
-
-
-def _certificate(material: Any) -> bytes:
-    if len(material["tlogEntries"]) != 1:
-        raise ValueError("beside its certificate there is not one log entry")
-    found = _decoded(material["certificate"]["rawBytes"])
-    if not 0 < len(found) <= _LONGEST_CERTIFICATE:
-        raise ValueError("its certificate is empty, or too long")
-    return found
-
-
-def _decoded(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)

@@ -14,13 +14,12 @@ from wheelsmith.base.errors import AttestationError, SigningKeyError
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.redact import redact
 from wheelsmith.wheel.attestation.bundle import read_bundle
-from wheelsmith.wheel.attestation.certified import signed_by
-from wheelsmith.wheel.attestation.claims import Claims
+from wheelsmith.wheel.attestation.certificate import CertificateClaims, verify_certified
+from wheelsmith.wheel.attestation.keys import SignedBundle
 from wheelsmith.wheel.attestation.pep740 import bundle_in, provenance_of
-from wheelsmith.wheel.attestation.signers import Signed
 from wheelsmith.wheel.attestation.statement import read_statement
 from wheelsmith.wheel.attestation.trust import require_extra, signing_config
-from wheelsmith.wheel.attestation.verification import named_otherwise
+from wheelsmith.wheel.attestation.verification import builder_conflict
 
 if TYPE_CHECKING:
     from sigstore.sign import Signer as CertifiedSigner
@@ -62,7 +61,7 @@ class KeylessSigner:
             context = SigningContext.from_trust_config(signing_config(trust))
         return cls(context, token, trust)
 
-    def sign(self, statement: bytes) -> Signed:
+    def sign(self, statement: bytes) -> SignedBundle:
         """Return a statement, signed.
 
         :raises SigningKeyError: no token, certificate or log entry is to be had.
@@ -71,32 +70,32 @@ class KeylessSigner:
         if self._signer is None or time.monotonic() - self._since > _RENEWED:
             self._signer, self._since = self._certified(), time.monotonic()
         signed = _signed(self._signer, statement)
-        _, claims = signed_by(signed, self._trust)
-        if why := named_otherwise(read_statement(statement), claims):
+        _, claims = verify_certified(signed, self._trust)
+        if why := builder_conflict(read_statement(statement), claims):
             raise SigningKeyError(f"nothing is signed: {why}", remedy="the token has to be of the job that signs")
         return self._with_provenance(signed, claims)
 
-    def kept(self, bundle: bytes) -> Signed | None:
+    def kept(self, bundle: bytes) -> SignedBundle | None:
         """Return what was signed before, where it is by the workflow, or whom else its statement names as the builder.
 
         :raises AttestationError: it is no bundle, or does not hold.
         """
         if read_bundle(bundle).certificate is None:
             return None
-        statement, claims = signed_by(bundle, self._trust)
+        statement, claims = verify_certified(bundle, self._trust)
         if read_statement(statement).builder not in claims.builders:
             return None
         return self._with_provenance(bundle, claims)
 
-    def _with_provenance(self, bundle: bytes, claims: Claims) -> Signed:
+    def _with_provenance(self, bundle: bytes, claims: CertificateClaims) -> SignedBundle:
         """Return a bundle with what an index offers of it, which must hold by itself: it has no time of another's."""
         if (provenance := provenance_of(bundle, claims)) is None:
-            return Signed(bundle=bundle)
+            return SignedBundle(bundle=bundle)
         try:
-            signed_by(bundle_in(provenance), self._trust)
+            verify_certified(bundle_in(provenance), self._trust)
         except AttestationError:
-            return Signed(bundle=bundle)
-        return Signed(bundle=bundle, provenance=provenance)
+            return SignedBundle(bundle=bundle)
+        return SignedBundle(bundle=bundle, provenance=provenance)
 
     def _certified(self) -> CertifiedSigner:
         from sigstore.oidc import IdentityToken

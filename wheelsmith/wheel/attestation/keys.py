@@ -1,4 +1,4 @@
-"""Keys that sign: elliptic curve P-256 and Ed25519, which cosign and openssl verify, too.
+"""Sign and verify with keys: elliptic curve P-256 and Ed25519, which cosign and openssl verify, too.
 
 A private key is a file, an environment variable, or in a key management service that securesystemslib knows.
 """
@@ -9,44 +9,70 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from wheelsmith.base.errors import SigningKeyError
+from wheelsmith.base.json_dataclass import in_one_line
+from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import securesystemslib.signer as sslib
 
-    from securesystemslib.signer import Signer, SSlibKey
-
-EXTRA = "pip install 'wheelsmith[sign]'"
-_LONGEST = 64 << 10  # bytes of a key
+_MAX_SIZE = 64 << 10  # bytes of a key
 _SCHEMES = ("ecdsa-sha2-nistp256", "ed25519")
-_VARIABLE = "env:"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-# What securesystemslib calls the services; a path has no such word before a colon.
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+# Schemes of securesystemslib's URIs; no path has such a word before a colon.
 _SERVICES = re.compile(r"(awskms|gcpkms|azurekms|hv):.+", re.DOTALL)
 _NEW_KEY = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key"
 _PUBLIC = "openssl pkey -in release.key -pubout -out release.pub"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SignedBundle:
+    """The signature of a wheel's statement.
+
+    :param bundle: a Sigstore bundle.
+    :param provenance: the same in the form of package indexes (PEP 740); None if it has no such form.
+    """
+
+    bundle: bytes
+    provenance: bytes | None = None
+
+
+class Signer(Protocol):
+    """Signs statements."""
+
+    def sign(self, statement: bytes) -> SignedBundle:
+        """Return a signed statement.
+
+        :raises SigningKeyError: it cannot be signed.
+        """
+
+    def kept(self, bundle: bytes) -> SignedBundle | None:
+        """Return an earlier bundle if it is by the same signer, else None.
+
+        :raises AttestationError: it is no bundle.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyingKey:
     """A public key.
 
-    :param name: what people call it: where it was read.
+    :param name: where it was read.
     :param hint: the base64 of the sha256 of its DER, by which a Sigstore bundle names it.
     """
 
     name: str
     hint: str
-    key: SSlibKey
+    key: sslib.SSlibKey
 
     def verifies(self, signature: bytes, data: bytes) -> bool:
-        """Say whether a signature of data is by this key."""
+        """Return True if a signature of data is by this key."""
         from securesystemslib.exceptions import UnverifiedSignatureError
         from securesystemslib.signer import Signature
 
@@ -58,61 +84,77 @@ class VerifyingKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SigningKey:
-    """A key pair, of which the private part may be elsewhere."""
+class KeySigner:
+    """Signs with a key, which may be in a service.
+
+    :param sign_bytes: returns a signature of bytes.
+    """
 
     public: VerifyingKey
     sign_bytes: Callable[[bytes], bytes]
 
-    def sign(self, data: bytes) -> bytes:
-        """Return a signature of data, which its public key verifies.
+    def sign(self, statement: bytes) -> SignedBundle:
+        """Return a signed statement.
 
         :raises SigningKeyError: the service does not sign, or signs with another key.
         """
+        data = Bundle(statement=statement, signature=b"").signed
         signature = self.sign_bytes(data)
         if not self.public.verifies(signature, data):
             raise SigningKeyError(f"what was signed is not by {self.public.name}", remedy="name the right --public-key")
-        return signature
+        made = Bundle(statement=statement, signature=signature, hint=self.public.hint)
+        return SignedBundle(bundle=made.to_bytes())
+
+    def kept(self, bundle: bytes) -> SignedBundle | None:
+        """Return an earlier bundle if it is by the same key, else None.
+
+        :raises AttestationError: it is no bundle.
+        """
+        before = read_bundle(bundle)
+        by_it = before.certificate is None and self.public.verifies(before.signature, before.signed)
+        return SignedBundle(bundle=bundle) if by_it else None
 
 
 def verifying_key(path: Path) -> VerifyingKey:
     """Read a public key in PEM.
 
-    :raises SigningKeyError: it is none, or of a kind that is not taken.
+    :raises SigningKeyError: it is no key, or of another kind.
     """
+    _require_extra()
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    pem = _read(path)
+    pem = _read(path, ascii(str(path)))
     if b"PRIVATE KEY" in pem:
         raise SigningKeyError(f"{path} is a private key", remedy=f"verify with its public part: {_PUBLIC}")
-    with _explained(str(path)):
+    with _key_errors(str(path)):
         return _verifying(str(path), load_pem_public_key(pem))
 
 
-def signing_key(named: str, public: Path | None = None) -> SigningKey:
-    """Return the key that a person names.
+def key_signer(named: str, public: Path | None = None) -> KeySigner:
+    """Return the signer with a key that the user names.
 
     :param named: a file in PEM, ``env:NAME`` of a variable that holds one, or a URI of securesystemslib's.
-    :param public: of a key in a service, which is not asked for it.
-    :raises SigningKeyError: it is no key, or of a kind that is not taken.
+    :param public: of a key in a service.
+    :raises SigningKeyError: it is no key, or of another kind.
     """
     _require_extra()
     if _SERVICES.fullmatch(named):
         return _of_service(named, public)
-    if named.startswith(_VARIABLE):
-        name = named.removeprefix(_VARIABLE)
-        if not _NAME.fullmatch(name):
-            # What stands there may be the key itself.
-            raise SigningKeyError("what follows env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
-        pem, place = os.environ.get(name, "").encode(), f"the variable {name}"
-        if not pem:
-            raise SigningKeyError(f"{place} is not set, or empty", remedy="let it hold a private key in PEM")
-    else:
-        pem, place = _read(Path(named), "the file that --key names"), named
-    return _of_pem(pem, place)
+    if not named.startswith("env:"):
+        # The path may be the key itself, by mistake.
+        return _of_pem(_read(Path(named), "the file that --key names"), named)
+    variable = _VARIABLE.fullmatch(named)
+    if variable is None:
+        raise SigningKeyError("what follows env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
+    pem = os.environ.get(variable[1], "").encode()
+    if not pem:
+        raise SigningKeyError(
+            f"the variable {variable[1]} is not set, or empty", remedy="let it hold a private key in PEM"
+        )
+    return _of_pem(pem, f"the variable {variable[1]}")
 
 
-def _of_pem(pem: bytes, place: str) -> SigningKey:
+def _of_pem(pem: bytes, place: str) -> KeySigner:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from securesystemslib.signer import CryptoSigner
 
@@ -122,28 +164,28 @@ def _of_pem(pem: bytes, place: str) -> SigningKey:
         raise SigningKeyError(
             f"{place} is encrypted", remedy="give it decrypted, by a variable: openssl pkey -in K; --key env:NAME"
         )
-    with _explained(place):
+    with _key_errors(place):
         private = load_pem_private_key(pem, None)
         public = _verifying(place, private.public_key())
-        return _signing(public, CryptoSigner(private, public.key))
+        return _signer(public, CryptoSigner(private, public.key), place)
 
 
-def _of_service(uri: str, public: Path | None) -> SigningKey:
+def _of_service(uri: str, public: Path | None) -> KeySigner:
     from securesystemslib.signer import Signer
 
     if public is None:
         raise SigningKeyError(f"{uri} needs its public key", remedy="name it: --public-key release.pub")
     known = verifying_key(public)
-    with _any_failure(uri):
-        return _signing(known, Signer.from_priv_key_uri(uri, known.key), uri)
+    with _service_errors(uri):
+        return _signer(known, Signer.from_priv_key_uri(uri, known.key), uri)
 
 
-def _signing(public: VerifyingKey, signer: Signer, uri: str | None = None) -> SigningKey:
+def _signer(public: VerifyingKey, signer: sslib.Signer, place: str) -> KeySigner:
     def sign(data: bytes) -> bytes:
-        with _any_failure(uri or public.name):
+        with _service_errors(place):
             return bytes.fromhex(signer.sign(data).signature)
 
-    return SigningKey(public=public, sign_bytes=sign)
+    return KeySigner(public=public, sign_bytes=sign)
 
 
 def _verifying(name: str, public: object) -> VerifyingKey:
@@ -158,14 +200,13 @@ def _verifying(name: str, public: object) -> VerifyingKey:
 
 
 @contextmanager
-def _explained(place: str) -> Iterator[None]:
-    """Say of which key it is that it is none."""
+def _key_errors(place: str) -> Iterator[None]:
+    """Raise what the libraries raise on a key, without their words: they may quote it."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
         yield
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        # What the libraries say may hold the key.
         why = str(error) if str(error).endswith("is not taken") else "it cannot be read"
         raise SigningKeyError(
             f"{place} is no key of the curve P-256 or Ed25519: {why}", remedy=f"make one: {_NEW_KEY}"
@@ -173,28 +214,23 @@ def _explained(place: str) -> Iterator[None]:
 
 
 @contextmanager
-def _any_failure(uri: str) -> Iterator[None]:
+def _service_errors(uri: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # noqa: BLE001  # securesystemslib's signers raise what their services' libraries do, and say so
-        text = " ".join(str(error).split())[:300]
-        raise SigningKeyError(f"{uri} does not sign: {type(error).__name__}: {text}") from None
+    except Exception as error:  # noqa: BLE001  # signers raise what their services' libraries raise
+        raise SigningKeyError(f"{uri} does not sign: {type(error).__name__}: {in_one_line(error)}") from None
 
 
-def _read(path: Path, called: str | None = None) -> bytes:
-    """Return what a file holds that a person named: it may be a link, or a pipe.
-
-    :param called: by which words where its path may be the key itself, by mistake.
-    """
-    _require_extra()
+def _read(path: Path, name: str) -> bytes:
+    """Return the bytes of a file that the user names, which may be a link or a pipe."""
     try:
         with path.open("rb") as file:
-            data = file.read(_LONGEST + 1)
+            data = file.read(_MAX_SIZE + 1)
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is no path"
-        raise SigningKeyError(f"{called or ascii(str(path))} cannot be read: {why}") from None
-    if len(data) > _LONGEST:
-        raise SigningKeyError(f"{path} is no key: it holds more than {_LONGEST >> 10} KiB")
+        raise SigningKeyError(f"{name} cannot be read: {why}") from None
+    if len(data) > _MAX_SIZE:
+        raise SigningKeyError(f"{path} is no key: it holds more than {_MAX_SIZE >> 10} KiB")
     return data
 
 
@@ -203,4 +239,6 @@ def _require_extra() -> None:
         import cryptography  # noqa: F401  # whether it is there
         import securesystemslib.signer  # noqa: F401  # as above
     except ImportError:
-        raise SigningKeyError("signatures need securesystemslib, which is not installed", remedy=EXTRA) from None
+        raise SigningKeyError(
+            "signatures need securesystemslib, which is not installed", remedy="pip install 'wheelsmith[sign]'"
+        ) from None

@@ -1,4 +1,4 @@
-"""Attestations as package indexes offer them: https://peps.python.org/pep-0740/."""
+"""Attestations in the form of package indexes: https://peps.python.org/pep-0740/."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.wheel.attestation.bundle import Bundle, strict_json
-from wheelsmith.wheel.attestation.claims import Claims
-from wheelsmith.wheel.attestation.identity import GITHUB, GITLAB
+from wheelsmith.wheel.attestation.bundle import Bundle, strict_json, unreadable
+from wheelsmith.wheel.attestation.certificate import CertificateClaims
+from wheelsmith.wheel.attestation.policy import GITHUB, GITLAB
 
 SUFFIX = ".provenance"
-_MOST = 100  # attestations of one wheel
 _WORKFLOWS = ".github/workflows/"
 
 
-def provenance_of(bundle: bytes, claims: Claims) -> bytes | None:
-    """Return what an index offers of a bundle that holds; None where its signer is no publisher that is known there.
+def provenance_of(bundle: bytes, claims: CertificateClaims) -> bytes | None:
+    """Return a bundle as provenance, or None if indexes do not know its signer as a publisher.
 
-    :param claims: who has signed it, as it was verified.
+    :param bundle: a verified one.
+    :param claims: of its signer.
     """
     import pypi_attestations
     from sigstore.models import Bundle
@@ -33,7 +33,7 @@ def provenance_of(bundle: bytes, claims: Claims) -> bytes | None:
 
 
 def bundle_in(provenance: bytes) -> bytes:
-    """Return the bundle that readers of a provenance file make of what ``provenance_of`` wrote.
+    """Return the bundle that readers make of provenance that ``provenance_of`` wrote.
 
     :raises AttestationError: they make none.
     """
@@ -48,7 +48,7 @@ def bundle_in(provenance: bytes) -> bytes:
         raise AttestationError(f"it is no attestation of an index: {in_one_line(error)}") from None
 
 
-def _publisher(claims: Claims) -> Any:
+def _publisher(claims: CertificateClaims) -> Any:
     import pypi_attestations
 
     file = claims.workflow_file
@@ -67,18 +67,16 @@ def _publisher(claims: Claims) -> Any:
 
 
 def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
-    """Return the file names and sha256 that the statements in a provenance file are of.
+    """Return file names and sha256 from the statements in a provenance file.
 
     :raises AttestationError: it is none, or an attestation has no certificate or no log entry.
     """
-    try:
+    with unreadable("the provenance"):
         return {_subject(each) for each in _attestations(strict_json(provenance))}
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise AttestationError(f"the provenance cannot be read: {in_one_line(error)}") from None
 
 
 def is_of(provenance: bytes, bundle: Bundle) -> bool:
-    """Say whether all that is attested is what a bundle holds: the same statement, signature and certificate.
+    """Return True if all attestations have the statement, signature and certificate of a bundle.
 
     :param provenance: one that ``subjects_of`` reads.
     """
@@ -97,17 +95,17 @@ def _attestations(data: Any) -> list[Any]:
     if data["version"] != 1:
         raise ValueError("it is of another version")
     found = [each for bundle in data["attestation_bundles"] for each in bundle["attestations"]]
-    if not 0 < len(found) <= _MOST:
-        raise ValueError("it has no attestation, or too many")
+    if not found:
+        raise ValueError("it has no attestation")
     return found
 
 
 def _subject(attestation: Any) -> tuple[str, str]:
-    # What a statement is made from is more than an index needs.
+    # Indexes need nothing of what statements are made from.
     from wheelsmith.wheel.attestation.statement import read_subject
 
-    material = attestation["verification_material"]
-    logged = material["transparency_entries"]
-    if not base64.b64decode(material["certificate"], validate=True) or not logged or not isinstance(logged, list):
+    certificate, statement, _ = _signed(attestation)
+    logged = attestation["verification_material"]["transparency_entries"]
+    if not certificate or not logged or not isinstance(logged, list):
         raise ValueError("an attestation has no certificate, or no log entry")
-    return read_subject(base64.b64decode(attestation["envelope"]["statement"], validate=True))
+    return read_subject(statement)

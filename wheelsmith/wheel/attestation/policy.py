@@ -1,10 +1,10 @@
-"""Who is believed, and in what: who may sign, and what they may say of source, repository and builder."""
+"""Policies: who may sign, and what statements may say of source, repository and builder."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +13,83 @@ import yaml
 from wheelsmith.base.errors import Place, PolicyError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.wheel.attestation.identity import Identity, identity_of
+from wheelsmith.wheel.attestation.certificate import CertificateClaims
 from wheelsmith.wheel.attestation.keys import VerifyingKey, verifying_key
-from wheelsmith.wheel.attestation.patterns import matches
-from wheelsmith.wheel.attestation.statement import Said
+from wheelsmith.wheel.attestation.statement import StatementClaims
 
-_LARGEST = 1 << 16  # bytes; people write it
-_KEYS, _IDENTITIES, _TRUST = "keys", "identities", "trust-config"
-_WORDS = ("sources", "repositories", "builders")
-_SHOWN = 300  # characters
-# What comes before the path of a repository: there an @ stands behind a user.
+GITHUB, GITLAB = "https://token.actions.githubusercontent.com", "https://gitlab.com"
+# Token issuers of workflows, by the address of the workflow or repository.
+_ISSUERS = {"https://github.com/": GITHUB, "https://gitlab.com/": GITLAB}
+_MAX_SIZE = 1 << 16  # bytes
+_SIGNERS, _RULES = ("keys", "identities", "trust-config"), ("sources", "repositories", "builders")
+_MAX_SHOWN = 4  # identities in one message
+# The part of a source before the path of its repository, where an @ follows a user.
 _BEFORE_PATH = re.compile(r"hub:|git:([A-Za-z+]+://[^/]*/|[^/:]*:)?")
 _ARCHIVE = re.compile(r"(?P<place>.+)@(?P<revision>[0-9a-f]{64})", re.DOTALL)
 _EXAMPLE = "keys: [release.pub], and perhaps sources: ['hub:org/name'] and builders: ['https://…']"
 
-Words = tuple[str, ...]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A workflow or a person that may sign without a key. All given fields must match.
+
+    ``*`` matches anything but a slash, except in ``issuer`` and ``repository``. Without a repository, the workflow's
+    own repository is required: others may call it.
+
+    :param issuer: of the token.
+    :param subject: the address in the certificate: a workflow with its revision, or a mail address.
+    :param repository: its address.
+    :param workflow: path of a workflow or pipeline file in the repository.
+    :param ref: such as ``refs/tags/*``.
+    """
+
+    issuer: str
+    subject: str | None = None
+    repository: str | None = None
+    workflow: str | None = None
+    ref: str | None = None
+
+    def violations(self, claims: CertificateClaims) -> Iterator[str]:
+        """Yield the claims of a certificate that do not match."""
+        if claims.issuer != self.issuer:
+            yield f"the issuer {claims.issuer}, not {self.issuer}"
+        if self.repository is not None and claims.repository != self.repository:
+            yield f"the repository {_named(claims.repository)}, not {self.repository}"
+        if self.repository is None and claims.caller is not None:
+            yield f"the repository {claims.caller}, which called that workflow and is not named beside it"
+        for what, found, shown, pattern in (
+            ("", claims.subject, claims.subject, self.subject),
+            ("the workflow ", claims.workflow_file, claims.workflow, self.workflow),
+            ("the ref ", claims.ref, claims.ref, self.ref),
+        ):
+            if pattern is not None and not (found is not None and _matches(found, pattern)):
+                yield f"{what}{_named(shown)}, not {pattern}"
+
+
+def known_issuer(address: str) -> str | None:
+    """Return the token issuer of a repository's workflows, or None if it is unknown."""
+    return next((issuer for start, issuer in _ISSUERS.items() if address.startswith(start)), None)
+
+
+def identity_violation(claims: CertificateClaims, identities: tuple[Identity, ...]) -> str | None:
+    """Return why a certificate matches none of the identities, or None if it matches one."""
+    wrong = [list(each.violations(claims)) for each in identities]
+    if not all(wrong):
+        return None
+    more = f"; and of {len(wrong) - _MAX_SHOWN} more" if len(wrong) > _MAX_SHOWN else ""
+    return "its certificate is of " + "; or of ".join(" and ".join(each) for each in wrong[:_MAX_SHOWN]) + more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignaturePolicy:
-    """What is believed.
+    """Accepted signers and statements.
 
     :param keys: any of which may sign.
-    :param identities: any of whom may sign by a certificate.
-    :param trust: whose certificates and logs are believed, as ``verifier`` takes it.
-    :param sources: that wheels may be made from, as ``hub:org/name`` or ``hub:org/name@revision``; none allow all.
-    :param repositories: that a CI system may have checked out; none allow all, and no CI system.
-    :param builders: who may have made them; ``*`` stands for anything but a slash; none allow all.
+    :param identities: any of which may sign with a certificate.
+    :param trust: accepted certificate authorities and logs, as ``verifier`` takes it.
+    :param sources: of wheels, as ``hub:org/name`` or ``hub:org/name@revision``; none allow all.
+    :param repositories: checked out by a CI system; none allow all, and builds outside of CI systems.
+    :param builders: may contain ``*`` for anything but a slash; none allow all.
     """
 
     keys: tuple[VerifyingKey, ...] = ()
@@ -49,124 +99,112 @@ class SignaturePolicy:
     repositories: tuple[str, ...] = ()
     builders: tuple[str, ...] = ()
 
-    def refusals(self, said: Said) -> Iterator[str]:
-        """Yield what is not believed of what a statement says."""
-        if self.sources and not any(_is_of(said, each) for each in self.sources):
-            yield f"it is made from {_shown(said)}, not from {_listed(self.sources)}"
-        if self.repositories and said.repository not in self.repositories:
-            where = said.repository[:_SHOWN] if said.repository else "none that is certain"
-            yield f"it is made in the repository {where}, not in {_listed(self.repositories)}"
-        if self.builders and not any(matches(said.builder, each) for each in self.builders):
-            yield f"it is made by {said.builder[:_SHOWN]}, not by {_listed(self.builders)}"
+    def violations(self, claims: StatementClaims) -> Iterator[str]:
+        """Yield the claims of a statement that the policy does not allow."""
+        if self.sources and not any(_is_of(claims, each) for each in self.sources):
+            revision = claims.commit or claims.revision
+            found = f"{claims.source}@{revision}" if revision else claims.source
+            yield f"it is made from {found}, not from {' or '.join(self.sources)}"
+        if self.repositories and claims.repository not in self.repositories:
+            where = claims.repository or "none that is certain"
+            yield f"it is made in the repository {where}, not in {' or '.join(self.repositories)}"
+        if self.builders and not any(_matches(claims.builder, each) for each in self.builders):
+            yield f"it is made by {claims.builder}, not by {' or '.join(self.builders)}"
 
-    def but(self, sources: Words, repositories: Words, builders: Words) -> SignaturePolicy:
-        """Return the policy with other words in the place of its own, where there are any."""
-        return replace(
-            self,
-            sources=sources or self.sources,
-            repositories=repositories or self.repositories,
-            builders=builders or self.builders,
-        )
+    def with_overrides(self, **rules: tuple[str, ...]) -> SignaturePolicy:
+        """Return a copy with the given rules replaced, as far as they are not empty."""
+        return replace(self, **{name: values for name, values in rules.items() if values})  # type: ignore[arg-type]  # rules alone
 
 
 def read_policy(path: Path) -> SignaturePolicy:
-    """Read a policy; the files that it names lie beside it.
+    """Read a policy. Paths in it are relative to its folder.
 
-    :raises PolicyError: it cannot be read, or names nobody who may sign.
+    :raises PolicyError: it cannot be read, or names no signer.
     :raises SigningKeyError: a key cannot be read.
     """
-    where = Place(file=str(path))
     try:
-        text = read_bounded(path, _LARGEST).decode()
-        _refuse_twice(yaml.compose(text, Loader=yaml.BaseLoader), str(path), set())
-        data = _written(yaml.load(text, yaml.BaseLoader))  # noqa: S506  # makes texts alone
+        # Makes texts, lists and mappings only.
+        data = yaml.load(read_bounded(path, _MAX_SIZE).decode(), _Loader)  # noqa: S506
+        policy, keys, trust = _policy(data)
+    except _DuplicateKeyError as error:
+        where = Place(file=str(path), line=error.line, column=error.column)
+        raise PolicyError(str(error), where=where, remedy="write all of it into one list") from None
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        where = Place(file=str(path))
         raise PolicyError(f"it cannot be read: {in_one_line(error)}", where=where, remedy=f"write {_EXAMPLE}") from None
-    return SignaturePolicy(
-        keys=tuple(verifying_key(path.parent / name) for name in data.keys),
-        identities=data.identities,
-        trust=path.parent / data.trust if data.trust else None,
-        **data.words,
+    return replace(
+        policy,
+        keys=tuple(verifying_key(path.parent / name) for name in keys),
+        trust=path.parent / trust if trust else None,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
-    """What stands in a policy.
+class _DuplicateKeyError(Exception):
+    """A mapping has a key twice, so that readers would take different values."""
 
-    :param keys: paths beside it.
-    :param trust: as ``keys``.
-    """
-
-    keys: tuple[str, ...]
-    identities: tuple[Identity, ...]
-    trust: str | None
-    words: dict[str, tuple[str, ...]]
+    def __init__(self, name: str, mark: yaml.Mark) -> None:
+        super().__init__(f"it has {name[:40]!r} twice")
+        self.line, self.column = mark.line + 1, mark.column + 1
 
 
-def _written(data: Any) -> _Written:
+class _Loader(yaml.BaseLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # yaml's
+        """Return a mapping in which every key is there once."""
+        names = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in names:
+                raise _DuplicateKeyError(key.value, key.start_mark)
+            names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _policy(data: Any) -> tuple[SignaturePolicy, tuple[str, ...], str | None]:
+    """Return what a policy says without its files, the paths of its keys and of its trust configuration."""
     if not isinstance(data, dict):
         raise ValueError("it is no mapping")  # noqa: TRY004  # a mistake in a file
-    if unknown := data.keys() - {_KEYS, _IDENTITIES, _TRUST, *_WORDS}:
+    if unknown := data.keys() - {*_SIGNERS, *_RULES}:
         raise ValueError(f"it has {min(map(str, unknown))[:40]!r}, which nothing reads")
-    texts = {name: _texts(name, data[name]) for name in (_KEYS, _TRUST, *_WORDS) if name in data}
-    identities = tuple(map(_identity, _list(_IDENTITIES, data[_IDENTITIES]))) if _IDENTITIES in data else ()
-    keys, trust = texts.pop(_KEYS, ()), texts.pop(_TRUST, (None,))
+    # An empty list would allow all.
+    if empty := [name for name, value in data.items() if not value]:
+        raise ValueError(f"{empty[0]} is empty")
+    lists = {name: value if isinstance(value, list) else [value] for name, value in data.items()}
+    identities = tuple(map(_identity, lists.pop("identities", ())))
+    texts = {name: _texts(name, values) for name, values in lists.items()}
+    keys, trust = texts.pop("keys", ()), texts.pop("trust-config", (None,))
     if not (keys or identities):
         raise ValueError("it names no key and no identity, so nothing is believed")
     if len(trust) != 1:
-        raise ValueError(f"{_TRUST} is one file")
-    return _Written(keys=keys, identities=identities, trust=trust[0], words=texts)
+        raise ValueError("trust-config is one file")
+    return SignaturePolicy(identities=identities).with_overrides(**texts), keys, trust[0]
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    texts = _list(name, value)
-    if not all(isinstance(each, str) and each for each in texts):
+def _texts(name: str, values: list[Any]) -> tuple[str, ...]:
+    if not all(isinstance(each, str) and each for each in values):
         raise ValueError(f"{name} is no list of texts")
-    return tuple(texts)
+    return tuple(values)
 
 
-def _list(name: str, value: Any) -> list[Any]:
-    # What is empty would be taken for what allows all.
-    if not value:
-        raise ValueError(f"{name} is empty")
-    return value if isinstance(value, list) else [value]
-
-
-def _identity(value: Any) -> Identity:
-    if not isinstance(value, dict) or not all(isinstance(text, str) and text for text in (*value, *value.values())):
+def _identity(data: Any) -> Identity:
+    if not isinstance(data, dict) or not all(isinstance(text, str) and text for text in (*data, *data.values())):
         raise ValueError("an identity is no mapping of texts")
-    return identity_of(value)
+    if unknown := data.keys() - {field.name for field in fields(Identity)}:
+        raise ValueError(f"an identity has {min(unknown)[:40]!r}, which nothing reads")
+    if "issuer" not in data or not {"subject", "repository"} & data.keys():
+        raise ValueError("an identity needs its issuer, and a subject or a repository")
+    return Identity(**data)
 
 
-def _refuse_twice(node: yaml.Node | None, file: str, seen: set[int]) -> None:
-    """Refuse two values of one name, of which every reader takes another.
-
-    :param seen: ids of the nodes that were looked at: one may stand at many places.
-    """
-    if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
-        return
-    seen.add(id(node))
-    names: set[str] = set()
-    for each in node.value:
-        key, value = each if isinstance(node, yaml.MappingNode) else (None, each)
-        if isinstance(key, yaml.ScalarNode) and key.value in names:
-            place = Place(file=file, line=key.start_mark.line + 1, column=key.start_mark.column + 1)
-            raise PolicyError(f"it has {key.value[:40]!r} twice", where=place, remedy="write all of it into one list")
-        if isinstance(key, yaml.ScalarNode):
-            names.add(key.value)
-        _refuse_twice(value, file, seen)
-
-
-def _is_of(said: Said, source: str) -> bool:
-    """Say whether a statement's source is one that somebody named, perhaps with a revision."""
-    places = {said.source, said.source.partition("#subdirectory=")[0]}
+def _is_of(claims: StatementClaims, source: str) -> bool:
+    """Return True if a statement has a source that the policy names, perhaps with a revision."""
     place, revision = _place_and_revision(source)
-    return place in places and (revision is None or revision in {said.revision, said.commit})
+    places = {claims.source, claims.source.partition("#subdirectory=")[0]}
+    return place in places and (revision is None or revision in {claims.revision, claims.commit})
 
 
 def _place_and_revision(source: str) -> tuple[str, str | None]:
-    """Take a source apart. A place that has an @ in its own name is never taken for another at a revision."""
+    """Split a source at the @ of its revision, never at an @ in its own name."""
     if before := _BEFORE_PATH.match(source):
         path, at, revision = source[before.end() :].partition("@")
         return before[0] + path, revision if at else None
@@ -174,10 +212,15 @@ def _place_and_revision(source: str) -> tuple[str, str | None]:
     return (archive["place"], archive["revision"]) if archive else (source, None)
 
 
-def _shown(said: Said) -> str:
-    revision = f"@{said.commit or said.revision}" if said.commit or said.revision else ""
-    return f"{said.source}{revision}"[:_SHOWN]
+def _matches(text: str, pattern: str) -> bool:
+    """Match a text, where ``*`` in the pattern stands for anything but a slash."""
+    first, *rest = map(re.escape, pattern.split("*"))
+    if not rest:
+        return text == pattern
+    # Atomic groups never go back, so that several stars cannot take for ever.
+    middle = "".join(f"(?>[^/]*?{word})" for word in rest[:-1])
+    return re.fullmatch(f"{first}{middle}[^/]*{rest[-1]}", text) is not None
 
 
-def _listed(texts: tuple[str, ...]) -> str:
-    return " or ".join(texts)
+def _named(text: str | None) -> str:
+    return text or "none that it names"

@@ -1,7 +1,7 @@
-"""What is signed of a wheel: an in-toto statement with SLSA provenance, made from its plan and what the run knows.
+"""In-toto statements about wheels with SLSA provenance, made from their plans and the record of the run.
 
-The forms: https://github.com/in-toto/attestation, statement v1; https://slsa.dev/spec/v1.0/provenance. Of what is
-fetched, digests that are no sha256 of a file have names of wheelsmith's own: docs/reference/provenance.md.
+The forms: https://github.com/in-toto/attestation, statement v1; https://slsa.dev/spec/v1.0/provenance. Digests other
+than the sha256 of a file have names of wheelsmith's own: docs/reference/provenance.md.
 """
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ from wheelsmith.base.ci import Checkout
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import Record, canonical_json, in_one_line
 from wheelsmith.model import SourceId
-from wheelsmith.wheel.attestation.bundle import strict_json
+from wheelsmith.wheel.attestation.bundle import strict_json, unreadable
 from wheelsmith.wheel.attestation.dependencies import dependencies
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:wheelsmith:build:1"
-_LONGEST = 300  # characters of anything that is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made(Record):
     """How a wheel was made, beside what it records itself.
 
-    :param cells: ids of those that it serves.
+    :param cells: ids of the cells that it serves.
     :param wheelsmith: the version that made it.
-    :param builder: a URI of who ran it.
-    :param invocation: a URI of that run; None where it has none.
-    :param checkout: what a CI system checked out for that run; None where there was none.
-    :param matrix_sha256: of the matrix file; None where that is not known.
-    :param image: of a container, by its digest; None where there was none.
-    :param started_on: UTC, when the run began that built it; None where an earlier one did.
+    :param builder: a URI of the builder.
+    :param invocation: a URI of the run, if it has one.
+    :param checkout: what a CI system checked out for the run, if there was one.
+    :param matrix_sha256: of the matrix file, if it is known.
+    :param image: the digest of a container, if there was one.
+    :param started_on: UTC, when the run that built it began; None if an earlier run built it.
     """
 
     cells: tuple[str, ...]
@@ -51,12 +50,12 @@ class Made(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What a statement says, as far as it is compared with something.
+class StatementClaims:
+    """The claims of a statement that are compared with something.
 
     :param filename: of the wheel.
     :param plan_digest: of the plan that the wheel records.
-    :param source: where it was made from, as ``hub:org/name``.
+    :param source: such as ``hub:org/name``.
     :param tree: the digest of the source's files.
     :param repository: that a CI system checked out.
     """
@@ -111,34 +110,28 @@ def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Ma
 
 
 def read_subject(data: bytes) -> tuple[str, str]:
-    """Return the file name and the sha256 of the one file that a statement is of, whatever it says of that.
+    """Return the file name and the sha256 of the one file that a statement is of.
 
-    :raises AttestationError: it is none, or of several.
+    :raises AttestationError: it is no statement, or of several files.
     """
-    try:
-        statement = strict_json(data)
-        (subject,) = statement["subject"]
-        return _text(subject["name"]), _text(subject["digest"]["sha256"])
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise AttestationError(f"the statement cannot be read: {in_one_line(error)}") from None
+    with unreadable("the statement"):
+        return _subject(strict_json(data))
 
 
-def read_statement(data: bytes) -> Said:
-    """Read a statement of one wheel that anybody may have written.
+def read_statement(data: bytes) -> StatementClaims:
+    """Read a statement about one wheel from others.
 
     :raises AttestationError: it is none.
     """
-    try:
-        return _said(strict_json(data))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise AttestationError(f"the statement cannot be read: {in_one_line(error)}") from None
+    with unreadable("the statement"):
+        return _claims(strict_json(data))
 
 
 def says_the_same(one: bytes, other: bytes) -> bool:
-    """Say whether two statements differ in nothing but when, and by which run of a CI system, they were made."""
+    """Return True if two statements differ only in the time and the run of a CI system."""
     try:
         return bool(_timeless(strict_json(one)) == _timeless(strict_json(other)))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         return False
 
 
@@ -147,19 +140,21 @@ def _timeless(data: Any) -> Any:
     return data
 
 
-def _said(data: Any) -> Said:
-    for key, known in (("_type", STATEMENT), ("predicateType", PREDICATE)):
-        if data[key] != known:
-            raise ValueError(f"its {key} is {str(data[key])[:_LONGEST]!r}, not {known}")
+def _claims(data: Any) -> StatementClaims:
     definition = data["predicate"]["buildDefinition"]
-    if definition["buildType"] != BUILD_TYPE:
-        raise ValueError(f"it is of no build of wheelsmith's: {str(definition['buildType'])[:_LONGEST]!r}")
-    (subject,) = data["subject"]
+    for key, found, known in (
+        ("_type", data["_type"], STATEMENT),
+        ("predicateType", data["predicateType"], PREDICATE),
+        ("buildType", definition["buildType"], BUILD_TYPE),
+    ):
+        if found != known:
+            raise ValueError(f"its {key} is {found!r}, not {known}")
+    filename, sha256 = _subject(data)
     parameters, inside = definition["externalParameters"], definition["internalParameters"]
     source = parameters["source"]
-    return Said(
-        filename=_text(subject["name"]),
-        sha256=_text(subject["digest"]["sha256"]),
+    return StatementClaims(
+        filename=filename,
+        sha256=sha256,
         builder=_text(data["predicate"]["runDetails"]["builder"]["id"]),
         source=_text(source["origin"]),
         revision=_text(source["revision"]) if "revision" in source else None,
@@ -171,11 +166,16 @@ def _said(data: Any) -> Said:
     )
 
 
+def _subject(data: Any) -> tuple[str, str]:
+    (subject,) = data["subject"]
+    return _text(subject["name"]), _text(subject["digest"]["sha256"])
+
+
 def _given(values: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:_LONGEST]!r} is no text")
+        raise TypeError(f"{value!r} is no text")
     return value

@@ -1,4 +1,4 @@
-"""Whose certificates and logs are believed: Sigstore's own, or those that a file names."""
+"""Accepted certificate authorities and logs: Sigstore's own, or those in a file."""
 
 from __future__ import annotations
 
@@ -21,23 +21,20 @@ if TYPE_CHECKING:
     from sigstore.models import ClientTrustConfig, TrustedRoot
     from sigstore.verify import Verifier
 
-_OR_OFFLINE = "; or verify with --offline by what was fetched last"
-EXTRA = "pip install 'wheelsmith[keyless]'"
-_SHOWN = 500  # characters
-_LARGEST = 1 << 20  # bytes of a trust configuration
+_MAX_SIZE = 1 << 20  # bytes of a trust configuration
 _CONFIG = "application/vnd.dev.sigstore.clienttrustconfig.v0.1+json"
 
 
 def verifier(trust: Path | None) -> Verifier:
-    """Return what verifies certificates, log entries and signatures.
+    """Return the verifier of certificates, log entries and signatures.
 
     :param trust: a client's trust configuration or a trusted root, as Sigstore's programs write them; None takes
-        Sigstore's own, as it was last fetched where wheelsmith is offline.
+        Sigstore's own, as it was last fetched if wheelsmith is offline.
     :raises SigningKeyError: it cannot be read or fetched.
     """
     require_extra()
-    with _explained(trust):
-        return _verifier(None if trust is None else _read(trust), offline=is_offline())
+    with _trust_errors(trust):
+        return _verifier(_read(trust) if trust else None, offline=is_offline())
 
 
 @cache
@@ -61,34 +58,37 @@ def _root(text: str | None, *, offline: bool) -> TrustedRoot:
 
 
 def signing_config(trust: Path | None) -> ClientTrustConfig:
-    """Return where certificates and log entries are had, and whose.
+    """Return the servers for certificates and log entries, with their roots of trust.
 
     :param trust: a client's trust configuration; None takes Sigstore's own.
-    :raises SigningKeyError: it cannot be read or fetched, or has no place to sign at.
+    :raises SigningKeyError: it cannot be read or fetched, or names no servers.
     """
     require_extra()
     from sigstore.models import ClientTrustConfig
 
-    with _explained(trust):
-        if trust is None:
+    with _trust_errors(trust):
+        text = _read(trust) if trust else None
+        if text is None:
             return ClientTrustConfig.production()
-        text = _read(trust)
         if not _is_config(text):
             raise ValueError("it says whom to believe, and not where to sign: a client's trust configuration does both")
         return ClientTrustConfig.from_json(text)
 
 
 def require_extra() -> None:
-    """Import what keyless signatures need.
+    """Import the libraries of keyless signatures.
 
-    :raises SigningKeyError: it is not installed.
+    :raises SigningKeyError: they are not installed.
     """
     try:
         import pypi_attestations  # noqa: F401  # whether it is there
         import sigstore.models  # noqa: F401  # as above
     except ImportError:
-        raise SigningKeyError("signatures without a key need sigstore, which is not installed", remedy=EXTRA) from None
-    # What it says there is in the errors, too, or is no trouble.
+        raise SigningKeyError(
+            "signatures without a key need sigstore, which is not installed",
+            remedy="pip install 'wheelsmith[keyless]'",
+        ) from None
+    # Its errors say the same.
     logging.getLogger("sigstore").addHandler(logging.NullHandler())
 
 
@@ -98,17 +98,18 @@ def _is_config(text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    return read_bounded(path, _LARGEST).decode()
+    return read_bounded(path, _MAX_SIZE).decode()
 
 
 @contextmanager
-def _explained(trust: Path | None) -> Iterator[None]:
+def _trust_errors(trust: Path | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do
-        whose = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
+        name = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
         cause = f": {type(error.__cause__).__name__}" if error.__cause__ else ""
+        or_offline = "" if trust else "; or verify with --offline by what was fetched last"
         raise SigningKeyError(
-            redact(f"{whose} cannot be read: {in_one_line(error)}{cause}")[:_SHOWN],
-            remedy="name one that Sigstore's programs wrote: --trust-config FILE" + ("" if trust else _OR_OFFLINE),
+            redact(f"{name} cannot be read: {in_one_line(error)}{cause}"),
+            remedy=f"name one that Sigstore's programs wrote: --trust-config FILE{or_offline}",
         ) from None

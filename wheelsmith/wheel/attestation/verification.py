@@ -1,10 +1,10 @@
-"""Hold a wheel against what was signed of it, and that against what somebody believes."""
+"""Verify signatures of wheels, and compare their statements with the wheels and with a policy."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,30 +13,29 @@ from wheelsmith.base.ci import LOCAL
 from wheelsmith.base.errors import AttestationError, WheelError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
-from wheelsmith.wheel.attestation.certified import verify_certified
-from wheelsmith.wheel.attestation.claims import Claims
+from wheelsmith.wheel.attestation.certificate import CertificateClaims, verify_certified
 from wheelsmith.wheel.attestation.keys import VerifyingKey
-from wheelsmith.wheel.attestation.policy import SignaturePolicy
-from wheelsmith.wheel.attestation.statement import Said, read_statement
+from wheelsmith.wheel.attestation.policy import SignaturePolicy, identity_violation
+from wheelsmith.wheel.attestation.statement import StatementClaims, read_statement
 from wheelsmith.wheel.reader import WheelReader
 
 LARGEST = 4 << 30  # bytes of a wheel
-_LONGEST = 300  # characters of anything that is shown
+_MAX_SHOWN = 2000  # characters of a message that quotes others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Record):
-    """What holds of a wheel: who signed it, and what that one says.
+    """A verified wheel: its signer and the claims of its statement.
 
-    :param key: by which name the policy knows who signed; None where a certificate did.
-    :param certificate: of whom that is; None where a key signed.
-    :param source: where it was made from, as ``hub:org/name``.
+    :param key: its name in the policy; None with a certificate.
+    :param certificate: claims of the certificate; None with a key.
+    :param source: such as ``hub:org/name``.
     """
 
     wheel: str
     sha256: str
     key: str | None
-    certificate: Claims | None
+    certificate: CertificateClaims | None
     builder: str
     source: str
     revision: str | None
@@ -46,7 +45,7 @@ class Verified(Record):
 
     @property
     def signer(self) -> str:
-        """Return who signed, for people."""
+        """Return the signer, for people."""
         if self.certificate is None:
             return str(self.key)
         return f"{self.certificate.subject}, as {self.certificate.issuer} says"
@@ -54,30 +53,30 @@ class Verified(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Signed:
-    """What was signed, and by whom: one of both."""
+    """A statement with a valid signature by either a key or a certificate."""
 
-    said: Said
+    claims: StatementClaims
     key: VerifyingKey | None = None
-    claims: Claims | None = None
+    certificate: CertificateClaims | None = None
 
 
 def verify_statement(filename: str, sha256: str, bundle: bytes, policy: SignaturePolicy) -> Verified:
-    """Return what holds of a wheel whose hash somebody else compares: it is not looked into.
+    """Verify the signature of a wheel that is not here; only its statement is read.
 
-    :raises AttestationError: it says all that is wrong.
+    :param sha256: of the wheel, which is compared with the file later.
+    :raises AttestationError: with all violations.
     """
-    signed = _signed(bundle, policy)
-    return _verified(signed, [*_of_another(signed.said, filename, sha256), *_not_believed(signed, policy)])
+    signed = _verify_signature(bundle, policy)
+    return _verified(signed, [*_other_wheel(signed.claims, filename, sha256), *_policy_violations(signed, policy)])
 
 
 def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: WheelReader) -> Verified:
-    """Return what holds of a wheel.
+    """Verify the signature of a wheel, and compare its statement with the wheel.
 
-    :param wheel: any file.
-    :raises AttestationError: it says all that is wrong.
+    :param reader: reads the plan that the wheel records.
+    :raises AttestationError: with all violations.
     """
-    signed = _signed(bundle, policy)
-    said = signed.said
+    signed = _verify_signature(bundle, policy)
     try:
         with open_file(wheel) as file:
             if os.fstat(file.fileno()).st_size > LARGEST:
@@ -85,74 +84,40 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: Wh
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # a BufferedReader
     except NotRegularError:
         raise AttestationError("it is a link, or no file") from None
-    of_another = _of_another(said, wheel.name, sha256)
-    return _verified(signed, [*of_another, *_planned_otherwise(said, wheel, reader), *_not_believed(signed, policy)])
+    other = _other_wheel(signed.claims, wheel.name, sha256)
+    return _verified(signed, [*other, *_other_plan(signed.claims, wheel, reader), *_policy_violations(signed, policy)])
 
 
-def _verified(signed: _Signed, wrong: Sequence[str]) -> Verified:
-    if wrong:
-        raise AttestationError("; ".join(wrong))
-    said = _as_certified(signed.said, signed.claims) if signed.claims else signed.said
-    return Verified(
-        wheel=said.filename,
-        sha256=said.sha256,
-        key=signed.key.name if signed.key else None,
-        certificate=signed.claims,
-        builder=said.builder,
-        source=said.source,
-        revision=said.revision,
-        commit=said.commit,
-        repository=said.repository,
-        cells=said.cells,
-    )
+def builder_conflict(claims: StatementClaims, certificate: CertificateClaims) -> str | None:
+    """Return how the builder in a statement contradicts the certificate, or None.
+
+    A local builder contradicts nothing.
+    """
+    if claims.builder in certificate.builders or claims.builder == LOCAL or claims.builder.startswith(f"{LOCAL}:"):
+        return None
+    certified = certificate.workflow or certificate.subject
+    return f"the statement names the builder {claims.builder}, and the certificate {certified}"
 
 
-def _signed(data: bytes, policy: SignaturePolicy) -> _Signed:
-    """Return who signed a bundle, and what."""
+def _verify_signature(data: bytes, policy: SignaturePolicy) -> _Signed:
     bundle = read_bundle(data)
     if bundle.certificate is None:
-        return _Signed(key=_signer(bundle, policy), said=read_statement(bundle.statement))
+        return _Signed(key=_signing_key(bundle, policy), claims=read_statement(bundle.statement))
     if not policy.identities:
         raise AttestationError("it is signed by a certificate, and whose may sign is not said: --identity, or a policy")
-    statement, claims = verify_certified(data, policy.identities, policy.trust)
-    return _Signed(claims=claims, said=read_statement(statement))
+
+    def check(claims: CertificateClaims) -> None:
+        if wrong := identity_violation(claims, policy.identities):
+            raise AttestationError(wrong)
+
+    statement, certificate = verify_certified(data, policy.trust, check)
+    return _Signed(certificate=certificate, claims=read_statement(statement))
 
 
-def _not_believed(signed: _Signed, policy: SignaturePolicy) -> Iterator[str]:
-    """Yield what is not believed of what was said: of whom a certificate is, it knows better than the statement."""
-    said, claims = signed.said, signed.claims
-    if claims is None:
-        yield from policy.refusals(said)
-        return
-    if claims.repository and said.repository not in {None, claims.repository}:
-        yield (
-            f"the statement names the repository {str(said.repository)[:_LONGEST]}, "
-            f"and the certificate {claims.repository[:_LONGEST]}"
-        )
-    if why := named_otherwise(said, claims):
-        yield why
-    yield from policy.refusals(_as_certified(said, claims))
-
-
-def named_otherwise(said: Said, claims: Claims) -> str | None:
-    """Say in which builder a statement differs from the certificate that it is signed by; None where it does not.
-
-    Who ran it on a machine of their own names no builder that anybody else could know.
-    """
-    if said.builder in claims.builders or said.builder == LOCAL or said.builder.startswith(f"{LOCAL}:"):
-        return None
-    certified = (claims.workflow or claims.subject)[:_LONGEST]
-    return f"the statement names the builder {said.builder[:_LONGEST]}, and the certificate {certified}"
-
-
-def _as_certified(said: Said, claims: Claims) -> Said:
-    """Return what was said, of the repository as the certificate has it: a statement alone may name any."""
-    return replace(said, repository=claims.repository)
-
-
-def _signer(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
+def _signing_key(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
+    hint = bundle.hint[:_MAX_SHOWN]
     if not policy.keys:
-        raise AttestationError(f"it is signed by a key, which nobody named: its sha256 is {bundle.hint[:_LONGEST]}")
+        raise AttestationError(f"it is signed by a key, which nobody named: its sha256 is {hint}")
     for key in policy.keys:
         if key.verifies(bundle.signature, bundle.signed):
             return key
@@ -160,17 +125,51 @@ def _signer(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
         if key.hint == bundle.hint:
             raise AttestationError(f"it says that {key.name} signed it, which did not sign this")
     names = ", ".join(key.name for key in policy.keys)
-    raise AttestationError(f"it is not signed by {names}, but by a key whose sha256 is {bundle.hint[:_LONGEST]}")
+    raise AttestationError(f"it is not signed by {names}, but by a key whose sha256 is {hint}")
 
 
-def _of_another(said: Said, filename: str, sha256: str) -> Iterator[str]:
-    if said.filename != filename:
-        yield f"what is signed is of {said.filename[:_LONGEST]}"
-    if said.sha256 != sha256:
-        yield f"what is signed is of a wheel whose sha256 is {said.sha256[:_LONGEST]}, and this one's is {sha256}"
+def _verified(signed: _Signed, violations: list[str]) -> Verified:
+    if violations:
+        raise AttestationError("; ".join(violations)[:_MAX_SHOWN])
+    claims = _certified(signed)
+    return Verified(
+        wheel=claims.filename,
+        sha256=claims.sha256,
+        key=signed.key.name if signed.key else None,
+        certificate=signed.certificate,
+        builder=claims.builder,
+        source=claims.source,
+        revision=claims.revision,
+        commit=claims.commit,
+        repository=claims.repository,
+        cells=claims.cells,
+    )
 
 
-def _planned_otherwise(said: Said, wheel: Path, reader: WheelReader) -> Iterator[str]:
+def _policy_violations(signed: _Signed, policy: SignaturePolicy) -> Iterator[str]:
+    claims, certificate = signed.claims, signed.certificate
+    if certificate and certificate.repository and claims.repository not in {None, certificate.repository}:
+        yield f"the statement names the repository {claims.repository}, and the certificate {certificate.repository}"
+    if certificate and (conflict := builder_conflict(claims, certificate)):
+        yield conflict
+    yield from policy.violations(_certified(signed))
+
+
+def _certified(signed: _Signed) -> StatementClaims:
+    """Return the claims, with the repository of the certificate if there is one: a statement may name any."""
+    if signed.certificate is None:
+        return signed.claims
+    return replace(signed.claims, repository=signed.certificate.repository)
+
+
+def _other_wheel(claims: StatementClaims, filename: str, sha256: str) -> Iterator[str]:
+    if claims.filename != filename:
+        yield f"what is signed is of {claims.filename}"
+    if claims.sha256 != sha256:
+        yield f"what is signed is of a wheel whose sha256 is {claims.sha256}, and this one's is {sha256}"
+
+
+def _other_plan(claims: StatementClaims, wheel: Path, reader: WheelReader) -> Iterator[str]:
     try:
         recorded = reader.recorded_plan(wheel)
     except WheelError as error:
@@ -178,7 +177,8 @@ def _planned_otherwise(said: Said, wheel: Path, reader: WheelReader) -> Iterator
         return
     if recorded is None:
         yield "the wheel records no plan"
-    elif recorded.digest != said.plan_digest:
-        yield f"the wheel records the plan {recorded.digest}, and what is signed names {said.plan_digest[:_LONGEST]}"
-    if recorded and recorded.tree != said.tree:
-        yield f"the wheel is made from the source {recorded.tree}, and what is signed names {said.tree[:_LONGEST]}"
+        return
+    if recorded.digest != claims.plan_digest:
+        yield f"the wheel records the plan {recorded.digest}, and what is signed names {claims.plan_digest}"
+    if recorded.tree != claims.tree:
+        yield f"the wheel is made from the source {recorded.tree}, and what is signed names {claims.tree}"

@@ -1,0 +1,164 @@
+"""Verify signatures by certificates without a network, and read what the certificates claim.
+
+The extensions: https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wheelsmith.base.errors import AttestationError
+from wheelsmith.base.json_dataclass import Record, in_one_line
+from wheelsmith.wheel.attestation.trust import verifier
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate, ExtensionType
+
+_ARC = "1.3.6.1.4.1.57264.1."
+_OLD_ISSUER, _ISSUER = f"{_ARC}1", f"{_ARC}8"
+_CLAIMS = {
+    "called": f"{_ARC}9",
+    "repository": f"{_ARC}12",
+    "commit": f"{_ARC}13",
+    "ref": f"{_ARC}14",
+    "workflow": f"{_ARC}18",
+}
+_LONGEST = 2000  # characters of a claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateClaims(Record):
+    """The signer, as the certificate authority saw the token of a CI system or a person.
+
+    :param subject: a workflow's address, or a mail address.
+    :param issuer: of the token, such as ``https://token.actions.githubusercontent.com``.
+    :param repository: its address; None if the issuer names none, like those below.
+    :param ref: such as ``refs/tags/v1``.
+    :param commit: in hex.
+    :param workflow: the file that started the pipeline, with its repository and revision.
+    :param called: the file of the job, if a workflow calls another.
+    """
+
+    subject: str
+    issuer: str
+    repository: str | None = None
+    ref: str | None = None
+    commit: str | None = None
+    workflow: str | None = None
+    called: str | None = None
+
+    @property
+    def builders(self) -> frozenset[str]:
+        """Return the names that a statement may have for this builder."""
+        return frozenset(filter(None, (self.workflow, self.called, self.subject)))
+
+    @property
+    def caller(self) -> str | None:
+        """Return the repository that called another repository's workflow, or None."""
+        # GitHub ignores the case of names.
+        subject, own = self.subject.casefold(), f"{self.repository}/".casefold()
+        return self.repository if subject.startswith("https://") and not subject.startswith(own) else None
+
+    @property
+    def workflow_file(self) -> str | None:
+        """Return the path of the workflow in its repository, or None if its address does not show it."""
+        if not (self.workflow and self.repository and self.workflow.startswith(f"{self.repository}/")):
+            return None
+        # GitLab writes two slashes.
+        path = self.workflow.removeprefix(f"{self.repository}/").removeprefix("/")
+        for revision in filter(None, (self.ref, self.commit)):
+            if path.endswith(f"@{revision}"):
+                return path.removesuffix(f"@{revision}")
+        return None
+
+
+class _ClaimsReader:
+    """Reads the claims of a certificate after sigstore has verified its chain.
+
+    :param check: raises if the signer is not accepted.
+    """
+
+    def __init__(self, check: Callable[[CertificateClaims], None]) -> None:
+        self._check = check
+        self.claims: CertificateClaims | None = None
+
+    def verify(self, cert: Certificate) -> None:
+        """Read and check a certificate, a policy of sigstore's."""
+        self.claims = read_claims(cert)
+        self._check(self.claims)
+
+
+def verify_certified(
+    data: bytes, trust: Path | None, check: Callable[[CertificateClaims], None] = lambda _: None
+) -> tuple[bytes, CertificateClaims]:
+    """Verify a certificate, its log entry and the signature; return the signed statement and the signer.
+
+    :param data: a bundle with a certificate, as ``read_bundle`` has found.
+    :param trust: as ``verifier`` takes it.
+    :param check: raises AttestationError if the signer is not accepted.
+    :raises AttestationError: the bundle is not valid, or the signer is not accepted.
+    :raises SigningKeyError: the trust configuration cannot be read.
+    """
+    judge, reader = verifier(trust), _ClaimsReader(check)
+    from sigstore.models import Bundle
+
+    try:
+        _, statement = judge.verify_dsse(Bundle.from_json(data), reader)
+    except AttestationError:
+        raise
+    except Exception as error:  # noqa: BLE001  # on a bundle from others the libraries raise anything
+        raise AttestationError(f"it does not hold: {type(error).__name__}: {in_one_line(error)}") from None
+    if reader.claims is None:
+        raise AttestationError("it does not hold: nobody looked at its certificate")
+    return statement, reader.claims
+
+
+def read_claims(certificate: Certificate) -> CertificateClaims:
+    """Read the claims of a certificate that has been verified.
+
+    :raises ValueError: it does not name one signer clearly.
+    """
+    from cryptography import x509
+
+    try:
+        # Raises if one is there twice.
+        found = {each.oid.dotted_string: each.value for each in certificate.extensions}
+        names = list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except (x509.DuplicateExtension, x509.ExtensionNotFound) as error:
+        raise ValueError(f"its extensions cannot be read: {error}") from None
+    if len(names) != 1 or not isinstance(names[0], x509.UniformResourceIdentifier | x509.RFC822Name):
+        raise ValueError("it is not of one address of a workflow or of mail")
+    if _ISSUER in found:
+        issuer = _text(found[_ISSUER])
+    elif _OLD_ISSUER in found:
+        issuer = _bytes(found[_OLD_ISSUER]).decode()
+    else:
+        raise ValueError("it does not say who issued the token")
+    claims = {name: _text(found[oid]) for name, oid in _CLAIMS.items() if oid in found}
+    return CertificateClaims(subject=_printable(names[0].value), issuer=_printable(issuer), **claims)
+
+
+def _text(extension: ExtensionType) -> str:
+    from cryptography.hazmat import asn1
+
+    try:
+        return _printable(asn1.decode_der(str, _bytes(extension)))
+    except ValueError as error:
+        raise ValueError(f"a claim of it cannot be read: {error}") from None
+
+
+def _bytes(extension: ExtensionType) -> bytes:
+    from cryptography import x509
+
+    if not isinstance(extension, x509.UnrecognizedExtension):
+        raise TypeError(f"{extension.oid.dotted_string} is no claim")
+    return extension.value
+
+
+def _printable(text: str) -> str:
+    if not text or len(text) > _LONGEST or not text.isprintable():
+        raise ValueError("a text in it is empty, too long, or has signs that nobody sees")
+    return text
