@@ -11,9 +11,9 @@ from factory import Factory
 from kernels import matrix, pure_kernel
 
 from wheelsmith.store import Store
-from wheelsmith.wheel import checker_digest, wheel_file
+from wheelsmith.wheel import wheel_file
 from wheelsmith.wheel.archive import open_wheel
-from wheelsmith.wheel.checker_version import parts
+from wheelsmith.wheel.checker_version import checker_digest, parts
 from wheelsmith.wheel.repair import pack
 
 BUILD = ("build-matrix", "--engine", "local", "--progress", "plain")

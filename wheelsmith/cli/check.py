@@ -11,8 +11,8 @@ import click
 from wheelsmith.base.errors import ExitCode, WheelError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.options import json_option
-from wheelsmith.wheel import CheckReport, Finding
 from wheelsmith.wheel.reader import WheelReader
+from wheelsmith.wheel.report import CheckReport, Finding
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -28,7 +28,7 @@ from wheelsmith.pipeline.repair_job import RepairJob, only_wheel, says_checking
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
 from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task, TaskAdder
 from wheelsmith.store import StoredWheel
-from wheelsmith.wheel import checker_digest
+from wheelsmith.wheel.checker_version import checker_digest
 
 _PACK_SECONDS = 3.0
 _PACK_MEMORY = 1024 * MIB

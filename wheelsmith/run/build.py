@@ -40,7 +40,7 @@ from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.schedule import BuildCosts, TorchHeaderCosts
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
-from wheelsmith.wheel import checker_digest
+from wheelsmith.wheel.checker_version import checker_digest
 
 _DOOMED = "removed-"  # of a scratch folder whose lock may be gone already
 # What a run writes to in its output folder, which may have come with a stranger's kernel.

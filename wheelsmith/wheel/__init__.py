@@ -3,7 +3,6 @@
 What repairs, checks and makes wheels is imported from its own module: most runs have no use for it.
 """
 
-from wheelsmith.wheel.checker_version import checker_digest
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.repair_request import CHECKING, LEFT, PACKED, RepairRequest, RepairResponse
 from wheelsmith.wheel.report import CheckReport, Finding
@@ -17,7 +16,6 @@ __all__ = [
     "Finding",
     "RepairRequest",
     "RepairResponse",
-    "checker_digest",
     "read_variant",
     "wheel_file",
 ]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wheelsmith.base.errors import WheelError, WorkerError
 from wheelsmith.model import WheelSpec
-from wheelsmith.wheel.facts import WheelFacts
-from wheelsmith.wheel.recorded_plan import RecordedPlan
 from wheelsmith.wheel.report import CheckReport
 from wheelsmith.worker import Worker
+
+if TYPE_CHECKING:
+    from wheelsmith.wheel.facts import WheelFacts
+    from wheelsmith.wheel.recorded_plan import RecordedPlan
 
 
 class WheelReader(Worker):
@@ -32,6 +34,8 @@ class WheelReader(Worker):
 
         :raises WheelError: it cannot be read.
         """
+        from wheelsmith.wheel.facts import WheelFacts
+
         return WheelFacts.from_json(self._read("wheelsmith.wheel.operations:facts", wheel))
 
     def recorded_plan(self, wheel: Path) -> RecordedPlan | None:
@@ -39,6 +43,8 @@ class WheelReader(Worker):
 
         :raises WheelError: it cannot be read.
         """
+        from wheelsmith.wheel.recorded_plan import RecordedPlan
+
         plan = self._read("wheelsmith.wheel.operations:recorded_plan", wheel)["plan"]
         return RecordedPlan.from_json(plan) if plan else None
 
