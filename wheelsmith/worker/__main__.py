@@ -1,6 +1,106 @@
-"""``python -m wheelsmith.worker [FOLDER]``."""
+"""The worker's own side: ``python -m wheelsmith.worker`` serves stdin, or with FOLDER the one request in it."""
 
-from wheelsmith.worker.serving import main
+from __future__ import annotations
+
+import ctypes
+import errno
+import importlib
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from wheelsmith.base.errors import WheelsmithError, system_error
+from wheelsmith.worker.protocol import READY, REQUEST, RESPONSE, WorkerLimits, error_to_json
+
+_PR_SET_PDEATHSIG = 1
+_FAILURE = b'{"failure": '  # what such a response begins with
+_OUT_OF_MEMORY = _FAILURE + b'"memory"}'
+_SHOWN, _KEPT = 200, 10_000  # characters of an exception's text and traceback
+
+
+def serve_lines() -> None:
+    """Perform requests from stdin until it ends, or until one fails; print a line when ready."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # One byte: at 0, a crash is still handed to a program that the kernel names.
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    # Whatever a library prints goes to stderr; the programs that it starts read nothing.
+    requests, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _send(responses, READY)
+    for line in requests:
+        request = json.loads(line)
+        _set_limits(WorkerLimits(**request["limits"]))
+        response = _response(request)
+        _send(responses, response)
+        if response.startswith(_FAILURE):
+            return
+
+
+def serve_folder(folder: Path) -> None:
+    """Perform the one request in a folder, with the limits that this process has, and write the response there.
+
+    A failure of the reader ends this program with a traceback, as that of any command of a build.
+    """
+    os.chdir(folder)
+    response = _perform(json.loads(Path(REQUEST).read_bytes()))
+    Path(RESPONSE).write_text(json.dumps(response), encoding="utf-8")
+
+
+def _send(responses: BinaryIO, response: bytes) -> None:
+    responses.write(response + b"\n")
+    responses.flush()
+
+
+def _set_limits(limits: WorkerLimits) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_end = math.ceil(used.ru_utime + used.ru_stime) + limits.cpu_seconds
+    wanted = {resource.RLIMIT_AS: limits.memory, resource.RLIMIT_CPU: cpu_end, resource.RLIMIT_FSIZE: limits.file_size}
+    for kind, value in wanted.items():
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+def _response(request: dict[str, Any]) -> bytes:
+    """Perform an operation and return the response in JSON, whatever happens."""
+    try:
+        return json.dumps(_perform(request)).encode()
+    except MemoryError:
+        return _OUT_OF_MEMORY
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return _OUT_OF_MEMORY
+        if error.errno == errno.EFBIG:
+            return _failure("a file in it is too large")
+        return json.dumps({"error": error_to_json(system_error(error))}).encode()
+    except RecursionError:
+        return _failure("it is nested too deeply")
+    except Exception as error:  # noqa: BLE001  # whatever a library makes of these bytes is told to the client
+        text = " ".join(str(error).split())[:_SHOWN]
+        return _failure(f"the reader failed ({type(error).__name__}: {text})")
+
+
+def _failure(reason: str) -> bytes:
+    return json.dumps({"failure": reason, "traceback": traceback.format_exc()[-_KEPT:]}).encode()
+
+
+def _perform(request: dict[str, Any]) -> dict[str, Any]:
+    """Perform an operation, ``module:function``, and return its result or the error that it raises for users."""
+    module, _, name = request["operation"].partition(":")
+    try:
+        return {"result": getattr(importlib.import_module(module), name)(request["input"])}
+    except WheelsmithError as error:
+        return {"error": error_to_json(error)}
+
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:]:
+        serve_folder(Path(sys.argv[1]))
+    else:
+        serve_lines()

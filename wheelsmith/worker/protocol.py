@@ -11,9 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from wheelsmith.base import errors
-from wheelsmith.base.errors import MatrixMistakesError, Place, WheelsmithError, WorkerError
+from wheelsmith.base.beneath import WorkFolder
+from wheelsmith.base.errors import MatrixMistakesError, OutputError, Place, WheelsmithError, WorkerError
 
 READY = b'{"ready": true}'  # what a worker writes when it takes requests
+REQUEST, RESPONSE = "request.json", "response.json"  # in the folder of a job
+_MAX_RESPONSE = 64 * 2**20  # bytes
 _SCALE = 256 * 2**20  # bytes of input that add the base limits once more
 
 
@@ -86,3 +89,26 @@ def _error_from_json(data: dict[str, Any]) -> WheelsmithError:
     if not (isinstance(cls, type) and issubclass(cls, WheelsmithError)):
         cls = WheelsmithError
     return cls(data["message"], where=where, remedy=data.get("remedy"))
+
+
+def write_request(folder: WorkFolder, operation: str, request: dict[str, Any]) -> None:
+    """Write the request of a job.
+
+    :param operation: ``module:function``; the function takes and returns plain data.
+    """
+    with folder.create(REQUEST) as file:
+        file.write(json.dumps({"operation": operation, "input": request}).encode())
+
+
+def read_response(folder: WorkFolder, subject: str = "") -> dict[str, Any]:
+    """Return the result of a job that ended.
+
+    :param subject: the file that it read, for messages.
+    :raises WheelsmithError: the operation raised it.
+    :raises WorkerError: the reader failed, or left no response.
+    """
+    try:
+        response = b"".join(folder.chunks(RESPONSE, _MAX_RESPONSE))
+    except OutputError as error:
+        raise WorkerError.about(subject, "the reader left no answer", details=str(error)) from None
+    return result_of(response, subject)
