@@ -137,7 +137,7 @@ def test_files_outside_of_an_index_change_by_compare_and_swap(hub):
         storage.swap("x.txt", b"2", None)
     storage.swap("x.txt", b"2", tag)
     storage.put("y/z.txt", b"3")
-    assert (storage.look("y/z.txt").size, storage.look("y"), storage.look("no/such")) == (1, None, None)
+    assert (storage.stat("y/z.txt").size, storage.stat("y"), storage.stat("no/such")) == (1, None, None)
     assert [item.key for item in storage.listing("y/")] == ["y/z.txt"]
     storage.delete("x.txt")
     storage.delete("x.txt")
@@ -147,7 +147,7 @@ def test_files_outside_of_an_index_change_by_compare_and_swap(hub):
 
 @pytest.mark.parametrize("kind", ["silently_done", "cut", "cut before", "refused", "busy", "failed"])
 def test_what_goes_wrong_on_the_way_does_no_harm(kind, hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub_client.random, "uniform", lambda *_: 0.0)
+    monkeypatch.setattr(random, "uniform", lambda *_: 0.0)
     storage = open_repo(INDEX)
     for offer in wheels(tmp_path):
         hub.weather = Weather(planned=[kind] * 3, lagging=0.3, unread=0.3)
@@ -203,7 +203,7 @@ def test_listings_go_on_over_pages(hub, tmp_path):
     assert len(list(storage.listing("files/"))) == 5
     assert Index(storage).collect(older_than=time.time() - 60) == ()
     assert Index(storage).collect(older_than=time.time() + 60) == ("files/ab/cd/old.whl",)
-    assert storage.look("files/ab/cd/old.whl") is None
+    assert storage.stat("files/ab/cd/old.whl") is None
 
 
 # --- builds for the kernels library -------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_a_hub_that_is_not_there_or_switched_off(token, tmp_path, monkeypatch):
 
 
 def test_a_hub_that_is_broken(hub, token, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub_client.random, "uniform", lambda *_: 0.0)
+    monkeypatch.setattr(random, "uniform", lambda *_: 0.0)
     hub.weather = Weather(failed=1.0)
     assert "cannot be reached: the Hub answered 50" in refusal(tmp_path)
 

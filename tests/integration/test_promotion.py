@@ -110,7 +110,7 @@ def test_promoted_again_it_brings_what_lies_beside_a_wheel(channels):
     lost = Index(stable).known("kernel").entries[0].path + ".metadata"
     stable.delete(lost)
     promote(nightly, stable, ASKED, stable.name)
-    assert (stable.look(lost) is not None, verify(stable)) == (True, ())
+    assert (stable.stat(lost) is not None, verify(stable)) == (True, ())
 
 
 @pytest.mark.parametrize("left", [None, b"half of it"])
@@ -288,7 +288,7 @@ def test_a_file_beside_a_wheel_with_other_bytes_is_mended(channels):
     nightly, stable = channels
     promote(nightly, stable, ASKED, stable.name)
     key = Index(stable).known("kernel").entries[0].path + ".metadata"
-    stable.put(key, b"X" * stable.look(key).size)
+    stable.put(key, b"X" * stable.stat(key).size)
     assert len(promote(nightly, stable, ASKED, stable.name).new) == 1
     assert (promote(nightly, stable, ASKED, stable.name).new, verify(stable)) == ((), ())
 
@@ -297,14 +297,14 @@ def test_a_wheel_with_other_bytes_is_mended_where_the_storage_knows_its_hash(cha
     """As the Hub does of each large file."""
 
     class Telling(Memory):
-        def look(self, key):
-            found = super().look(key)
+        def stat(self, key):
+            found = super().stat(key)
             return found and replace(found, sha256=hashlib.sha256(self.files[key][0]).hexdigest())
 
     stable = Telling()
     promote(channels[0], stable, ASKED, "stable")
     key = Index(stable).known("kernel").entries[0].path
-    stable.put(key, b"X" * stable.look(key).size)
+    stable.put(key, b"X" * stable.stat(key).size)
     assert len(promote(channels[0], stable, ASKED, "stable").new) == 1
     assert (promote(channels[0], stable, ASKED, "stable").new, verify(stable)) == ((), ())
 

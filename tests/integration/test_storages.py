@@ -111,7 +111,7 @@ where_files_conflict = pytest.mark.parametrize("storage", FILE_BY_FILE, indirect
 def test_what_is_not_there(storage):
     """The first that asks for each storage: servers of other people are fetched and started for some of them."""
     assert storage.read("cpu/k/index.html") is None
-    assert storage.look("cpu/k/index.html") is None
+    assert storage.stat("cpu/k/index.html") is None
     assert list(storage.listing("files/")) == []
     storage.delete("cpu/k/index.html")
 
@@ -124,7 +124,7 @@ def test_what_was_put_is_there(content, storage, tmp_path):
     storage.put(wheel, tmp_path / "wheel")
     storage.put(f"{wheel}.metadata", content[:100])
     assert storage.read(wheel).data == content
-    assert storage.look(wheel).size == len(content)
+    assert storage.stat(wheel).size == len(content)
     assert {(item.key, item.size) for item in storage.listing("files/")} == {
         (wheel, len(content)),
         (f"{wheel}.metadata", len(content[:100])),
@@ -154,10 +154,10 @@ def test_a_file_of_another_hash_than_its_key_has_is_not_put(size, storage, tmp_p
 @every_storage
 def test_a_file_that_is_put_again_is_new_again(storage):
     storage.put(WHEEL, b"wheel")
-    first = storage.look(WHEEL).modified
+    first = storage.stat(WHEEL).modified
     time.sleep(1.1)  # HTTP's dates are whole seconds
     storage.put(WHEEL, b"wheel")
-    assert storage.look(WHEEL).modified > first or first == float("inf")
+    assert storage.stat(WHEEL).modified > first or first == float("inf")
 
 
 @every_storage
@@ -368,7 +368,7 @@ def test_an_upload_whose_end_is_not_heard_of_is_made_whole(s3, befalls, tmp_path
     s3.faults.next_complete[:] = [befalls]
     storage.put(BIG_WHEEL, tmp_path / "wheel")
     assert s3.faults.next_complete == []
-    assert storage.look(BIG_WHEEL).size == len(BIG)
+    assert storage.stat(BIG_WHEEL).size == len(BIG)
 
 
 @needs_s3

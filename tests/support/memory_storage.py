@@ -31,7 +31,7 @@ class Memory:
         found = self.files.get(key)
         return Stored(found[0], found[1]) if found else None
 
-    def look(self, key: str) -> Listed | None:
+    def stat(self, key: str) -> Listed | None:
         found = self.files.get(key)
         return Listed(key, len(found[0]), found[2]) if found else None
 
@@ -91,8 +91,8 @@ class Interrupted:
     def read(self, key: str) -> Stored | None:
         return self._do(lambda: self._under.read(key))
 
-    def look(self, key: str) -> Listed | None:
-        return self._do(lambda: self._under.look(key))
+    def stat(self, key: str) -> Listed | None:
+        return self._do(lambda: self._under.stat(key))
 
     def put(self, key: str, content: Path | bytes) -> None:
         self._do(lambda: self._under.put(key, content))

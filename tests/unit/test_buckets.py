@@ -3,10 +3,9 @@
 import pytest
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage.address import Address, parse_address, shown
 from wheelsmith.index.storage.bucket_errors import explain, explain_settings, is_final
 from wheelsmith.index.storage.headers import headers_of
-from wheelsmith.index.storage.location import open_storage
+from wheelsmith.index.storage.location import Address, open_storage, parse_address
 from wheelsmith.index.storage.obstore_client import settings
 
 FOREVER = "max-age=365000000, immutable"
@@ -17,14 +16,11 @@ FILE = f"files/ab/{'ab' * 32}/k-1+cu130-py3-none-any.whl"
     ("key", "kind", "caching"),
     [
         ("cpu/k/index.html", "text/html; charset=utf-8", "no-cache"),
-        ("simple/index.html", "text/html; charset=utf-8", "no-cache"),
         ("cpu/k/index.json", "application/vnd.pypi.simple.v1+json", "no-cache"),
-        ("simple/index.json", "application/vnd.pypi.simple.v1+json", "no-cache"),
         ("index.html", "text/html; charset=utf-8", "no-cache"),
         ("index.json", "application/json", "no-cache"),
         ("cpu/k/k-1-variants.json", "application/json", "no-cache"),
         ("_state/index.json", "application/json", "no-cache"),
-        ("_state/.listing.json", "application/json", "no-cache"),
         (FILE, "application/octet-stream", FOREVER),
         (f"{FILE}.metadata", "text/plain; charset=utf-8", FOREVER),
         ("files/ab/index.json", "application/json", FOREVER),
@@ -56,17 +52,9 @@ def test_addresses(target, scheme, bucket, prefix):
 @pytest.mark.parametrize(
     "target",
     [
-        *("s3://", "s3:///x", "s3://../", "s3://.", "s3://-a/x", "s3://a..b/x", "s3://UPPER/x", "s3://a b/x", "s3://x"),
-        *("s3://wheels/a b", "s3://wheels/%2f", "s3://wheels/a%2e%2e/b", "s3://wheels/../x", "s3://wheels/a/./b"),
-        *("s3://wheels/a//b", "s3://wheels/a\\b", "s3://wheels/a\nb", "s3://wheels/\u202egpj", "s3://wheels/ä"),
-        *(
-            "s3://wheels/<script>",
-            "s3://wheels:443/x",
-            "s3://[::1]/x",
-            "gs://wheels/*",
-            "az://$root/x",
-            "s3://$web/../x",
-        ),
+        *("s3://", "s3:///x", "s3://../", "s3://a..b/x", "s3://UPPER/x", "s3://a b/x", "s3://x", "s3://[::1]/x"),
+        *("s3://wheels/a b", "s3://wheels/%2f", "s3://wheels/../x", "s3://wheels/a//b", "s3://wheels/a\nb"),
+        *("s3://wheels/\u202egpj", "s3://wheels:443/x", "gs://wheels/*", "az://$root/x"),
     ],
 )
 def test_addresses_that_are_none(target):
@@ -79,10 +67,8 @@ def test_addresses_that_are_none(target):
 @pytest.mark.parametrize(
     "target",
     [
-        "s3://user:hunter2@wheels/x",
         "s3://user:hunt/er2@wheels/x",
         "s3://wheels/x?sig=hunter2",
-        "s3://wheels/x#hunter2",
         "az://c/x?sv=1&sig=hunt@er2",
         "s3://us?er:hunter2@wheels/x",
         "https://user:hunter2@host/simple",
@@ -93,11 +79,6 @@ def test_no_secret_is_shown(target):
     with pytest.raises(PackageIndexError) as caught:
         open_storage(target)
     assert "er2" not in f"{caught.value}{caught.value.remedy}"
-
-
-def test_a_folder_is_shown_as_it_is():
-    assert shown("some/folder@2?x") == "some/folder@2?x"
-    assert shown("a\x1b[31mb") == "a�[31mb"
 
 
 S3 = Address(scheme="s3", bucket="wheels", prefix="x")
@@ -117,13 +98,11 @@ def status(number, code=""):
     ("error", "message", "remedy"),
     [
         (failure("FileNotFoundError", status(404, "NoSuchBucket")), "there is no such bucket", "aws s3 mb s3://wheels"),
-        (failure("GenericError", status(404, "NoSuchBucket")), "there is no such bucket", "aws s3 mb s3://wheels"),
         (
             failure("PermissionDeniedError", status(403, "AccessDenied")),
             "do not suffice (403 AccessDenied)",
             "s3:PutObject",
         ),
-        (failure("PermissionDeniedError", status(403)), "do not suffice (403)", "s3:ListBucket"),
         (failure("PermissionDeniedError", status(403, "InvalidAccessKeyId")), "are not accepted", "AWS_ACCESS_KEY_ID"),
         (
             failure("GenericError", status(400, "ExpiredToken")),
@@ -162,9 +141,7 @@ def test_remedies_are_of_the_cloud_that_refuses():
     assert "_ACCOUNT_NAME" in explain_settings(missing, Address(scheme="az", bucket="c", prefix=""), ()).remedy
 
 
-@pytest.mark.parametrize(
-    "endpoint", ["garbage", "host:9000", "ftp://host", "https://", "http://[::bad", "https://user:hunter2@host"]
-)
+@pytest.mark.parametrize("endpoint", ["garbage", "ftp://host", "http://[::bad", "https://user:hunter2@host"])
 def test_an_endpoint_that_is_none_is_one_error(endpoint):
     with pytest.raises(PackageIndexError, match="AWS_ENDPOINT_URL is no endpoint") as caught:
         settings("s3", {"AWS_ENDPOINT_URL": endpoint})
@@ -192,10 +169,8 @@ def test_only_a_refusal_is_final(text, final):
     [
         ({}, False),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"}, True),
-        ({"AWS_ENDPOINT_URL": "http://[::1]:9000"}, True),
         ({"AWS_ENDPOINT_URL_S3": "http://localhost:9000"}, True),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9000", "AWS_ALLOW_HTTP": "false"}, False),
-        ({"AWS_ENDPOINT_URL": "http://minio.example:9000"}, False),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1.example:9000"}, False),
         ({"AWS_ENDPOINT_URL_S3": "http://minio.example:9000", "AWS_ENDPOINT_URL": "http://127.0.0.1"}, False),
     ],

@@ -32,7 +32,7 @@ class Memory:
             self.before("read", key)
         return Stored(self.content[key], str(self.tags[key])) if key in self.content else None
 
-    def look(self, key):
+    def stat(self, key):
         return Listed(key, len(self.content[key]), float("inf")) if key in self.content else None
 
     def swap(self, key, data, tag):

@@ -202,7 +202,7 @@ def _held(storage: Folder, folder: Path, entry: IndexEntry) -> WheelUpload:
     remedy = f"see what else is wrong, and what fixes it: wheelsmith index verify {folder}"
     # Not through a link, which could lead to any file.
     for key in paths(entry):
-        if storage.look(key) is None:
+        if storage.stat(key) is None:
             raise PackageIndexError(f"{key} is listed in {folder} and not there", remedy=remedy)
     return listed_wheel(storage, folder / entry.path, entry, remedy)
 

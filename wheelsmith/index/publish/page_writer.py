@@ -16,7 +16,7 @@ from wheelsmith.index.entries.listing import Listing, dump_listing, listing_of, 
 from wheelsmith.index.entries.stored_states import LISTING, project_names, read_project, state_key
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish.pages import project_pages, root_pages
-from wheelsmith.index.storage.compare_and_swap import AT_ONCE, converge, persist, replace_file
+from wheelsmith.index.storage.compare_and_swap import AT_ONCE, converge, replace_file, retry
 from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 
 # A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
@@ -32,7 +32,7 @@ def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha25
 
     :param sha256: of ``content``.
     """
-    found = storage.look(key)
+    found = storage.stat(key)
     there = found is not None and found.size == size and found.sha256 in {None, sha256}
     if found and there and isinstance(content, bytes):
         there = _sha256(storage, key, found) == sha256
@@ -45,7 +45,7 @@ def put_new_file(storage: Storage, key: str, content: Path | bytes, size: int, s
 
     :param sha256: of ``content``.
     """
-    found = storage.look(key)
+    found = storage.stat(key)
     young = found and found.size == size and found.modified >= time.time() - GRACE / 2
     if not (found and young and _sha256(storage, key, found) == sha256):
         storage.put(key, content)
@@ -101,7 +101,7 @@ class _Pages:
                     return []
 
             written = list(rendering.map(bring, projects))
-            persist(lambda: self._change_lists(projects, files))
+            retry(lambda: self._change_lists(projects, files))
             roots = converge(storage, files, LISTING, self._of_lists)
         return (*chain.from_iterable(written), *roots)
 

@@ -187,7 +187,7 @@ def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
 def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
     """Return a wheel of an index as another is offered it. Who may write there need not be who may write here."""
     remedy = f"see what is wrong, and what fixes it: wheelsmith index verify {source.name}"
-    looked = source.look(entry.path)
+    looked = source.stat(entry.path)
     if looked and looked.size != entry.size:
         raise PackageIndexError(f"{entry.filename} in {source.name} is not the file that was published", remedy=remedy)
     found = source.read(entry.path) if looked else None
@@ -208,7 +208,7 @@ def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> 
     """
     if listed is None or listed.sha256 != entry.sha256 or not is_known(listed, entry):
         return False
-    wheel = target.look(entry.path)
+    wheel = target.stat(entry.path)
     if wheel is None or wheel.size != entry.size or wheel.sha256 not in {None, entry.sha256}:
         return False
     brought = {(side.kind.suffix, side.sha256) for side in announced(entry)}

@@ -234,7 +234,7 @@ def _make_whole(folder: Path, offers: Sequence[WheelUpload], store: Store, known
 
 
 def _is_there(storage: Folder, folder: Path, entry: IndexEntry) -> bool:
-    if storage.look(entry.path) is None or sha256_file(folder / entry.path) != entry.sha256:
+    if storage.stat(entry.path) is None or sha256_file(folder / entry.path) != entry.sha256:
         return False
     beside = ((side, storage.read(side.path)) for side in announced(entry))
     return all(stored is not None and stored.tag == side.sha256 for side, stored in beside)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from wheelsmith.base.json_dataclass import read_json
-from wheelsmith.index.storage.compare_and_swap import persist, replace_file
+from wheelsmith.index.storage.compare_and_swap import replace_file, retry
 from wheelsmith.index.storage.protocol import Storage, Stored
 
 UNPUBLISHED = "_state/.unpublished.json"
@@ -22,7 +22,7 @@ def unpublished(storage: Storage) -> frozenset[str]:
 def set_unpublished(storage: Storage, hashes: Iterable[str]) -> None:
     """Note which wheels were never published."""
     data = json.dumps({"sha256": sorted(hashes)}, indent=0).encode() + b"\n"
-    persist(lambda: replace_file(storage, UNPUBLISHED, storage.read(UNPUBLISHED), data))
+    retry(lambda: replace_file(storage, UNPUBLISHED, storage.read(UNPUBLISHED), data))
 
 
 def mark_published(storage: Storage, hashes: Iterable[str]) -> None:

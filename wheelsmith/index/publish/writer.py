@@ -25,7 +25,7 @@ from wheelsmith.index.entries.validity import check_state
 from wheelsmith.index.entries.variants import variants_files
 from wheelsmith.index.publish.page_writer import put_file, put_new_file, write_all_pages, write_pages
 from wheelsmith.index.publish.verify import TEMPORARY
-from wheelsmith.index.storage.compare_and_swap import AT_ONCE, persist, replace_file
+from wheelsmith.index.storage.compare_and_swap import AT_ONCE, replace_file, retry
 from wheelsmith.index.storage.protocol import Storage
 
 T = TypeVar("T")
@@ -231,7 +231,7 @@ def _advance(storage: Storage, project: str, transition: Callable[[ProjectState]
         replace_file(storage, state_key(project), stored, dump_state(following))
         return following
 
-    return persist(attempt)
+    return retry(attempt)
 
 
 def _refuse_unreadable(state: ProjectState, project: str) -> None:
@@ -252,11 +252,11 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
     gone = []
     for key in sorted(unused):
         # Whoever is about to publish a file makes it new first.
-        found = storage.look(key)
+        found = storage.stat(key)
         if found and found.modified < older_than:
             storage.delete(key)
             gone.append(key)
-    if lost := sorted(key for key in set(gone) - _left(storage, gone) if storage.look(key) is None):
+    if lost := sorted(key for key in set(gone) - _left(storage, gone) if storage.stat(key) is None):
         raise PackageIndexError(
             f"published in the moment in which they were collected: {', '.join(lost)}", remedy="publish them again"
         )

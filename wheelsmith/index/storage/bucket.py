@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage.address import Address, parse_address
 from wheelsmith.index.storage.bucket_errors import explain, is_final, lacks_bucket
+from wheelsmith.index.storage.compare_and_swap import backoff
 from wheelsmith.index.storage.headers import headers_of
+from wheelsmith.index.storage.location import Address, parse_address
 from wheelsmith.index.storage.obstore_client import connect, endpoint_of
 from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
 
@@ -73,7 +72,7 @@ class Bucket:
 
         return self._found(get)
 
-    def look(self, key: str) -> Listed | None:
+    def stat(self, key: str) -> Listed | None:
         """Return a file's size and age, or None when there is none."""
         import obstore
 
@@ -89,7 +88,7 @@ class Bucket:
             sent = _in_pieces(content, key) if isinstance(content, Path) else content
             obstore.put(self._store, key, sent, attributes=attributes, max_concurrency=_PARTS_AT_ONCE)
 
-        self._persist(send)
+        self._retry(send)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Replace the content that has ``tag``; None makes a file that is not there yet."""
@@ -113,7 +112,7 @@ class Bucket:
                     raise ConflictError(f"{self.name}/{key} was changed by another process") from None
                 raise
 
-        self._persist(attempt)
+        self._retry(attempt)
 
     def delete(self, key: str) -> None:
         """Remove a file; one that is gone already is no mistake."""
@@ -167,8 +166,8 @@ class Bucket:
                     raise
                 return None
 
-    def _persist(self, attempt: Callable[[], object]) -> None:
-        """Do something again that failed on its way; a refusal is final."""
+    def _retry(self, attempt: Callable[[], object]) -> None:
+        """Repeat an attempt that failed on its way; a refusal is final."""
         from obstore.exceptions import GenericError
 
         for number in range(_TRIES):
@@ -181,7 +180,7 @@ class Bucket:
                         raise
                 else:
                     return
-            time.sleep(random.uniform(0, 2.0**number))  # noqa: S311  # not a secret
+            backoff(number, 1.0)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

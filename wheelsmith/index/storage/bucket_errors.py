@@ -1,17 +1,19 @@
-"""What a bucket's refusal means, and what fixes it.
+"""The meaning of a bucket's refusals, and what fixes them.
 
-obstore's messages hold whole requests and answers, and so may hold a signature or a token. What is taken from them is a
-status, a code made of letters, and which of a few known failures it was; nothing else of the text is shown.
+obstore's messages contain whole requests and responses, which may contain a signature or a token. Only a status, a code
+made of letters, and which of a few known failures it was are taken from them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from http import HTTPStatus
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage.address import Address
+from wheelsmith.index.storage.location import Address
 
+PREFIXES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}  # of environment variables
 _STATUS = re.compile(r"status code: (\d{3})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
@@ -23,7 +25,7 @@ _BAD_CREDENTIALS = {
     "AuthenticationFailed",
 }
 _MAY_PASS = {404, 408, 409, 429}
-# Where machines in a cloud are given credentials: asked only when there are none elsewhere.
+# Where machines in a cloud get credentials; requested only if there are none elsewhere.
 _ASKED_THE_MACHINE = re.compile(
     r"169\.254\.169\.254|169\.254\.170\.2|fd00:ec2::254|token request"
     r"|/latest/api/token|/computeMetadata/|/metadata/identity|credential provider"
@@ -46,20 +48,20 @@ _RIGHTS = {
 
 
 def lacks_bucket(error: Exception) -> bool:
-    """Say whether the bucket itself is not there; a file that is not there answers alike but for its code."""
+    """Return True if the bucket itself is missing; missing files differ from it only by their code."""
     return _code(error) in _NO_BUCKET
 
 
 def is_final(error: Exception) -> bool:
-    """Say whether the same request would be refused again."""
+    """Return True if the same request would be refused again."""
     status = _status(error)
     return lacks_bucket(error) or (status is not None and status // 100 == 4 and status not in _MAY_PASS)  # noqa: PLR2004  # HTTP's own
 
 
 def explain_settings(error: Exception, address: Address, variables: Iterable[str]) -> PackageIndexError:
-    """Return why a store cannot be made at all.
+    """Return why a store cannot be opened at all.
 
-    :param variables: the names of those that are set; what they hold may be a secret.
+    :param variables: names of the variables that are set; their values may be secret.
     """
     if "Account must be specified" in str(error):
         return PackageIndexError(
@@ -72,48 +74,42 @@ def explain_settings(error: Exception, address: Address, variables: Iterable[str
 
 
 def explain(error: Exception, address: Address) -> PackageIndexError:
-    """Return what a failed request means.
+    """Return the meaning of a failed request.
 
     :param error: an obstore exception, or one that obstore lets through.
     """
-    message, remedy = _setting(error, address) or _refusal(error, address) or _silence(error)
-    return PackageIndexError(f"{address}: {message}", remedy=remedy)
-
-
-def _setting(error: Exception, address: Address) -> tuple[str, str] | None:
-    """Return what is wrong on this side."""
-    text = str(error)
-    if "BadScheme" in text:
-        variable = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}[address.scheme] + "_ALLOW_HTTP=true"
-        return "the endpoint is plain http", f"use https; or, where you trust the network, export {variable}"
-    if "incorrectly configured region" in text or _status(error) in {301, 307}:
-        return "the bucket is in another region", "export AWS_REGION=…"
-    if _ASKED_THE_MACHINE.search(text):
-        return "no valid credentials were found", _SIGN_IN[address.scheme]
-    return None
-
-
-def _refusal(error: Exception, address: Address) -> tuple[str, str] | None:
-    """Return what the host refuses."""
-    kind, code, status = type(error).__name__, _code(error), _status(error)
-    answer = " ".join(str(part) for part in (status, code) if part)
-    if lacks_bucket(error):
-        return "there is no such bucket", _MAKE[address.scheme].format(bucket=address.bucket)
-    if kind == "UnauthenticatedError" or code in _BAD_CREDENTIALS:
-        return f"the credentials are not accepted ({answer or 'expired?'})", _SIGN_IN[address.scheme]
-    if kind == "PermissionDeniedError":
-        return f"the credentials do not suffice ({answer})", _RIGHTS[address.scheme]
-    if kind == "NotImplementedError" or status == 501:  # noqa: PLR2004  # HTTP's own
-        return "the host has no conditional writes", "use one that has, or a newer version of it"
-    return None
-
-
-def _silence(error: Exception) -> tuple[str, str]:
-    """Return what may pass."""
-    status, code = _status(error), _code(error)
-    if status:
-        return f"the host answers {status}{f' {code}' if code else ''}", "try again later"
-    return "the host does not answer", "check the network and the endpoint, then try again"
+    text, kind, status, code = str(error), type(error).__name__, _status(error), _code(error)
+    told, scheme = " ".join(str(part) for part in (status, code) if part), address.scheme
+    for applies, message, remedy in (
+        (
+            "BadScheme" in text,
+            "the endpoint is plain http",
+            f"use https; or, where you trust the network, export {PREFIXES[scheme]}ALLOW_HTTP=true",
+        ),
+        (
+            "incorrectly configured region" in text or status in {301, 307},
+            "the bucket is in another region",
+            "export AWS_REGION=…",
+        ),
+        (_ASKED_THE_MACHINE.search(text), "no valid credentials were found", _SIGN_IN[scheme]),
+        (lacks_bucket(error), "there is no such bucket", _MAKE[scheme].format(bucket=address.bucket)),
+        (
+            kind == "UnauthenticatedError" or code in _BAD_CREDENTIALS,
+            f"the credentials are not accepted ({told or 'expired?'})",
+            _SIGN_IN[scheme],
+        ),
+        (kind == "PermissionDeniedError", f"the credentials do not suffice ({told})", _RIGHTS[scheme]),
+        (
+            kind == "NotImplementedError" or status == HTTPStatus.NOT_IMPLEMENTED,
+            "the host has no conditional writes",
+            "use one that has, or a newer version of it",
+        ),
+        (status, f"the host answers {told}", "try again later"),
+    ):
+        if applies:
+            return PackageIndexError(f"{address}: {message}", remedy=remedy)
+    remedy = "check the network and the endpoint, then try again"
+    return PackageIndexError(f"{address}: the host does not answer", remedy=remedy)
 
 
 def _status(error: Exception) -> int | None:

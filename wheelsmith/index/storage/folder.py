@@ -41,7 +41,7 @@ class Folder:
                 return None
         return Stored(data, hashlib.sha256(data).hexdigest())
 
-    def look(self, key: str) -> Listed | None:
+    def stat(self, key: str) -> Listed | None:
         """Return a file's size and age, or None when there is none."""
         with self._explained("read"):
             try:

@@ -7,24 +7,21 @@ transaction that is compared and swapped, not the file.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.index.storage.compare_and_swap import backoff
 from wheelsmith.index.storage.hub_client import (
     BusyBranchError,
     HubPlace,
     TransientError,
     ask,
-    ask_once,
     check_client,
     no_branch,
     not_writable,
     parse_target,
-    pause,
-    unreachable,
 )
 from wheelsmith.index.storage.protocol import (
     ConflictError,
@@ -46,7 +43,6 @@ _ONCE = "files/"
 # The Hub advises 50 to 100 (https://huggingface.co/docs/hub/repositories-recommendations).
 _FILES_A_COMMIT = 100
 _ATTEMPTS = 100
-_TROUBLES = 8
 # How often an old head is taken for the Hub's slowness before it is believed.
 _LAG = 5
 # The repo's own .gitignore would make the Hub leave files out of a commit without a word.
@@ -97,7 +93,7 @@ class HubRepo:
             self._files[key] = self._fetch(key)
         return self._files[key]
 
-    def look(self, key: str) -> Listed | None:
+    def stat(self, key: str) -> Listed | None:
         """Return a file's size, or None when there is none.
 
         Its age is nobody's concern: were it removed meanwhile, the commit that relies on it would be refused.
@@ -149,13 +145,13 @@ class HubRepo:
 
         :raises PackageIndexError: the Hub refused, kept failing, or others were always faster.
         """
-        lag, troubles = _LAG, 0
+        lag = _LAG
         for number in range(_ATTEMPTS):
             head = self._head()
             if head in self._old and lag:
                 # What the Hub answers may be older than what it committed.
                 lag -= 1
-                time.sleep(pause(number))
+                backoff(number)
                 continue
             snapshot = HubRepo(self._api, self._place, head)
             staged = Staged(snapshot)
@@ -164,15 +160,9 @@ class HubRepo:
                 if self._send(snapshot, staged.writes, head):
                     return result
             except ConflictError as conflict:
-                troubles = 0
                 if not isinstance(conflict, BusyBranchError):
                     self._old.add(head)
-                time.sleep(pause(number))
-            except TransientError as passing:
-                troubles += 1
-                if troubles == _TROUBLES:
-                    raise unreachable(self._place, passing) from None
-                time.sleep(pause(troubles))
+                backoff(number)
         raise PackageIndexError(f"{self.name} is always changed by others meanwhile", remedy="do it again")
 
     def _head(self) -> str:
@@ -184,7 +174,7 @@ class HubRepo:
 
     def _send(self, snapshot: HubRepo, writes: Sequence[Write], head: str) -> bool:
         """Commit; return False when many files went ahead, so that the work has to be done again."""
-        writes = [write for write in writes if write.content is not None or snapshot.look(write.key)]
+        writes = [write for write in writes if write.content is not None or snapshot.stat(write.key)]
         ahead = [write for write in writes if write.key.startswith(_ONCE) and write.content is not None]
         if ahead and len(writes) > _FILES_A_COMMIT:
             for start in range(0, len(ahead), _FILES_A_COMMIT):
@@ -217,7 +207,7 @@ class HubRepo:
                 # It was there a moment ago; to writers without a token the Hub says that it is not.
                 raise not_writable(self._place) from None
 
-        ask_once(self._place, commit)
+        ask(self._place, commit)
 
     def _upload(self, operations: Sequence[CommitOperationAdd | CommitOperationDelete]) -> None:
         """Send what git does not hold itself, before the commit that refers to it."""

@@ -1,24 +1,20 @@
-"""The Hub, asked patiently: what may pass is asked again, and what will not is told once.
+"""Requests to the Hub, repeated as long as they may succeed.
 
-The client's own messages may repeat what was sent, a token among it, so they are told in other words.
+The client's own messages may quote a token, so they are replaced.
 """
 
 from __future__ import annotations
 
-import random
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from json import JSONDecodeError
-from typing import TypeVar
 from urllib.parse import quote
 
 from wheelsmith.base.errors import AddressError, PackageIndexError
-from wheelsmith.index.storage.protocol import ConflictError
-
-T = TypeVar("T")
+from wheelsmith.index.storage.compare_and_swap import backoff
+from wheelsmith.index.storage.protocol import ConflictError, T
 
 _SYNTAX = "write hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]"
 _REFUSED_FOLDERS = {"", ".", "..", ".git", ".cache"}
@@ -113,27 +109,23 @@ def kernel_branch(target: str) -> str | None:
 
 
 def ask(place: HubPlace, question: Callable[[], T]) -> T:
-    """Ask the Hub, again and again as long as it fails in passing.
+    """Ask the Hub, and again as long as it fails in passing.
 
+    :raises ConflictError: a commit was refused because of another one.
     :raises PackageIndexError: it refused, or kept failing.
     """
     for number in range(_ATTEMPTS):
         try:
-            return ask_once(place, question)
-        except TransientError as passing:
-            if number == _ATTEMPTS - 1:
-                raise unreachable(place, passing) from None
-            time.sleep(pause(number))
-    raise AssertionError
+            return _ask_once(place, question)
+        except TransientError as error:
+            reason = str(error)
+        backoff(number)
+    raise PackageIndexError(
+        f"{place.name} cannot be reached: {reason}", remedy="check the network and HF_ENDPOINT, then do it again"
+    )
 
 
-def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
-    """Ask the Hub.
-
-    :raises TransientError: it may answer another time.
-    :raises ConflictError: a commit was refused because of another one.
-    :raises PackageIndexError: it refused.
-    """
+def _ask_once(place: HubPlace, question: Callable[[], T]) -> T:
     from huggingface_hub import get_session
 
     session = get_session()
@@ -147,18 +139,6 @@ def ask_once(place: HubPlace, question: Callable[[], T]) -> T:
         # Of a file that could not be sent, the client tells only that; why is beneath.
         cause = error.__cause__ if isinstance(error, RuntimeError) else None
         raise _judged(place, cause if isinstance(cause, Exception) else error) from None
-
-
-def pause(number: int) -> float:
-    """Return the seconds to wait after an attempt, more each time and not in step with others."""
-    return random.uniform(0, min(5.0, 0.1 * 2**number))  # noqa: S311  # not a secret
-
-
-def unreachable(place: HubPlace, passing: TransientError) -> PackageIndexError:
-    """Return the error of a Hub that kept failing."""
-    return PackageIndexError(
-        f"{place.name} cannot be reached: {passing}", remedy="check the network and HF_ENDPOINT, then do it again"
-    )
 
 
 def _judged(place: HubPlace, error: Exception) -> Exception:

@@ -1,20 +1,44 @@
-"""From what people write to the storage that it names."""
+"""Addresses of storages, as people write them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from wheelsmith.base.errors import AddressError
-from wheelsmith.index.storage.address import BUCKETS, shown
+from wheelsmith.base.redact import redact
+from wheelsmith.base.sanitize import visible
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
 
+BUCKETS = ("s3", "gs", "az")
+# Azure serves a website from the container $web.
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]|\$web", re.ASCII)
+# What needs no escaping in the URLs that installers are given.
+_SEGMENT = re.compile(r"[A-Za-z0-9._~-]+", re.ASCII)
 # A slash too few: a folder of that name would take a release that nobody sees.
 _LOST_SLASH = re.compile(rf"({'|'.join(BUCKETS)}|hf|file):", re.IGNORECASE)
 _PLACES = "name a folder, or a URL that begins with s3://, gs://, az:// or hf://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where in which bucket an index lives.
+
+    :param scheme: one of ``BUCKETS``.
+    :param prefix: without slashes around it; empty for the bucket's root.
+    """
+
+    scheme: str
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        """Return it as a URL."""
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
 
 
 def open_storage(target: str) -> Storage:
@@ -30,7 +54,7 @@ def open_storage(target: str) -> Storage:
                 f"{lost[0]}… is no place for an index",
                 remedy=f"write {lost[0].lower()}// before it; for a folder of that name ./{lost[0]}…",
             )
-        if not target.startswith((".", "/")) and (what := shown(target)) != target:
+        if not target.startswith((".", "/")) and (what := _shown(target)) != target:
             raise AddressError(f"{what} is no place for an index", remedy=_PLACES)
         return Folder(Path(target))
     if scheme == "file":
@@ -43,7 +67,38 @@ def open_storage(target: str) -> Storage:
         from wheelsmith.index.storage.hub import open_repo
 
         return open_repo(target)
-    raise AddressError(
-        f"{shown(target)} is no place for an index",
-        remedy=_PLACES,
-    )
+    raise AddressError(f"{_shown(target)} is no place for an index", remedy=_PLACES)
+
+
+def parse_address(target: str) -> Address:
+    """Read ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
+
+    :raises AddressError: it is not of that form.
+    """
+    scheme, separator, rest = target.partition("://")
+    if not separator or scheme not in BUCKETS:
+        raise AddressError(f"{_shown(target)} is no bucket", remedy=f"write {_example('s3')}")
+    if set("@?#") & set(rest):
+        raise AddressError(
+            f"{_shown(target)}: a bucket's address holds no user, no password and no query",
+            remedy=f"write {_example(scheme)}, and give credentials in the environment",
+        )
+    bucket, _, path = rest.partition("/")
+    if not _BUCKET.fullmatch(bucket) or ".." in bucket:
+        raise AddressError(f"{_shown(target)} names no bucket", remedy=f"write {_example(scheme)}")
+    prefix = path.strip("/")
+    for segment in prefix.split("/") if prefix else ():
+        if not _SEGMENT.fullmatch(segment) or segment in {".", ".."}:
+            raise AddressError(
+                f"{_shown(target)}: {_shown(segment)!r} cannot be a part of a prefix",
+                remedy="use letters, digits and . _ ~ - between slashes",
+            )
+    return Address(scheme=scheme, bucket=bucket, prefix=prefix)
+
+
+def _example(scheme: str) -> str:
+    return f"{scheme}://{'container' if scheme == 'az' else 'bucket'}/prefix"
+
+
+def _shown(target: str) -> str:
+    return visible(redact(target))

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage.address import Address
-from wheelsmith.index.storage.bucket_errors import explain_settings
+from wheelsmith.index.storage.bucket_errors import PREFIXES, explain_settings
+from wheelsmith.index.storage.location import Address
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
 
-# What each kind's variables begin with, and the ones that name an endpoint.
-_PREFIXES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
+# Variables that name an endpoint.
 _ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
@@ -79,7 +78,7 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
             credential_provider=_credentials(address, environ),
         )
     except (BaseError, ValueError) as error:
-        names = (name for name in environ if name.startswith(_PREFIXES[address.scheme]))
+        names = (name for name in environ if name.startswith(PREFIXES[address.scheme]))
         raise explain_settings(error, address, names) from None
     return store
 
@@ -87,9 +86,9 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
 def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what is set beyond that which obstore reads from the environment itself."""
     config = {}
-    if f"{_PREFIXES[scheme]}TIMEOUT" not in environ:
+    if f"{PREFIXES[scheme]}TIMEOUT" not in environ:
         config["timeout"] = _TIMEOUT
-    if f"{_PREFIXES[scheme]}ALLOW_HTTP" not in environ and _is_loopback(endpoint_of(scheme, environ) or ""):
+    if f"{PREFIXES[scheme]}ALLOW_HTTP" not in environ and _is_loopback(endpoint_of(scheme, environ) or ""):
         config["allow_http"] = "true"
     if scheme == "s3":
         # One file at a time is deleted, and not every host knows the request for many.

@@ -83,7 +83,7 @@ class Storage(Protocol):
     def read(self, key: str) -> Stored | None:
         """Return a file, or None when there is none."""
 
-    def look(self, key: str) -> Listed | None:
+    def stat(self, key: str) -> Listed | None:
         """Return a file's size and age, or None when there is none."""
 
     def put(self, key: str, content: Path | bytes) -> None:
@@ -159,12 +159,12 @@ class Staged:
         data = b"".join(pieces_of(content, key)) if isinstance(content, Path) else content
         return Stored(data, hashlib.sha256(data).hexdigest())
 
-    def look(self, key: str) -> Listed | None:
+    def stat(self, key: str) -> Listed | None:
         """Return a file's size as it would be; what is staged is new."""
         if self._behind_removed(key):
             return None
         if key not in self._writes:
-            return self._under.look(key)
+            return self._under.stat(key)
         write = self._writes[key]
         return None if write.content is None else Listed(key, write.size, float("inf"))
 
@@ -187,7 +187,7 @@ class Staged:
         for item in self._under.listing(prefix):
             if item.key not in self._writes:
                 yield item
-        staged = (self.look(key) for key in self._writes if key.startswith(prefix))
+        staged = (self.stat(key) for key in self._writes if key.startswith(prefix))
         yield from (item for item in staged if item)
 
     def non_regular(self, prefix: str = "") -> Iterator[str]:
