@@ -1,4 +1,4 @@
-"""From the wheel that a build left to the wheel that people install."""
+"""Make the wheel that people install from the wheel that a build left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
-from wheelsmith.model import RECORDED_PLAN, WheelSpec, wheel_stem
+from wheelsmith.model import RECORDED_PLAN, WheelSpec, read_wheel_name, wheel_stem
 from wheelsmith.wheel import auditwheel
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.bundled_libraries import every_process_has
@@ -25,7 +25,7 @@ SBOMS = "sboms"  # in the .dist-info folder, PEP 770
 
 
 def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
-    """Return the wheel the platform tag it has earned, and bytes that depend on its content alone.
+    """Give the wheel the platform tag that its symbols allow, and bytes that depend on its content only.
 
     :param raw: what the build left; nothing about it is believed.
     :param work: an empty folder for this.
@@ -33,49 +33,41 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
     """
     contents, spec = open_wheel(raw), order.spec
     work.mkdir(parents=True, exist_ok=True)
+    if spec.metadata is not None:
+        _check_promised(contents, spec)
+    _check_wheel_file(contents)
+    if wrong := record_mistakes(contents):
+        raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
     if spec.metadata is None:
         contents = without_host_folders(relabel(contents, spec), work)
         raw = pack(contents, work / "relabelled")
-    else:
-        _check_promised(contents, spec)
     if order.members is not None:
         _check_members(contents, frozenset(order.members))
     if spec.platform != "any":
         tagged = work / "tagged"
         tagged.mkdir()
-        needed = _needed(contents)
-        left_out = [] if order.grafts else [name for name in sorted(needed) if not _is_everywhere(name)]
+        left_out = [] if order.grafts else [name for name in sorted(_needed(contents)) if not _is_everywhere(name)]
         contents = open_wheel(auditwheel.repair(raw, tagged, left_out=left_out))
         if order.policy:
-            # Whether it keeps to that, the check says.
+            # The check compares that with the symbols.
             contents = for_platform(contents, f"{order.policy}_{spec.arch}")
-    if order.plan is not None:
-        own = {RECORDED_PLAN: order.plan.encode(), **_materials(contents, spec, order.plan)}
-        contents = _with_own(contents, own)
-    return pack(contents, work)
+    return pack(_with_records(contents, order.plan) if order.plan is not None else contents, work)
 
 
-def _materials(contents: WheelContents, spec: WheelSpec, plan: str) -> dict[str, bytes]:
-    """Return the file that tells what is in a wheel; auditwheel has told of what it put there, if anything."""
+def _with_records(contents: WheelContents, plan: str) -> WheelContents:
+    """Return the wheel with its plan and its bill of materials. auditwheel adds one for the libraries it copied."""
     from wheelsmith.wheel.sbom import sbom, sbom_name
 
-    return {f"{SBOMS}/{sbom_name(spec.distribution)}": sbom(plan, _needed(contents))}
-
-
-def _with_own(contents: WheelContents, own: dict[str, bytes]) -> WheelContents:
-    files = {f"{contents.info}/{name}": data for name, data in own.items()}
-    # Also as a folder, in the place of one, or where case does not count.
-    own_names = {name.casefold() for name in files}
-    folders = {f"{contents.info}/{SBOMS}".casefold()}
+    materials = f"{contents.info}/{SBOMS}/{sbom_name(contents.info.partition('-')[0])}"
+    own = {f"{contents.info}/{RECORDED_PLAN}": plan.encode(), materials: sbom(plan, _needed(contents))}
     for name in contents.files:
-        path = name.casefold()
-        if path in own_names | folders or path.startswith(tuple(f"{each}/" for each in own_names)):
+        if name == f"{contents.info}/{SBOMS}" or any(f"{name}/".startswith(f"{each}/") for each in own):
             raise WheelError(f"the build put {name} into the wheel, which is for wheelsmith to write")
-    return replace(contents, files={**contents.files, **files})
+    return replace(contents, files={**contents.files, **own})
 
 
 def _needed(contents: WheelContents) -> set[str]:
-    """Return the libraries that its files need: auditwheel is shown only what our own bounded reader could read."""
+    """Return the libraries that the wheel's files need."""
     files = contents.files.items()
     read = (read_extension(name, io.BytesIO(data)) for name, data in files if is_for_the_cpu(data))
     return {library for extension in read for library in extension.needed}
@@ -92,13 +84,10 @@ def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
         raise WheelError(f"the build left {contents.filename}, not {expected}")
     if contents.files[f"{contents.info}/METADATA"] != spec.metadata.encode():
         raise WheelError("the build changed METADATA")
-    _check_wheel_file(contents, f"{spec.python_tag}-{spec.abi_tag}-{spec.platform}")
-    if wrong := record_mistakes(contents):
-        raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
 
 
 def _check_members(contents: WheelContents, members: frozenset[str]) -> None:
-    """Refuse files that nobody planned: one with a .pth would run whenever its user's Python starts."""
+    """Refuse files that are not planned, and missing ones."""
     records = {f"{contents.info}/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
     found = frozenset(contents.files) - records
     if added := sorted(found - members):
@@ -107,11 +96,12 @@ def _check_members(contents: WheelContents, members: frozenset[str]) -> None:
         raise WheelError(f"the build left {missing[0]!r} out of the wheel")
 
 
-def _check_wheel_file(contents: WheelContents, tag: str) -> None:
-    """Check what ``wheel pack`` makes a file name of: a tag or a build number may hold slashes."""
+def _check_wheel_file(contents: WheelContents) -> None:
+    """Compare WHEEL with the file name: ``wheel pack`` makes a file name of WHEEL, where a tag may hold slashes."""
     headers = contents.wheel
-    if [str(value) for value in headers.get_all("Tag", [])] != [tag] or "Build" in headers:
-        raise WheelError(f"the build left a WHEEL file that says something else than {tag}")
+    tags = {str(tag) for tag in read_wheel_name(contents.filename).tags}
+    if {str(value) for value in headers.get_all("Tag", [])} != tags or "Build" in headers:
+        raise WheelError(f"the build left a WHEEL file that says something else than {contents.filename}")
 
 
 def pack(contents: WheelContents, work: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Make the wheel of a project's own build system say for which torch and compute platform it is."""
+"""Write into a project's wheel for which torch and compute platform it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import patches_of, read_local_version
 from wheelsmith.model import WheelSpec, read_wheel_name, same_version, wheel_stem
-from wheelsmith.wheel.archive import WheelContents, record_mistakes
+from wheelsmith.wheel.archive import WheelContents
 from wheelsmith.wheel.headers import read_headers
 from wheelsmith.wheel.manylinux import is_no_older
 from wheelsmith.wheel.requirements import read_requirements
@@ -29,8 +29,6 @@ def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
 
     :raises WheelError: it is not the wheel that was planned.
     """
-    if wrong := record_mistakes(contents):
-        raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
     _check_tags(contents, spec)
     requirements = _requirements(contents)
     metadata = contents.metadata
@@ -76,10 +74,6 @@ def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
     name = read_wheel_name(contents.filename)
     if name.build:
         raise WheelError(f"the build left a wheel with a build tag, {contents.filename}")
-    headers = contents.wheel
-    # ``wheel pack`` makes a file name of what stands there: a tag or a build number may hold slashes.
-    if {str(value) for value in headers.get_all("Tag", [])} != {str(tag) for tag in name.tags} or "Build" in headers:
-        raise WheelError(f"the build left a WHEEL file that says something else than {contents.filename}")
     for tag in name.tags:
         if tag.platform != spec.platform:
             raise WheelError(f"the build left a wheel for platform {tag.platform}, not {spec.platform}")
@@ -106,7 +100,7 @@ def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
 
 
 def _agrees(own: str, cell: str) -> bool:
-    """Say whether what a project itself adds to its version says of torch and CUDA what the cell says."""
+    """Return True if the project's own local version names the same torch and CUDA as the cell's."""
     try:
         said = read_local_version(Version(f"0+{own}").local if own else None)
     except ValueError:  # also of InvalidVersion
