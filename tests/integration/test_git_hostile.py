@@ -69,15 +69,6 @@ def test_names_that_lead_elsewhere(name, repo, refused):
     refused(repo.url)
 
 
-@pytest.mark.parametrize("name", [b"..", b".", b".git"])
-@pytest.mark.parametrize("kind", [FOLDER, LINK, MODULE])
-def test_what_is_no_file_has_no_such_name_either(kind, name, repo, refused):
-    start = repo.blob("x")
-    item = {FOLDER: repo.tree((FILE, "f", start)), LINK: repo.blob("f"), MODULE: "1" * 40}[kind]
-    repo.commit_tree(repo.tree((kind, name, item), (FILE, "setup.py", start)))
-    refused(repo.url)
-
-
 # --- links --------------------------------------------------------------------------------------------------
 
 LINKS = {
@@ -187,14 +178,6 @@ def test_what_a_server_tells_of_its_progress_is_not_believed(said, repo, tmp_pat
     kernel, outputs = KernelRef(git=repo.url, revision="main"), Outputs(out=tmp_path / "dist", cache=tmp_path / "cache")
     assert fetch_source(kernel, base=tmp_path, outputs=outputs, listen=heard.append).paths == ("setup.py",)
     assert heard == []
-
-
-def test_a_folder_in_a_folder_without_end(repo, refused):
-    tree = repo.tree((FILE, "f", repo.blob("f")))
-    for _ in range(130):
-        tree = repo.tree((FOLDER, "d", tree))
-    repo.commit_tree(repo.tree((FOLDER, "d", tree), (FILE, "setup.py", repo.blob("x"))))
-    assert "in more than 100 folders" in str(refused(repo.url))
 
 
 def test_a_pack_is_not_taken_without_end(repo, refused, tmp_path, monkeypatch):
@@ -315,14 +298,6 @@ def test_a_submodule_below_a_link_is_not_written_there(repo, refused, tmp_path):
         with serve_git(tmp_path / "served") as server, contextlib.suppress(SourceError):
             fetched(tmp_path, server.url_of(repo))
     assert not list(victim.iterdir())
-
-
-def test_a_submodule_is_the_commit_that_is_named(repo, refused, tmp_path):
-    inner = GitRepo.make(tmp_path / "served/org/inner")
-    inner.commit({"a": "x"})
-    repo.commit({**START, ".gitmodules": modules(a="a ../inner"), "a": (MODULE, "1" * 40)})
-    with serve_git(tmp_path / "served") as server:
-        assert "has no revision '1111" in str(refused(server.url_of(repo)))
 
 
 # --- what is executable is so by its mode alone -------------------------------------------------------------

@@ -11,10 +11,9 @@ import pytest
 from git_repos import EXECUTABLE, LINK, MODULE, GitRepo, git, modules, serve_git
 from kernels import NOARCH_TOML
 
-from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import SourceError
 from wheelsmith.matrix import KernelRef
-from wheelsmith.source import Outputs, SourceTree, copy_into, fetch_source
+from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.store import Kind, take_inventory
 
 PURE = {"build.toml": NOARCH_TOML, "torch-ext/pure/__init__.py": "VALUE = 1\n", "README.md": "# pure\n"}
@@ -92,17 +91,6 @@ def test_what_a_project_calls_build_is_its_own(repo, fetch):
     assert fetch(repo.url).paths == ("build/rules.cmake", "pyproject.toml")
 
 
-def test_modes_are_those_of_the_commit(repo, fetch, tmp_path):
-    repo.commit({**PURE, "run.sh": (EXECUTABLE, "#!/bin/sh\n"), "link.sh": (LINK, "./run.sh")})
-    with WorkFolder.make(tmp_path / "work") as work:
-        copy_into(fetch(repo.url), work, "src")
-    for name in ("run.sh", "link.sh"):
-        path = tmp_path / "work/src" / name
-        assert path.stat().st_mode & 0o111
-        assert not path.is_symlink()
-    assert not (tmp_path / "work/src/README.md").stat().st_mode & 0o111
-
-
 def test_nothing_of_the_repository_changes_what_is_read(repo, fetch, user, tmp_path):
     """No attribute, no filter of the user's, no smudging by LFS: what was committed is what is built."""
     user.write_text(f'[filter "x"]\n\tsmudge = touch {tmp_path}/ran\n\trequired = true\n')
@@ -176,12 +164,6 @@ def test_a_branch_is_asked_for_and_a_commit_is_not(repo, fetch, server):
     assert text_of(fetch(url, first)) == "VALUE = 1\n"
     assert text_of(fetch(url, second)) == "VALUE = 2\n"
     assert len(server.requests) == asked
-
-
-def test_a_commit_that_has_no_name_is_fetched(repo, fetch, server):
-    first = repo.commit(PURE)
-    repo.commit(PURE | {"README.md": "# more\n"}, parent=first)
-    assert fetch(server.url_of(repo), first).id.commit == first
 
 
 def test_a_commit_is_fetched_from_a_server_that_gives_what_it_has_a_name_for(repo, fetch, user):
@@ -314,12 +296,6 @@ def test_over_ssh(url, repo, fetch, monkeypatch, tmp_path):
     assert all("git-upload-pack " in line for line in (tmp_path / "said").read_text().splitlines())
 
 
-def test_other_addresses_of_the_user_are_kept(repo, fetch, user):
-    repo.commit(PURE)
-    user.write_text(f'[url "file://{repo.path}"]\n\tinsteadOf = https://host.invalid/org/pure\n')
-    assert fetch("https://host.invalid/org/pure").id.origin == "git:https://host.invalid/org/pure"
-
-
 def test_in_a_hook_of_another_repository(repo, fetch, monkeypatch, tmp_path):
     """A hook runs with the names of its own repository in its environment."""
     repo.commit(PURE)
@@ -361,15 +337,6 @@ def test_what_is_not_given_in_gits_own_way(fetch, tmp_path, server):
     with pytest.raises(SourceError, match="dumb http") as raised:
         fetch(server.url_of(repo))
     assert "clone it" in raised.value.remedy
-
-
-def test_names_that_are_longer(fetch, tmp_path):
-    (tmp_path / "long").mkdir()
-    git(tmp_path / "long", "init", "--quiet", "--bare", "--object-format=sha256")
-    repo = GitRepo(tmp_path / "long")
-    git(repo.path, "update-ref", "refs/heads/main", git(repo.path, "commit-tree", "-m", "x", git(repo.path, "mktree")))
-    with pytest.raises(SourceError, match="is not given in a way that is taken"):
-        fetch(repo.url)
 
 
 def test_a_download_is_told_of(repo, fetch, server, heard):

@@ -18,7 +18,6 @@ from wheelsmith.base.errors import MatrixMistakesError, SourceError
 from wheelsmith.run import prepare as preparing
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.project_source import parse_source
-from wheelsmith.toolchain import package_index as locating
 
 MATRIX = "kernel: {sdist: %s}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
 
@@ -149,12 +148,6 @@ def test_an_sdist_that_is_another_project_or_release_is_refused(shelf, plan, nam
         plan()
 
 
-@pytest.mark.parametrize(("name", "version"), [("Thing", "1"), ("thing", "1.0+cu118"), ("THING", "v1.0.0")])
-def test_names_and_versions_are_compared_as_packaging_does(shelf, plan, name, version):
-    shelf.has("thing-1.0.tar.gz", sdist(name, version))
-    assert plan().distribution == name
-
-
 def test_a_stranger_is_not_trusted_as_a_folder_is(shelf, plan, monkeypatch):
     asked = []
     real = preparing.choose
@@ -255,13 +248,6 @@ def test_an_index_in_a_folder_may_lack_the_file(plan, monkeypatch, tmp_path):
     assert plan().version == "1.0"
 
 
-def test_a_page_without_end_is_left(shelf, plan, monkeypatch):
-    monkeypatch.setattr(locating, "_LARGEST", 1 << 20)
-    shelf.page = (200, JSON, b"[" * (1 << 21))
-    with pytest.raises(SourceError, match="its page is larger than 1 MiB"):
-        plan()
-
-
 JSON = "application/vnd.pypi.simple.v1+json"
 
 
@@ -269,21 +255,15 @@ JSON = "application/vnd.pypi.simple.v1+json"
     ("kind", "page"),
     [
         (JSON, b"["),
-        (JSON, b"[]"),
-        (JSON, b"5"),
-        (JSON, b"{}"),
         (JSON, b'{"meta": {"api-version": "9.0"}, "name": "thing", "files": []}'),
         (JSON, b'{"meta": {"api-version": "1.0"}, "name": "thing", "files": 5}'),
         (JSON, b'{"meta": {"api-version": "1.0"}, "name": "thing", "files": [5, null, {}, {"filename": []}]}'),
         (JSON, b'{"meta": {"api-version": "1.0"}, "name": "thing", "files": ' + b"[" * 100_000),
         ("text/html", b'<a href="http://[">thing-1.0.tar.gz</a>'),
-        ("text/html", b'<a href="a..b:x">thing-1.0.tar.gz</a>'),
         ("text/html", b'<a href="/files/x">thing-1.0.tar.gz/../../x</a>'),
-        ("text/html", b'<a href="/files/x">../thing-1.0.tar.gz</a>'),
         ("text/html", b"\xff\xfe<html"),
-        ("image/png", b"\x89PNG"),
     ],
-    ids=range(14),
+    ids=range(8),
 )
 def test_a_page_that_is_none_gives_a_clear_answer(shelf, plan, kind, page):
     shelf.page = (200, kind, page)

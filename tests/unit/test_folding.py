@@ -225,12 +225,6 @@ def test_an_older_minor_answers_for_one_that_an_image_lacks():
     assert excluded[0].reason.endswith("; a rule sets another image than for CUDA 12.4")
 
 
-def test_an_older_minor_answers_for_another_architecture():
-    text = "axes: {torch: [2.11], cuda: [12.4, 12.6], arch: [aarch64]}\ncuda-compatibility: oldest-minor\n"
-    plans, excluded, _ = planned(f"{text}gpu-archs: [8.0]\n")
-    assert ([plan.cell.toolkit for plan in plans], excluded) == (["12.4", "12.6"], [])
-
-
 def test_code_is_compared_source_by_source():
     """All that the newer toolkit makes is in the older one's list, but not for every source."""
     older, newer = (planned(f"axes: {{torch: [2.13], cuda: [{c}]}}\n")[0][0] for c in ("13.0", "13.2"))

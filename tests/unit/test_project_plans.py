@@ -193,12 +193,6 @@ def test_a_cpu_cell_has_a_torch_without_cuda():
     assert whole.build_digest != pypis.build_digest
 
 
-def test_an_older_python_has_what_runs_the_build_there():
-    place = replace(build_host(), pythons={"3.10": "/usr/bin/python3.10"})
-    _, (asked,) = plan(python="3.10", place=place)
-    assert asked[0] == ("torch==2.11.0", "setuptools", "tomli", "importlib-metadata")
-
-
 def test_what_a_test_needs_changes_no_wheel():
     (plain, _), (made, _) = plan(), plan(settings=ProjectSettings(test_requires=("pytest",)))
     assert BuildPlan.from_json(made.to_json()).project.test_requires == ("pytest",)
@@ -371,12 +365,6 @@ def test_a_projects_own_local_version_gives_way_to_the_cells(own):
     assert relabel(contents(version=f"1.0+{own}"), plan()[0].wheel).metadata["Version"] == "1.0+cu130.torch2.11"
 
 
-def test_a_wheel_for_more_pythons_than_planned_is_welcome():
-    assert relabel(contents(tag="cp310-abi3-linux_x86_64"), plan()[0].wheel).filename.endswith(
-        "cp310-abi3-linux_x86_64.whl"
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -437,14 +425,6 @@ def test_a_build_backend_is_told_the_cells_facts():
     assert made.project.config_settings == {"cmake.archs": ("80;90", "x")}
     assert made.project.before_build == "echo {a}"  # a shell has braces of its own
     assert BuildPlan.from_json(made.to_json()) == made
-
-
-def test_more_is_required_for_the_build():
-    plain, _ = plan()
-    _, (asked,) = plan(settings=ProjectSettings(build_requires=("ninja", "psutil>=5")))
-    assert asked[0] == ("torch==2.11.0", "setuptools", "ninja", "psutil>=5")
-    other, _ = plan(settings=ProjectSettings(env={"A": "1"}))
-    assert len({plain.build_digest, other.build_digest}) == 2
 
 
 @pytest.mark.parametrize("end", ["\n\nName: other\n", "\r\n\r\ntext", ""])

@@ -213,19 +213,6 @@ def test_what_is_no_gzip_is_refused(tmp_path, cache, spoil):
         read_archive(path, cache)
 
 
-def test_zeros_behind_it_are_nothing(tmp_path, cache):
-    path = tar(tmp_path / "thing.tar.gz", HONEST)
-    path.write_bytes(path.read_bytes() + bytes(200_000))
-    assert read_archive(path, cache).paths == tuple(TREE)
-
-
-def test_in_several_pieces_as_bgzip_writes_it(tmp_path, cache):
-    path = tar(tmp_path / "thing.tar.gz", HONEST)
-    data = gzip.decompress(path.read_bytes())
-    path.write_bytes(b"".join(gzip.compress(data[at : at + 700]) for at in range(0, len(data), 700)))
-    assert read_archive(path, cache).paths == tuple(TREE)
-
-
 ZIPS = {
     "large": ([Entry(name="b", data=bytes(3 << 20))], "or 1 MiB"),
     "many": ([Entry(name=f"{n}/", mode=0o040755) for n in range(11)], "more than 10 files"),
