@@ -6,7 +6,7 @@ from email.message import Message
 from email.parser import Parser
 from email.policy import compat32
 
-LONGEST_TEXT = 8 * 2**20  # bytes of METADATA; some have a README with pictures inside
+LONGEST_TEXT = 8 * 2**20  # bytes of METADATA or variant.json; some METADATA has a README with pictures inside
 
 
 def read_headers(data: bytes) -> Message[str, str]:

@@ -1,4 +1,4 @@
-"""A wheel under inspection: what several rules ask of it, read once and only when asked."""
+"""A wheel that is checked: what several rules need of it, read once and on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wheelsmith.wheel.content_scan import ContentScan, scan_contents
 from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
-from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
+from wheelsmith.wheel.headers import read_headers
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.requirements import (
     Environment,
@@ -40,16 +40,16 @@ from wheelsmith.wheel.requirements import (
     requires_python,
 )
 from wheelsmith.wheel.symbol_resolution import SymbolResolver
-from wheelsmith.wheel.variant_format import LONGEST_VARIANT, NULL, VARIANT_FILE
+from wheelsmith.wheel.variant_format import NULL
 
 _PROGRAMS = ("console_scripts", "gui_scripts")
 
 
 class Inspection:
-    """One wheel, and what it was planned to be. No member is held in memory; close it to remove what was unpacked.
+    """One wheel and its plan. Close it to remove the files that were unpacked.
 
     :param path: of the wheel.
-    :param expected: what the plan promised; None where there is no plan.
+    :param expected: what the plan promised; None without a plan.
     :param declared: patterns of files that are meant, though they are outside of its import packages.
     :raises WheelError: the file cannot be read as a wheel at all.
     """
@@ -105,13 +105,15 @@ class Inspection:
         """Open one of ``elf_files``; whoever asks closes it."""
         return self._scan.elf[name].open("rb")
 
-    def text(self, name: str, most: int = LONGEST_TEXT) -> bytes:
-        """Return the content of a small file.
+    def info_file(self, name: str) -> bytes | None:
+        """Return the content of a file in the ``.dist-info`` folder; None if there is no such file."""
+        path = f"{self.info}/{name}"
+        return self.archive.read(path) if path in self.archive.members else None
 
-        :param most: bytes that it may have.
-        :raises WheelError: it has more.
-        """
-        return self.archive.read(name, most)
+    @cached_property
+    def metadata_file(self) -> bytes:
+        """METADATA."""
+        return self.archive.read(f"{self.info}/METADATA")
 
     @cached_property
     def record(self) -> RecordFile:
@@ -121,12 +123,12 @@ class Inspection:
     @cached_property
     def metadata(self) -> Message[str, str]:
         """METADATA's headers."""
-        return read_headers(self.text(f"{self.info}/METADATA"))
+        return read_headers(self.metadata_file)
 
     @cached_property
     def wheel_headers(self) -> Message[str, str]:
         """WHEEL's headers."""
-        return read_headers(self.text(f"{self.info}/WHEEL"))
+        return read_headers(self.archive.read(f"{self.info}/WHEEL"))
 
     @cached_property
     def programs(self) -> tuple[EntryPoint, ...]:
@@ -134,13 +136,10 @@ class Inspection:
 
         :raises WheelError: ``entry_points.txt`` cannot be read.
         """
-        name = f"{self.info}/entry_points.txt"
-        if name not in self.archive.members:
-            return ()
         parser = ConfigParser(delimiters=("=",), interpolation=None)
         parser.optionxform = str  # type: ignore[assignment,method-assign]
         try:
-            parser.read_string(self.text(name).decode())
+            parser.read_string((self.info_file("entry_points.txt") or b"").decode())
         except (configparser.Error, ValueError) as error:
             raise WheelError(f"entry_points.txt cannot be read: {str(error).splitlines()[0][:200]}") from None
         groups = [group for group in _PROGRAMS if parser.has_section(group)]
@@ -148,27 +147,32 @@ class Inspection:
 
     @cached_property
     def recorded_plan(self) -> RecordedPlan | None:
-        """The plan that the wheel records; None where it records none.
+        """The plan that the wheel records; None if it records none.
 
         :raises WheelError: it cannot be read.
         """
         return read_recorded_plan(self.archive, self.info)
 
     @property
-    def variant_file(self) -> bytes | None:
-        """What ``variant.json`` holds; None where there is none."""
-        name = f"{self.info}/{VARIANT_FILE}"
-        return self.text(name, LONGEST_VARIANT) if name in self.archive.members else None
-
-    @cached_property
     def extensions(self) -> dict[str, Extension]:
         """Every ELF file for a CPU that a loader takes, by its path in the wheel."""
-        return {name: read for name, read in self._elf_files.items() if isinstance(read, Extension)}
+        return self._read_elf_files[0]
 
-    @cached_property
+    @property
     def broken_extensions(self) -> dict[str, str]:
         """What is wrong with each ELF file for a CPU that no loader takes, by its path in the wheel."""
-        return {name: read for name, read in self._elf_files.items() if isinstance(read, str)}
+        return self._read_elf_files[1]
+
+    @cached_property
+    def _read_elf_files(self) -> tuple[dict[str, Extension], dict[str, str]]:
+        read, broken = {}, {}
+        for name in self.elf_files:
+            try:
+                with self.binary(name) as file:
+                    read[name] = read_extension(name, file)
+            except WheelError as error:
+                broken[name] = error.message
+        return read, broken
 
     @cached_property
     def resolver(self) -> SymbolResolver:
@@ -203,17 +207,6 @@ class Inspection:
         return frozenset[LibraryLoad]().union(*map(read_loads, self.python_code(*words).values()))
 
     @cached_property
-    def _elf_files(self) -> dict[str, Extension | str]:
-        read: dict[str, Extension | str] = {}
-        for name in self._scan.elf:
-            try:
-                with self.binary(name) as file:
-                    read[name] = read_extension(name, file)
-            except WheelError as error:
-                read[name] = error.message
-        return read
-
-    @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
         """The GPU code of every file that holds any, or CUDA's runtime, by its path in the wheel."""
         found = dict(self._scan.gpu_files)
@@ -235,12 +228,12 @@ class Inspection:
 
     @property
     def compute(self) -> str | None:
-        """What the version says, or the label of a variant wheel: ``cpu``, ``cu130``, ``cu13``; None if neither."""
+        """The compute platform in the version or in the label of a variant wheel: ``cpu``, ``cu130`` or ``cu13``."""
         return self.local_version.compute or self.labelled.compute
 
     @property
     def named_torch(self) -> str | None:
-        """The torch release that the version names; None where it names none."""
+        """The torch release that the version names; None if it names none."""
         return self.local_version.torch
 
     @cached_property

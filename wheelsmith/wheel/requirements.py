@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.archive import info_folder
-from wheelsmith.wheel.headers import read_headers
+from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
 
 _OLDEST, _NEWEST = 8, 20  # minors of Python 3 that a wheel may meet
 _PATCHES = 30  # of one minor, of Python and of a framework
@@ -152,7 +152,7 @@ def required_in(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
     :raises WheelError: they cannot be read, or had from an index.
     """
     with Archive(wheel) as archive:
-        headers = read_headers(archive.read(f"{info_folder(archive)}/METADATA"))
+        headers = read_headers(archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT))
     requirements = read_requirements(headers.get_all("Requires-Dist", []))
     if requirements.wrong:
         raise WheelError(f"{wheel.name} cannot be installed: {requirements.wrong[0]}")

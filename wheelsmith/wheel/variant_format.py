@@ -19,9 +19,9 @@ from wheelsmith.frameworks import STABLE, framework, read_local_version
 from wheelsmith.model import VARIANT_LABEL, read_wheel_name
 from wheelsmith.platforms import cuda_of, parse_capability
 from wheelsmith.wheel.archive import info_folder, open_archive
+from wheelsmith.wheel.headers import LONGEST_TEXT
 
 VARIANT_FILE = "variant.json"
-LONGEST_VARIANT = 2**20  # bytes
 NULL = "null"
 # Under this URL uv knows the schema; variantlib 0.2.2 writes another, which uv warns of, and reads any.
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
@@ -122,7 +122,7 @@ def read_variant(path: Path) -> Variant | None:
         return None
     with open_archive(path) as archive:
         name = f"{info_folder(archive)}/{VARIANT_FILE}"
-        data = archive.read(name, LONGEST_VARIANT) if name in archive.members else None
+        data = archive.read(name, LONGEST_TEXT) if name in archive.members else None
     return variant_of(data, path.name, label)
 
 

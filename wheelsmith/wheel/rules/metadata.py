@@ -19,7 +19,7 @@ _EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')  # as packagin
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
-    raw, unread = parse_email(wheel.text(f"{wheel.info}/METADATA"))
+    raw, unread = parse_email(wheel.metadata_file)
     wrong = [
         *(["its headers end at a line that is no header"] if wheel.metadata.defects else []),
         *(f"{name} is no field of METADATA, stands there twice or is no UTF-8" for name in sorted(unread)),

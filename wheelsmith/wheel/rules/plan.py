@@ -32,7 +32,7 @@ def _recorded(wheel: Inspection) -> Iterator[Finding]:
     # A label of a variant comes instead of a local version.
     same = (canonicalize_name(said["distribution"]), said["version"]) == own or wheel.name.label is not None
     wrong = [] if same else [f"it records a plan of {said['distribution'][:80]} {said['version'][:80]}"]
-    metadata = hashlib.sha256(wheel.text(f"{wheel.info}/METADATA")).hexdigest()
+    metadata = hashlib.sha256(wheel.metadata_file).hexdigest()
     if same and wheel.name.label is None and said.get("metadata") not in {None, metadata}:
         wrong = ["it records a plan of another METADATA"]
     yield finding("recorded-plan", wrong, f"the plan {recorded.digest[:12]} of {said['distribution'][:80]}")
@@ -40,7 +40,7 @@ def _recorded(wheel: Inspection) -> Iterator[Finding]:
 
 def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
     if spec.metadata is not None:
-        same = wheel.text(f"{wheel.info}/METADATA") == spec.metadata.encode()
+        same = wheel.metadata_file == spec.metadata.encode()
         yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
     name, version, tags = wheel.name.project, wheel.name.version, wheel.name.tags
     planned = (canonicalize_name(spec.distribution), spec.version)

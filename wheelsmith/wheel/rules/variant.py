@@ -9,14 +9,14 @@ from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.variant import property_mistakes
-from wheelsmith.wheel.variant_format import variant_of
+from wheelsmith.wheel.variant_format import VARIANT_FILE, variant_of
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     label = wheel.name.label
     if not label:
         return
-    variant = variant_of(wheel.variant_file, wheel.path.name, label)
+    variant = variant_of(wheel.info_file(VARIANT_FILE), wheel.path.name, label)
     wrong = list(property_mistakes(variant, joined(wheel.gpu_code.values())))
     said, version = wheel.labelled.compute, wheel.local_version.compute
     if version and said and version != said:
