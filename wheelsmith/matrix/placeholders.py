@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import string
+import re
 from collections.abc import Callable, Mapping
 
 from wheelsmith.model import Cell
 from wheelsmith.platforms import platforms
 
+_BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
 _Word = Callable[[Cell, tuple[str, ...]], str]
 # Name → its value for a cell and the capabilities that it is built for.
 PLACEHOLDERS: Mapping[str, _Word] = {
@@ -40,25 +41,18 @@ def fill_placeholders(text: str, cell: Cell, capabilities: tuple[str, ...]) -> s
 
 def _filled(text: str, words: Mapping[str, str]) -> str:
     known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-    try:
-        parts = list(string.Formatter().parse(text))
-    except ValueError:
-        raise ValueError(f"{text!r} has a brace alone: write it twice, or one of {known}") from None
-    found = []
-    for literal, name, spec, conversion in parts:
-        if name is not None and (name not in words or spec or conversion):
-            raise ValueError(f"{{{name}}} is none of {known}; a brace itself is written twice")
-        found.append(literal + (words[name] if name is not None else ""))
-    # A format that is empty, {torch:}, is told by nothing else than that it was written.
-    if len(text) != sum(
-        len(literal) + literal.count("{") + literal.count("}") + _braced(name) for literal, name, *_ in parts
-    ):
-        raise ValueError(f"what stands in braces is one of {known} and nothing beside; a brace itself is written twice")
-    return "".join(found)
 
+    def replaced(match: re.Match[str]) -> str:
+        part = match[0]
+        if part in {"{{", "}}"}:
+            return part[0]
+        if part in {"{", "}"}:
+            raise ValueError(f"{text!r} has a brace alone: write it twice, or one of {known}")
+        if part[1:-1] not in words:
+            raise ValueError(f"{part} is none of {known}; a brace itself is written twice")
+        return words[part[1:-1]]
 
-def _braced(name: str | None) -> int:
-    return 0 if name is None else len(name) + 2
+    return _BRACES.sub(replaced, text)
 
 
 def _number(cell: Cell, capability: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from packaging.version import Version
 
@@ -12,7 +13,7 @@ from wheelsmith.model import HOST, PINNED, BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.build_host import USE_IMAGES
 from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.project_hints import dependencies
-from wheelsmith.platforms import cxx_toolchain, platforms
+from wheelsmith.platforms import NotInImageError, cxx_toolchain, platforms
 
 _OLDEST_PYTHON = (3, 10)  # of the package build, in the sandbox
 
@@ -168,10 +169,9 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
     known = platform.toolkits()[cell.toolkit]
     linkable = known.static_runtime or framework(cell.framework).brings_cuda
     if known.assembled and linkable:
-        native = cell.arch == build_host.machine
-        brought = platform.of_image(cell.toolkit, build_host) if known.rather_of_image and native else ""
-        if not isinstance(brought, str):
-            return brought
+        if known.rather_of_image and cell.arch == build_host.machine:
+            with suppress(NotInImageError):
+                return platform.of_image(cell.toolkit, build_host)
         return platform.place, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
     return _toolkit_of_image(cell, build_host, "" if linkable else "with its static runtime, ")
 
@@ -188,10 +188,10 @@ def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[
     if cell.arch != made_for:
         said = f"the {platform.title} toolkit of an image builds for its own {made_for}, not for {cell.arch}"
         raise NotBuildableError(said)
-    found = platform.of_image(str(cell.toolkit), build_host)
-    if isinstance(found, str):
-        raise NotBuildableError(f"image {build_host.image.name} has {found}, and the cell needs {named}")
-    return found
+    try:
+        return platform.of_image(str(cell.toolkit), build_host)
+    except NotInImageError as found:
+        raise NotBuildableError(f"image {build_host.image.name} has {found}, and the cell needs {named}") from None
 
 
 def cxx_std_of(cell: Cell) -> int:

@@ -17,7 +17,7 @@ from wheelsmith.platforms.cuda import (
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
 from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
-from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, Gpu, Platform, Toolkit
+from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, Gpu, NotInImageError, Platform, Toolkit
 
 __all__ = [
     "CPU",
@@ -33,6 +33,7 @@ __all__ = [
     "Gpu",
     "HeaderLibrary",
     "HostCompilers",
+    "NotInImageError",
     "Platform",
     "Toolkit",
     "compute_name",

@@ -17,7 +17,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
-from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, Platform, Toolkit
+from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, NotInImageError, Platform, Toolkit
 
 
 def cuda_driver() -> Driver | None:
@@ -357,11 +357,11 @@ class Cuda(Platform):
         """Say whether NVIDIA's wheels for a machine are known."""
         return machine in cuda_toolkits()[toolkit].packages
 
-    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId] | str:
+    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
         """Return the CUDA_HOME of an image."""
         found = host.cuda
         if found is None or found.version != toolkit:
-            return f"CUDA {found.version} at {found.home}" if found else "no CUDA toolkit"
+            raise NotInImageError(f"CUDA {found.version} at {found.home}" if found else "no CUDA toolkit")
         name = PrefixId(kind="image-cuda", version=found.release, arch=host.machine, digest=found.digest)
         return found.home, name
 

@@ -104,6 +104,10 @@ class Toolkit(Record, ABC):
         """Say whether that of an image is taken where it has one, although it can be assembled."""
 
 
+class NotInImageError(Exception):  # it becomes the reason why a cell is excluded
+    """An image lacks a toolkit; the message says what it has instead."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceCompile:
     """A source with GPU code, and how it is compiled.
@@ -170,8 +174,11 @@ class Platform(ABC):
         """Say whether a toolkit for a machine can be assembled."""
 
     @abstractmethod
-    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId] | str:
-        """Return where the toolkit of an image is, and its name; or what the image has instead, in words."""
+    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
+        """Return the place of the toolkit in an image, and its name.
+
+        :raises NotInImageError: the image has none, or another one.
+        """
 
     @abstractmethod
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
