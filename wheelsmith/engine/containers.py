@@ -26,7 +26,7 @@ from threading import Event, Timer
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import atomic_write, mark_used, sha256_file
-from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest, read_json
 from wheelsmith.engine.cgroup import ControlGroup, group_of_container
 from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_init import READY
@@ -113,8 +113,8 @@ class ContainerEngine(ABC):
         found = self._find(image or DEFAULT_IMAGE)
         kept = self._cache / f"{self.name}-{found.digest.removeprefix('sha256:')}-{_survey_digest()}.json"
         try:
-            host = BuildHost.from_json({**json.loads(kept.read_bytes()), "image": found.to_json()})
-        except (OSError, ValueError, TypeError, RecursionError):
+            host = BuildHost.from_json({**read_json(kept.read_bytes()), "image": found.to_json()})
+        except (OSError, ValueError, TypeError):
             data = self._survey(found)
             atomic_write(kept, json.dumps(data).encode())
             host = BuildHost.from_json({**data, "image": found.to_json()})

@@ -19,6 +19,7 @@ from typing import BinaryIO
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import OutputError
+from wheelsmith.base.json_dataclass import read_json
 
 _FOLDER = PurePosixPath(sandbox_paths.CALLS).name
 _TICK = 0.01  # seconds between looks
@@ -114,7 +115,7 @@ class WaitingCall:
     def _code(self, folder: WorkFolder, path: str) -> int:
         while not self.ended.wait(_TICK):
             self._check_waited_for(folder)
-            with suppress(OutputError, ValueError, RecursionError, TypeError, LookupError):
+            with suppress(OutputError, ValueError, TypeError, LookupError):
                 return int(str(_read(folder, path, _LONGEST_ANSWER)["code"]))
         raise BuildEndedError
 
@@ -190,12 +191,12 @@ class CallExchange:
             with suppress(OutputError):
                 text = b"".join(folder.chunks(f"{_FOLDER}/{name}/request", _LONGEST_REQUEST))
                 self._seen.add(name)
-                with suppress(ValueError, RecursionError, TypeError, LookupError):
+                with suppress(ValueError, TypeError, LookupError):
                     yield WaitingCall(name=name, request=_request(text), work=self._work, ended=self._ended)
 
 
 def _request(text: bytes) -> CompilerRequest:
-    said = json.loads(text)
+    said = read_json(text)
     program, words, places = said["program"], said["words"], said.get("places", {})
     if not isinstance(words, list) or not isinstance(places, dict):
         raise TypeError(text)
@@ -205,7 +206,7 @@ def _request(text: bytes) -> CompilerRequest:
 
 
 def _read(folder: WorkFolder, name: str, most: int) -> dict[str, object]:
-    said = json.loads(b"".join(folder.chunks(name, most)))
+    said = read_json(b"".join(folder.chunks(name, most)))
     if not isinstance(said, dict):
         raise TypeError(name)
     return said

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import SourceError, ToolchainError
 from wheelsmith.base.files import atomic_write, sha256_file
-from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest, read_json
 from wheelsmith.base.units import listed
 from wheelsmith.model import Listener, PinnedFile
 from wheelsmith.source.archive import MOST_PACKED, archive_id, check_packed_size, unpack_cached
@@ -71,8 +71,8 @@ def newest_release(name: str) -> str:
 
 def _read_pin(kept: Path) -> PinnedFile | None:
     try:
-        return PinnedFile.from_json(json.loads(kept.read_bytes()))
-    except (OSError, ValueError, RecursionError):
+        return PinnedFile.from_json(read_json(kept.read_bytes()))
+    except (OSError, ValueError):
         return None
 
 

@@ -74,5 +74,5 @@ def _identity(path: Path) -> tuple[KernelRef, SourceId] | None:
         return KernelRef.from_json(data.pop("kernel")), SourceId.from_json(data)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise SourceError(f"{path} cannot be read: {in_one_line(error)}", remedy=_REMEDY) from None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wheelsmith.base.beneath import statuses
+from wheelsmith.base.json_dataclass import read_json
 
 _BLOCK = 512  # bytes; st_blocks counts these, whatever the file system's own are
 
@@ -235,8 +235,8 @@ def _is_live(folder: Path) -> bool:
 def _read(path: Path, read: _Reader) -> frozenset[str] | None:
     """Return the hashes that a name file says, or None when it says nothing that can be read."""
     try:
-        return frozenset(read(json.loads(path.read_bytes())))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return frozenset(read(read_json(path.read_bytes())))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 

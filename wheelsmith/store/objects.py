@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from wheelsmith.base.files import atomic_pour, atomic_write, mark_used
-from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.json_dataclass import Record, read_json
 
 # Raised when the same key would name other content than before.
 FORMAT = 2
@@ -64,8 +64,8 @@ class Objects:
         """Return what this command made before."""
         path = self._action(key)
         try:
-            action = Action.from_json(json.loads(path.read_bytes()))
-        except (OSError, ValueError, RecursionError):
+            action = Action.from_json(read_json(path.read_bytes()))
+        except (OSError, ValueError):
             return None
         # A cache may come from elsewhere, and a damaged piece is removed: no path may be made of what is no digest.
         if not all(_DIGEST.fullmatch(output.sha256) for output in action.outputs.values()):

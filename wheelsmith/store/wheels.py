@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import StoreError
 from wheelsmith.base.files import atomic_copy, atomic_write, mark_used, sha256_file
+from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.model import Timing, WheelFile
 
 _CHECKED, _TIMINGS, _OF_MACHINE = "checked", "timings", "of_machine"  # beside the fields of a WheelFile
@@ -43,7 +44,7 @@ class Store:
     def find(self, build_digest: str) -> StoredWheel | None:
         """Return the wheel that this plan made before; one whose bytes changed since is as good as none."""
         try:
-            record = json.loads(self._plan(build_digest).read_bytes())
+            record = read_json(self._plan(build_digest).read_bytes())
             checked = str(record.pop(_CHECKED, "")) if isinstance(record, dict) else ""
             of_machine = bool(record.pop(_OF_MACHINE, False)) if isinstance(record, dict) else False
             timings = tuple(Timing.from_json(item) for item in record.pop(_TIMINGS, ()))
@@ -53,7 +54,7 @@ class Store:
                 return None
             if path.stat().st_size != wheel.size or sha256_file(path) != wheel.sha256:
                 return None
-        except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return None
         except OSError as error:
             raise _unusable(self._root, error) from error

@@ -23,7 +23,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.base.files import atomic_write
-from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest, read_json
 from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import show_size
@@ -98,10 +98,10 @@ def known_lock(
 ) -> tuple[LockedWheel, ...] | None:
     """Return what ``lock_environment`` answered before, for the same question."""
     try:
-        kept = json.loads(_kept(requirements, python, arch, folder, rather).read_bytes())
+        kept = read_json(_kept(requirements, python, arch, folder, rather).read_bytes())
         read = (LockedWheel.from_json(item) for item in kept)
         return tuple(replace(wheel, name=canonicalize_name(wheel.name)) for wheel in read)
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, ValueError, TypeError):
         return None
 
 

@@ -62,7 +62,7 @@ def read_recorded_plan(archive: Archive, info: str) -> RecordedPlan | None:
     text = archive.read(name, _MAX_SIZE)
     try:
         return RecordedPlan(digest=hashlib.sha256(text).hexdigest(), data=_parsed(text))
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError) as error:
         raise WheelError(f"{name} cannot be read: {str(error)[:200]}") from None
 
 
