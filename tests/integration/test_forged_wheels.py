@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections import Counter
 
 import family_archive
-import family_belief
-import family_beside
 import family_elf
 import family_gpu
-import family_hidden
+import family_loading
 import family_names
 import family_operators
 import family_requirements
 import family_symbols
-import family_third
 import family_tvm_ffi
+import family_variants
 import pytest
 from forge import ARCHES, BASES, LEGAL, LIES, Forgery
 
@@ -27,17 +25,15 @@ from wheelsmith.wheel.check import check_wheel
 
 FAMILIES = (
     family_archive,
-    family_belief,
-    family_beside,
     family_elf,
     family_gpu,
-    family_hidden,
+    family_loading,
     family_names,
     family_operators,
     family_requirements,
     family_symbols,
-    family_third,
     family_tvm_ffi,
+    family_variants,
 )
 # A finding is read by a person: no words of the libraries and of the language that it was found with.
 _INNER = (

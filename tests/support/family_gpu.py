@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 
 from family_elf import with_cuda
-from forge import Wheel, legal, legals, lie, lies
+from forge import Wheel, legal, legals, lie, lies, one_legal, one_lie, put
 from forge_elf import Library, Symbol
 from forge_gpu import CUBIN, LZ4, PTX, ZSTANDARD, code, cubin, entry, fatbin, literals, ptx
+
+_lie, _legal = partial(one_lie, family="gpu"), partial(one_legal, family="gpu")
 
 
 def _holds(wheel: Wheel, *entries: bytes) -> None:
     wheel.library.fatbin = fatbin(*entries)
+
+
+def _holds_all(entries: tuple[bytes, ...], wheel: Wheel) -> None:
+    _holds(wheel, *entries)
 
 
 # --- labels -------------------------------------------------------------------------------------------------
@@ -422,3 +429,75 @@ def magic_in_constants(wheel: Wheel) -> None:
 def text_about_ptx(wheel: Wheel) -> None:
     wheel.files["forged/README.md"] = b"Use `.target sm_90` in your PTX; .version 9.0 or later.\n"
     wheel.library.constants = b"cannot compile for sm_90: .target\0"
+
+
+# --- code that is none, or for another target ---------------------------------------------------------------
+
+_AMDGPU, _BPF, _LTO = 224, 247, 8
+for _name, _data in {
+    "k.bin": b"X" + ptx("90").rstrip(b"\0"),
+    "k.json": b'{"source": "' + ptx("90").rstrip(b"\0").replace(b"\n", b"\\r\\n") + b'"}',
+    "k.cubin.dat": b"\1" + cubin("90"),
+    "k.hsaco": Library(machine=_AMDGPU).build(),
+    "k.so": Library(machine=_AMDGPU).build(),
+    "k.dat": b"__CLANG_OFFLOAD_BUNDLE__" + bytes(8) + Library(machine=_AMDGPU).build(),
+    "k.spv": struct.pack("<5I", 0x07230203, 0x10000, 0, 10, 0) + bytes(64),
+}.items():
+    _lie(
+        "compute gpu",
+        f"{_name} for cpu",
+        "code for a GPU in a wheel for cpu",
+        put(f"forged/{_name}", _data),
+        base="cpu",
+    )
+for _name, _data in {
+    "empty": b"",
+    "PE": b"MZ" + bytes(200),
+    "behind a mark": b"\xef\xbb\xbf" + Library().build(),
+    "BPF": Library(machine=_BPF).build(),
+    "AMD GPU": Library(machine=_AMDGPU).build(),
+    "cubin": cubin("90"),
+}.items():
+    _lie(
+        "elf suffix gpu compute architecture",
+        f"second module is {_name}",
+        "Python looks for it, and no loader takes it",
+        put("forged/_more.abi3.so", _data),
+        base="cuda" if _name == "cubin" else "plain",
+    )
+_lie("gpu", "noise.CUBIN", "noise, named as GPU code", put("forged/noise.CUBIN", bytes(range(256))), base="cuda")
+for _path, _data in {
+    "x.gz": b"\x1f\x8b\x08" + b"text" * 99,
+    "x.zip": b"PK\5\6" + bytes(18),
+    "t64.exe": b"MZ" + bytes(400),
+    "x.wasm": b"\0asm\1\0\0\0" + bytes(99),
+    "about.txt": b"It begins with \x7fELF, and a zip with PK\3\4",
+}.items():
+    _legal(_path, "no ELF file for a CPU", put(f"forged/{_path}", _data), base="pure")
+for _path in ("k.cu", "k.md", "k.ptx.jinja"):
+    _legal(f"PTX in {_path}", "text about PTX", put(f"forged/{_path}", b"// k\nx " + ptx("90")), base="cpu")
+for _name, _entries in {
+    "a GPU that CUDA 13 dropped": (entry(CUBIN, "70", cubin("70")),),
+    "a GPU that does not exist": (entry(CUBIN, "85", cubin("85")),),
+    "a GPU of the future": (entry(CUBIN, "145", cubin("145")),),
+    "two of LTO alone": (entry(_LTO, "80", bytes(64)), entry(_LTO, "90", bytes(64))),
+    "relocatable alone": (entry(CUBIN, "90", cubin("90", relocatable=True)),),
+    "noise as LTO": (entry(_LTO, "90", bytes(range(256)) * 4),),
+}.items():
+    _lie("gpu toolkit", _name, "no GPU runs it", partial(_holds_all, _entries), base="cuda")
+# What the note calls the virtual SM is that of the PTX: ``ptxas -arch=sm_90`` of ``.target sm_80`` writes 80.
+for _name, _entries in {
+    "virtual architecture below the GPU's": (entry(CUBIN, "90", cubin("90", info_arch=80)),),
+    "LTO beside machine code": (entry(_LTO, "90", bytes(range(64))), entry(CUBIN, "90", cubin("90"))),
+}.items():
+    _legal(_name, "nvcc makes it", partial(_holds_all, _entries), base="cuda")
+_legal("LTO as data", "a linker reads it", put("forged/x.fatbin", fatbin(entry(_LTO, "90", bytes(64)))), base="cuda")
+
+
+@legal("an old cubin of compute_80, assembled for 9.0", base="cuda")
+def old_cubin_of_an_older_virtual_architecture(wheel: Wheel) -> None:
+    wheel.rename("1.0+cu126.torch2.11")
+    wheel.library.needed[-2:] = ["libcudart.so.12", "libc.so.6"]
+    wheel.library.imports = [s for s in wheel.library.imports if s.name != "cudaLaunchKernel"]
+    wheel.library.import_("cudaLaunchKernel", version=("libcudart.so.12", "libcudart.so.12"))
+    _holds(wheel, entry(CUBIN, "90", cubin("90", toolkit="12.6", flags=0x500 | 90 | 80 << 16), toolkit="12.6"))

@@ -1,39 +1,39 @@
-"""File name, METADATA, WHEEL and the dist-info folder; and whose files are in the wheel."""
+"""File name, METADATA, WHEEL and the dist-info folder agree; files, programs and modules are the wheel's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from functools import partial
 
-from forge import Wheel, legal, legals, lie, lies
+from forge import Wheel, add_metadata, legal, legals, lie, lies, one_legal, one_lie, put, put_raw
 from forge_elf import Library, Symbol
 
-
-def _simple(judges: str, name: str, says: str, change: Callable[[Wheel], object], base: str = "plain") -> None:
-    lie(judges, says, base=base, family="names", name=name)(change)
+_lie, _legal = partial(one_lie, family="names"), partial(one_legal, family="names")
 
 
 # --- METADATA -----------------------------------------------------------------------------------------------
 
 
 def _header(wheel: Wheel, text: str) -> None:
+    """Replace a header of METADATA; one without a value is left out."""
     key, _, value = text.partition(": ")
-    wheel.set(key, value)
+    wheel.set(key.removesuffix(":"), value or (None if ":" not in text else ""))
+
+
+def _header_more(wheel: Wheel, text: str) -> None:
+    wheel.metadata.append(text)
+
+
+def _text(wheel: Wheel, text: str) -> None:
+    """Replace a file of the dist-info folder."""
+    name, _, content = text.partition("|")
+    wheel.raw[f"{{info}}/{name}"] = content.encode("latin-1")
 
 
 lies(
     "names metadata",
     "METADATA says {!r}, and the file name another thing",
-    [
-        "Name: other",
-        "Name: forged2",
-        "Name: for-ged",
-        "Name: torch",
-        "Version: 2.0",
-        "Version: 1.0.post1",
-        "Version: 1.0+cpu",
-        "Version: 1.0rc1",
-        "Version: 1!1.0",
-    ],
+    ["Name: other", "Name: for-ged", "Name: torch", "Version: 2.0", "Version: 1.0.post1", "Version: 1.0+cpu"],
     _header,
     name="disagrees",
 )
@@ -41,141 +41,128 @@ lies(
     "metadata names",
     "METADATA cannot be right with {!r}",
     [
-        *(
-            "Name: förged",
-            "Name: ",
-            "Name: -forged",
-            "Name: for ged",
-            "Version: ",
-            "Version: one",
-            "Metadata-Version: 9.9",
-            "Metadata-Version: ",
-            "Metadata-Version: 0",
-        ),
-        *(
-            "Requires-Python: three",
-            "Requires-Dist: ???",
-            "Requires-Dist: torch==",
-            "Requires-Dist: t\u043e\u0440ch==2.11.*",
-            "Requires-Dist: torch==2.11.*; nonsense == 1",
-        ),
-        *(
-            "Requires-Dist: torch==2.x",
-            "Requires-Dist: ",
-            "Description-Content-Type: evil/none",
-            "Requires-Dist: [x]",
-            "Provides-Extra: a b c",
-        ),
+        *("Name: förged", "Name: ", "Name: -forged", "Version: ", "Version: one", "Name", "Version"),
+        *("Metadata-Version: 9.9", "Metadata-Version: ", "Metadata-Version", "Requires-Python: three"),
+        *("Requires-Dist: ???", "Requires-Dist: torch==", "Requires-Dist: t\u043e\u0440ch==2.11.*"),
+        *("Requires-Dist: torch==2.11.*; nonsense == 1", "Requires-Dist: torch==2.x", "Requires-Dist: "),
+        *("Description-Content-Type: evil/none", "Provides-Extra: a b c"),
     ],
     _header,
     name="malformed",
 )
-_simple("metadata names", "without a name", "METADATA has no Name", lambda w: w.set("Name", None))
-_simple("metadata names", "without a version", "METADATA has no Version", lambda w: w.set("Version", None))
-_simple(
-    "metadata",
-    "without a metadata version",
-    "METADATA has no Metadata-Version",
-    lambda w: w.set("Metadata-Version", None),
-)
-_simple("metadata names", "name twice", "two names: pip takes the first", lambda w: w.metadata.append("Name: torch"))
-_simple("metadata names", "version twice", "two versions", lambda w: w.metadata.append("Version: 2.0"))
-_simple("metadata", "python twice", "two Requires-Python", lambda w: w.metadata.append("Requires-Python: >=3.99"))
-_simple(
-    "metadata names archive", "empty metadata", "METADATA is empty", lambda w: w.raw.update({"{info}/METADATA": b""})
-)
-_simple(
-    "metadata names archive",
-    "metadata of noise",
-    "METADATA is no text",
-    lambda w: w.raw.update({"{info}/METADATA": bytes(range(256))}),
-)
-_simple(
+lies(
     "metadata names",
-    "latin 1",
-    "METADATA is not UTF-8",
-    lambda w: w.raw.update(
-        {"{info}/METADATA": b"Metadata-Version: 2.1\nName: forged\nVersion: 1.0\nAuthor: J\xe9r\xf4me\n"}
-    ),
+    "METADATA has a second line: {!r}",
+    ["Name: torch", "Version: 2.0", "Requires-Python: >=3.99"],
+    _header_more,
+    name="twice",
 )
-_simple("metadata names", "blank line first", "all headers are description", lambda w: w.metadata.insert(0, ""))
-_simple(
-    "metadata tags names",
-    "no python at all",
-    "Requires-Python excludes every Python of the tag",
-    lambda w: w.set("Requires-Python", "<3"),
+lies(
+    "metadata names archive",
+    "no headers, or other bytes than UTF-8: {!r}",
+    [
+        "METADATA|",
+        "METADATA|\x00\xff\xfe",
+        "METADATA|\nMetadata-Version: 2.1\nName: forged\nVersion: 1.0\n",
+        "METADATA|Metadata-Version: 2.1\nName: forged\nVersion: 1.0\nAuthor: J\xe9r\xf4me\n",
+    ],
+    _text,
+    name="metadata",
 )
-_simple(
+_lie("metadata tags names", "no Python at all", "no tag is left", lambda w: w.set("Requires-Python", "<3"))
+_lie(
     "metadata tags names",
-    "another python",
+    "another Python",
     "cp311 for Python 3.12 alone",
     lambda w: w.set("Requires-Python", ">=3.12"),
-    "python",
+    base="python",
 )
+_legal("one patch release of Python", "some 3.11 are admitted", lambda w: w.set("Requires-Python", "==3.11.9"))
+for _name, _changes in {
+    "a licence": (add_metadata("License-File: LICENSE"),),
+    "a second licence": (
+        add_metadata("License-File: LICENSE", "License-File: NOTICE"),
+        put_raw("{info}/licenses/LICENSE", b""),
+    ),
+    "a licence in a folder": (
+        add_metadata("License-File: vendor/LICENSE"),
+        put_raw("{info}/licenses/other/LICENSE", b""),
+    ),
+    "a module": (add_metadata("Import-Name: nothing", version="2.5"),),
+    "an extra": (add_metadata('Requires-Dist: six; extra == "nothing"'),),
+    "an extra, the other way round": (add_metadata('Requires-Dist: six; "nothing" == extra'),),
+    "one extra of two": (add_metadata("Provides-Extra: a", 'Requires-Dist: six; extra == "a" or extra == "b"'),),
+    "itself in another version": (add_metadata("Requires-Dist: forged<1"),),
+}.items():
+    _lie("metadata", f"METADATA names {_name}", "it is not there", *_changes)
+for _name, _changes in {
+    "a licence beside it": (add_metadata("License-File: LICENSE", version="2.1"), put_raw("{info}/LICENSE", b"")),
+    "a licence in a folder": (add_metadata("License-File: a/L"), put_raw("{info}/licenses/a/L", b"")),
+    "an extra in another spelling": (
+        add_metadata("Provides-Extra: Foo_Bar", 'Requires-Dist: six; extra == "foo-bar"', version="2.1"),
+    ),
+    "itself": (add_metadata("Requires-Dist: forged>=1"),),
+}.items():
+    _legal(f"METADATA names {_name}", "it is there", *_changes)
 
 # --- WHEEL --------------------------------------------------------------------------------------------------
 
 
 def _wheel_header(wheel: Wheel, text: str) -> None:
     key, _, value = text.partition(": ")
-    wheel.set_wheel(key, value)
+    wheel.set_wheel(key.removesuffix(":"), value or (None if ":" not in text else ""))
+
+
+def _wheel_header_more(wheel: Wheel, text: str) -> None:
+    wheel.wheel.append(text)
 
 
 lies(
     "tags purity",
     "WHEEL says {!r}",
     [
-        "Wheel-Version: 2.0",
-        "Wheel-Version: one",
-        "Wheel-Version: ",
-        "Root-Is-Purelib: true",
-        "Root-Is-Purelib: maybe",
-        "Root-Is-Purelib: ",
+        *("Wheel-Version: 2.0", "Wheel-Version: one", "Wheel-Version: ", "Wheel-Version"),
+        *("Root-Is-Purelib: true", "Root-Is-Purelib: maybe", "Root-Is-Purelib: ", "Root-Is-Purelib"),
+        *("Tag: cp39-abi3-manylinux_2_28_x86_64", "Tag: py3-none-any", "Tag: cp310-abi3-mänylinux", "Tag: ", "Tag"),
     ],
     _wheel_header,
     name="wheel",
 )
 lies(
-    "tags",
-    "WHEEL says {!r}, and the file name another thing",
-    [
-        "Tag: cp39-abi3-manylinux_2_28_x86_64",
-        "Tag: py3-none-any",
-        "Tag: cp310-cp310-linux_x86_64",
-        "Tag: cp310-abi3-mänylinux",
-        "Tag: ",
-        "Tag: cp310",
-        "Tag: cp310-abi3-any-x",
-    ],
-    _wheel_header,
-    name="tag",
+    "tags purity",
+    "WHEEL has another line: {!r}",
+    ["Tag: py3-none-any", "Wheel-Version: 2.0", "Root-Is-Purelib: true", "Build: 2"],
+    _wheel_header_more,
+    name="wheel has also",
 )
-_simple("tags", "no wheel version", "WHEEL has no Wheel-Version", lambda w: w.set_wheel("Wheel-Version", None))
-_simple("tags purity", "no purity", "WHEEL has no Root-Is-Purelib", lambda w: w.set_wheel("Root-Is-Purelib", None))
-_simple("tags", "no tag", "WHEEL has no Tag", lambda w: w.set_wheel("Tag", None))
-_simple("tags", "a tag more", "WHEEL has a tag that the file name lacks", lambda w: w.wheel.append("Tag: py3-none-any"))
-_simple(
-    "tags", "a tag less", "the file name has a tag that WHEEL lacks", lambda w: (w.tag("cp310.cp311"), w.wheel.pop())
-)
-_simple("tags", "wheel of nothing", "WHEEL is empty", lambda w: w.raw.update({"{info}/WHEEL": b""}))
-_simple("tags", "wheel of noise", "WHEEL is no text", lambda w: w.raw.update({"{info}/WHEEL": bytes(range(256))}))
-_simple("tags", "versions twice", "two Wheel-Version", lambda w: w.wheel.append("Wheel-Version: 2.0"))
-_simple("tags purity", "purity twice", "two Root-Is-Purelib", lambda w: w.wheel.append("Root-Is-Purelib: true"))
-_simple(
+lies("tags", "WHEEL is no text: {!r}", ["WHEEL|", "WHEEL|\x00\xff\xfe"], _text, name="wheel is")
+_lie("tags", "a tag less", "the file name has another", lambda w: w.tag("cp310.cp311"), lambda w: w.wheel.pop())
+_lie(
     "tags",
     "another build",
-    "WHEEL says another build than the file name",
-    lambda w: (setattr(w, "build", "1"), w.wheel.append("Build: 2")),
+    "1 in the file name",
+    lambda w: setattr(w, "build", "1"),
+    lambda w: w.wheel.append("Build: 2"),
 )
-_simple("tags", "a build of nobody", "WHEEL says a build, the file name none", lambda w: w.wheel.append("Build: 2"))
-_simple(
+_lie("purity", "nothing compiled", "a platform's wheel without a library", lambda w: w.files.pop(w.module))
+_lie(
     "purity",
     "library in a pure wheel",
-    "a wheel for any platform with a library",
-    lambda w: w.files.update({"forged/x.so": Library(arch=w.arch, needed=["libc.so.6"], exports=[Symbol(name="x")])}),
-    "pure",
+    "it is for any platform",
+    put("forged/x.so", Library(needed=["libc.so.6"], exports=[Symbol(name="x")])),
+    base="pure",
+    arches=("x86_64",),
 )
-_simple("purity", "nothing compiled", "a wheel for a platform with nothing compiled", lambda w: w.files.pop(w.module))
+
+
+def _libraries_in(scheme: str, wheel: Wheel) -> None:
+    wheel.files = {f"forged-1.0.data/{scheme}/libforged.so.1": Library(arch=wheel.arch, needed=["libc.so.6"])}
+    wheel.tag("py3", "none")
+    wheel.set_wheel("Root-Is-Purelib", "true")
+
+
+_legal("libraries in data/lib, pure root", "as Intel's oneTBB has them", partial(_libraries_in, "data/lib"))
+_lie("purity", "libraries in purelib", "they are compiled", partial(_libraries_in, "purelib/forged"))
 
 # --- file names ---------------------------------------------------------------------------------------------
 
@@ -188,26 +175,37 @@ lies(
     "names tags archive",
     "the file is called {!r}",
     [
-        *(
-            "other-1.0-TAG.whl",
-            "forged-2.0-TAG.whl",
-            "torch-1.0-TAG.whl",
-            "forged-TAG.whl",
-            "forged-1.0-x-TAG.whl",
-            "forged-1.0.whl",
-        ),
-        *(
-            "forged-1.0-cp39-abi3-manylinux_2_28_x86_64.whl",
-            "forged-1.0-py3-none-any.whl",
-            "for-ged-1.0-TAG.whl",
-            "forged-1.0-TAG.zip",
-            "förged-1.0-TAG.whl",
-        ),
-        *("forged-1.0+cpu-TAG.whl", "forged-1.x-TAG.whl", "forged--1.0-TAG.whl", ".forged-1.0-TAG.whl"),
+        *("other-1.0-TAG.whl", "forged-2.0-TAG.whl", "forged-TAG.whl", "forged-1.0-x-TAG.whl", "forged-1.0.whl"),
+        *("forged-1.0-cp39-abi3-manylinux_2_28_x86_64.whl", "forged-1.0-py3-none-any.whl", "forged-1.0-TAG.zip"),
+        *("forged-1.0+cpu-TAG.whl", "forged-1.x-TAG.whl", "forged--1.0-TAG.whl", "förged-1.0-TAG.whl"),
     ],
     _filename,
     name="file",
 )
+
+
+def _info(wheel: Wheel, text: str) -> None:
+    wheel.info = text
+
+
+lies(
+    "names archive",
+    "the dist-info folder is {!r}",
+    [
+        *("other-1.0.dist-info", "forged-2.0.dist-info", "forged.dist-info", "forged-1.0.DIST-INFO"),
+        *("forged-1.0.egg-info", "x/forged-1.0.dist-info", ".dist-info"),
+    ],
+    _info,
+    name="dist-info",
+)
+legals("the project's name in another spelling: {!r}", ["Forged-1.0.dist-info"], _info, name="dist-info")
+
+
+def _missing(wheel: Wheel, text: str) -> None:
+    wheel.raw[f"{{info}}/{text}"] = None
+
+
+lies("archive names tags metadata", "there is no {}", ["METADATA", "WHEEL", "RECORD"], _missing)
 
 # --- suffixes -----------------------------------------------------------------------------------------------
 
@@ -216,7 +214,7 @@ def _suffix(wheel: Wheel, text: str) -> None:
     python, abi, suffix = text.split()
     wheel.tag(python, abi)
     wheel.move(wheel.module, "forged/_ops" + suffix.replace("ARCH", wheel.arch))
-    if abi == "abi3":
+    if abi.startswith("abi3"):
         wheel.library.imports = [s for s in wheel.library.imports if s.name != "_PyObject_GetDictPtr"]
 
 
@@ -224,36 +222,13 @@ lies(
     "suffix",
     "no Python of that tag imports a file with that suffix: {}",
     [
-        *(
-            "cp311 cp311 .cpython-312-ARCH-linux-gnu.so",
-            "cp311 cp311 .cpython-310-ARCH-linux-gnu.so",
-            "cp310 abi3 .cpython-311-ARCH-linux-gnu.so",
-        ),
-        *(
-            "cp310 abi3 .cpython-310-ARCH-linux-gnu.so",
-            "cp311 abi3 .cpython-311-ARCH-linux-gnu.so",
-            "cp311 cp311 .cpython-311-ARCH-linux-musl.so",
-        ),
-        *(
-            "cp311 cp311 .cpython-311d-ARCH-linux-gnu.so",
-            "cp313 cp313 .cpython-313t-ARCH-linux-gnu.so",
-            "cp313 cp313t .cpython-313-ARCH-linux-gnu.so",
-        ),
-        *(
-            "cp313 cp313t .abi3.so",
-            "cp311 cp311 .pypy311-pp73-ARCH-linux-gnu.so",
-            "cp311 cp311 .cp311-win_amd64.pyd",
-            "cp311 cp311 .cpython-311-darwin.so",
-        ),
-        *(
-            "cp311 cp311 .cpython-311-riscv64-linux-gnu.so",
-            "cp311 cp311 .cpython-3110-ARCH-linux-gnu.so",
-        ),
-        *(
-            "cp311 none .cpython-312-ARCH-linux-gnu.so",
-            "cp311.cp312 cp311.cp312 .cpython-311-ARCH-linux-gnu.so",
-            "cp311 cp311 .cpython-311-i386-linux-gnu.so",
-        ),
+        *("cp311 cp311 .cpython-312-ARCH-linux-gnu.so", "cp310 abi3 .cpython-310-ARCH-linux-gnu.so"),
+        *("cp311 cp311 .cpython-311-ARCH-linux-musl.so", "cp311 cp311 .cpython-311d-ARCH-linux-gnu.so"),
+        *("cp313 cp313 .cpython-313t-ARCH-linux-gnu.so", "cp313 cp313t .cpython-313-ARCH-linux-gnu.so"),
+        *("cp313 cp313t .abi3.so", "cp315 abi3t .abi3.so", "cp311 cp311 .pypy311-pp73-ARCH-linux-gnu.so"),
+        *("cp311 cp311 .cp311-win_amd64.pyd", "cp311 cp311 .cpython-311-darwin.so"),
+        *("cp311 cp311 .cpython-311-riscv64-linux-gnu.so", "cp311 none .cpython-312-ARCH-linux-gnu.so"),
+        "cp311.cp312 cp311.cp312 .cpython-311-ARCH-linux-gnu.so",
     ],
     _suffix,
     base="python",
@@ -280,11 +255,8 @@ def _suffix_legal(wheel: Wheel, text: str) -> None:
 legals(
     "Python imports it: {}",
     [
-        "cp311 cp311 .cpython-311-ARCH-linux-gnu.so",
-        "cp311 cp311 .so",
-        "cp310 abi3 .so",
-        "cp313 cp313t .cpython-313t-ARCH-linux-gnu.so",
-        "cp312 cp312 .cpython-312-ARCH-linux-gnu.so",
+        *("cp311 cp311 .cpython-311-ARCH-linux-gnu.so", "cp311 cp311 .so", "cp310 abi3 .so"),
+        *("cp313 cp313t .cpython-313t-ARCH-linux-gnu.so", "cp315 abi3t .abi3t.so", "cp315 abi3.abi3t .abi3t.so"),
     ],
     _suffix_legal,
     base="python",
@@ -298,119 +270,93 @@ def abi3_module_for_one_python(wheel: Wheel) -> None:
     wheel.library.imports = [s for s in wheel.library.imports if s.name != "_PyObject_GetDictPtr"]
 
 
-# --- dist-info ----------------------------------------------------------------------------------------------
+# --- files of others ----------------------------------------------------------------------------------------
+
+_TORCH = b"Metadata-Version: 2.1\nName: torch\nVersion: 99\n"
+for _path in (
+    *("torch/__init__.py", "torch/lib/libevil.py", "torch.py", "numpy/core.py", "nvidia/cublas/x.py"),
+    *("torch-99.dist-info/METADATA", "other-1.0.dist-info/METADATA", "torch-99.egg-info", "typing_extensions.py"),
+    *("_distutils_hack/__init__.py", "DATA/scripts/pip", "DATA/scripts/python3", "DATA/scripts/torchrun"),
+    *("DATA/platlib/torch/__init__.py", "DATA/purelib/torch-99.dist-info/METADATA", "DATA/nonsense/x"),
+    *("torch-99.data/purelib/torch/x.py", "torch/__pycache__/x.cpython-311.pyc", "json/__init__.py"),
+):
+    _lie("foreign", f"foreign {_path}", "it is another project's, or Python's own", put(_path, _TORCH))
+_MODULE = Library(needed=["libc.so.6"], exports=[Symbol(name="PyInit_torch")])
+_CUDART = Library(soname="libcudart.so.13", needed=["libc.so.6"])
+for _path, _file in {"torch.abi3.so": _MODULE, "nvidia/cu13/lib/libcudart.so.13": _CUDART}.items():
+    _lie(
+        "foreign suffix libraries", f"foreign {_path}", "it is another project's", put(_path, _file), arches=("x86_64",)
+    )
+for _path in (
+    *("forged/sub/__init__.py", "forged/torch/__init__.py", "_forged/__init__.py", "forged/py.typed"),
+    *("DATA/purelib/forged/extra.py", "DATA/data/share/forged/x.txt", "DATA/headers/forged.h", "DATA/scripts/forged"),
+    *("forged.pth", "README.md", "DATA/data/etc/forged.conf", "forged/__pycache__/x.cpython-311.pyc"),
+):
+    _legal(f"own {_path}", "it is its own, or a note", put(_path))
+
+# --- bytecode -----------------------------------------------------------------------------------------------
 
 
-def _info(wheel: Wheel, text: str) -> None:
-    wheel.info = text
+def _pyc(number: int) -> bytes:
+    return struct.pack("<H2s", number, b"\r\n") + bytes(12) + b"N"
 
 
-lies(
-    "names archive",
-    "the dist-info folder is {!r}",
-    [
-        "other-1.0.dist-info",
-        "forged-2.0.dist-info",
-        "torch-1.0.dist-info",
-        "forged.dist-info",
-        "forged-1.0.DIST-INFO",
-        "forged-1.0.egg-info",
-        "forged-1.0-x.dist-info",
-        "x/forged-1.0.dist-info",
-        ".dist-info",
-    ],
-    _info,
-    name="dist-info",
-)
-legals(
-    "the folder's name is the project's, in another spelling: {!r}",
-    ["Forged-1.0.dist-info", "FORGED-1.0.dist-info"],
-    _info,
-    name="dist-info",
-)
+_CP311 = 3495
+_TAGGED = partial(Wheel.tag, python="cp311", abi="none", platform="any")
+for _name, _data in (("Python 3.12", _pyc(3531)), ("no Python", _pyc(1)), ("Python 2", _pyc(62211)), ("nothing", b"")):
+    _lie("bytecode", f"module of {_name}", "cp311 runs it not", put("forged/only.pyc", _data), _TAGGED, base="pure")
+_lie("bytecode", "module for one Python", "others are let in", put("forged/only.pyc", _pyc(_CP311)), base="pure")
+for _path in ("forged/__pycache__/kernel.cpython-311.pyc", "forged/kernel.pyc"):
+    _legal(f"bytecode {_path}", "Python takes the source", put(_path, _pyc(_CP311)), base="pure")
+for _name, _how in {"tag": _TAGGED, "Requires-Python": lambda w: w.set("Requires-Python", "==3.11.*")}.items():
+    _legal(f"bytecode by {_name}", "no other Python is let in", put("forged/only.pyc", _pyc(_CP311)), _how, base="pure")
+
+# --- programs -----------------------------------------------------------------------------------------------
 
 
-def _missing(wheel: Wheel, text: str) -> None:
-    wheel.raw[f"{{info}}/{text}"] = None
+def _programs(text: str, group: str = "console_scripts") -> bytes:
+    return f"[{group}]\n{text}\n".encode()
 
 
-lies("archive names tags metadata", "there is no {}", ["METADATA", "WHEEL", "RECORD"], _missing)
+_POINTS = "{info}/entry_points.txt"
+for _text, _group in (
+    ("forged = forged.sub.nothing:main", "console_scripts"),
+    ("forged = forged.nothing:main", "gui_scripts"),
+    ("forged = nothing:main", "console_scripts"),
+    ("forged = forged", "console_scripts"),
+    ("forged = :main", "console_scripts"),
+    ("forged = forged.kernel main", "console_scripts"),
+    ("bin/forged = forged:main", "console_scripts"),
+    ("forged = forged:main\nforged = forged.kernel:main", "console_scripts"),
+    ("pip = forged:main", "console_scripts"),
+    ("torchrun = forged:main", "gui_scripts"),
+):
+    _lie(
+        "programs foreign",
+        f"{_group} {_text}",
+        "it cannot start, or is another project's",
+        put_raw(_POINTS, _programs(_text, _group)),
+        base="pure",
+    )
+for _text, _group, _base in (
+    ("forged = json.tool:main", "console_scripts", "pure"),
+    ("forged = forged._ops.cli:main", "console_scripts", "plain"),
+    ("forged = forged.kernel:C.main [all]", "console_scripts", "pure"),
+    ("x = forged.nothing", "forged.plugins", "pure"),
+    ("forged = forged:autoload", "torch.backends", "pure"),
+):
+    _legal(f"{_group} {_text}", "it is there", put_raw(_POINTS, _programs(_text, _group)), base=_base)
+for _text in ("six.moves:main", "space.other:main"):
+    _legal(
+        f"program of a requirement, {_text}",
+        "another project may bring it",
+        put_raw(_POINTS, _programs(f"forged = {_text}")),
+        put("space/one.py"),
+        lambda w: w.requires("six"),
+        base="pure",
+    )
 
-
-# --- other projects' files ----------------------------------------------------------------------------------
-
-
-def _file(wheel: Wheel, text: str) -> None:
-    wheel.files[text.replace("DATA", "forged-1.0.data")] = b"Metadata-Version: 2.1\nName: torch\nVersion: 99\n"
-
-
-lies(
-    "foreign",
-    "{} is another project's, or Python's own",
-    [
-        *("torch/__init__.py", "torch/lib/libevil.py", "torch.py", "numpy/core.py", "nvidia/cublas/x.py"),
-        *("torch-99.dist-info/METADATA", "other-1.0.dist-info/METADATA", "torch-99.egg-info", "typing_extensions.py"),
-        *("_distutils_hack/__init__.py", "DATA/scripts/pip", "DATA/scripts/python3", "DATA/scripts/torchrun"),
-        *("DATA/platlib/torch/__init__.py", "DATA/purelib/torch-99.dist-info/METADATA", "DATA/nonsense/x"),
-        *("torch-99.data/purelib/torch/x.py", "torch/__pycache__/x.cpython-311.pyc", "json/__init__.py"),
-    ],
-    _file,
-    name="foreign",
-)
-
-
-@lie("foreign suffix", "a module called torch", base="plain")
-def module_called_torch(wheel: Wheel) -> None:
-    wheel.files["torch.abi3.so"] = Library(arch=wheel.arch, needed=["libc.so.6"], exports=[Symbol(name="PyInit_torch")])
-
-
-def _entry_points(wheel: Wheel, text: str) -> None:
-    wheel.raw["{info}/entry_points.txt"] = text.replace("|", "\n").encode()
-
-
-lies(
-    "foreign metadata",
-    "a command that is another project's: {!r}",
-    [
-        "[console_scripts]|pip = forged:main|",
-        "[console_scripts]|python = forged:main|",
-        "[gui_scripts]|torchrun = forged:main|",
-    ],
-    _entry_points,
-    name="command",
-)
-legals(
-    "a command of its own, or a plug-in: {!r}",
-    ["[console_scripts]|forged = forged:main|", "[torch.backends]|forged = forged:autoload|"],
-    _entry_points,
-    name="command",
-)
-
-
-def _own_file(wheel: Wheel, text: str) -> None:
-    wheel.files[text.replace("DATA", "forged-1.0.data")] = b"# its own\n"
-
-
-legals(
-    "{} is its own, or a note",
-    [
-        *("forged.pth", "DATA/data/etc/forged.conf", "DATA/headers/forged.h", "README.md"),
-        "forged/sub/__init__.py",
-        "DATA/scripts/forged",
-        "DATA/purelib/forged/extra.py",
-        "DATA/data/share/forged/x.txt",
-        "forged/torch/__init__.py",
-        "forged-1.0.dist-info/licenses/LICENSE",
-        "_forged/__init__.py",
-        "forged/py.typed",
-        "forged/__pycache__/x.cpython-311.pyc",
-    ],
-    _own_file,
-    name="own",
-)
-
-
-# --- legal --------------------------------------------------------------------------------------------------
+# --- right, though it looks otherwise -----------------------------------------------------------------------
 
 
 def _version(wheel: Wheel, version: str) -> None:
@@ -419,48 +365,28 @@ def _version(wheel: Wheel, version: str) -> None:
 
 legals(
     "a legal version: {!r}",
-    ["2024.1.2", "2024.01.02", "1!1.0", "1.0.dev3", "1.0rc1.post2", "0", "1.0+abc.5", "20240102"],
+    ["2024.01.02", "1!1.0", "1.0.dev3", "1.0rc1.post2", "1.0+abc.5", "20240102"],
     _version,
     name="version",
 )
-
-
-@legal("the project's name in METADATA may have dots and capitals")
-def name_in_another_spelling(wheel: Wheel) -> None:
-    wheel.set("Name", "Forged")
-
-
-@legal("dots and hyphens become underscores in file names")
-def name_of_several_words(wheel: Wheel) -> None:
-    wheel.project = "for_ged"
-    wheel.set("Name", "for.ged")
-
-
-@legal("a build tag, in the file name and in WHEEL")
-def build_tag(wheel: Wheel) -> None:
-    wheel.build = "1local"
-    wheel.wheel.append("Build: 1local")
-
-
-@legal("a build tag in the file name alone: WHEEL need not say it")
-def build_tag_of_the_file(wheel: Wheel) -> None:
-    wheel.build = "7"
-
-
-@legal("two Pythons in one wheel", base="pure")
-def two_python_tags(wheel: Wheel) -> None:
-    wheel.tag("py2.py3")
-    wheel.set("Requires-Python", None)
-
-
-@legal("a later minor version of the wheel format is read with a warning")
-def later_minor_wheel_version(wheel: Wheel) -> None:
-    wheel.set_wheel("Wheel-Version", "1.9")
-
-
-@legal("purity in other letters: pip compares small ones")
-def purity_in_capitals(wheel: Wheel) -> None:
-    wheel.set_wheel("Root-Is-Purelib", "False")
+for _name, _changes in {
+    "name in another spelling": (lambda w: w.set("Name", "Forged"),),
+    "name of several words": (lambda w: setattr(w, "project", "for_ged"), lambda w: w.set("Name", "for.ged")),
+    "build tag": (lambda w: setattr(w, "build", "1local"), lambda w: w.wheel.append("Build: 1local")),
+    "build tag of the file": (lambda w: setattr(w, "build", "7"),),
+    "later minor wheel version": (lambda w: w.set_wheel("Wheel-Version", "1.9"),),
+    "purity in capitals": (lambda w: w.set_wheel("Root-Is-Purelib", "False"),),
+    "headers in any order": (lambda w: w.metadata.reverse(), lambda w: w.wheel.reverse()),
+    "licence expression": (add_metadata("License-Expression: MIT"),),
+}.items():
+    _legal(_name, "installers accept it", *_changes)
+_legal(
+    "two Pythons",
+    "py2 and py3",
+    lambda w: w.tag("py2.py3"),
+    lambda w: w.set("Requires-Python", None),
+    base="pure",
+)
 
 
 @legal("Windows' line ends in WHEEL and METADATA")
@@ -469,31 +395,7 @@ def carriage_returns(wheel: Wheel) -> None:
     wheel.wheel = [line + "\r" for line in wheel.wheel]
 
 
-@legal("METADATA is UTF-8: people have names")
-def author_with_accents(wheel: Wheel) -> None:
-    wheel.metadata += ["Author: Jérôme 王", "Summary: λ"]
-    wheel.body = "# Größe\n".encode()
-
-
-@legal("a description behind the headers")
+@legal("METADATA is UTF-8, with a description behind the headers")
 def description(wheel: Wheel) -> None:
-    wheel.set("Description-Content-Type", "text/markdown")
-    wheel.body = b"# forged\n\nName: other\nVersion: 9\nRequires-Dist: torch\n"
-
-
-@legal("nothing but Python", base="pure")
-def pure_python(wheel: Wheel) -> None:
-    del wheel
-
-
-@legal("headers in any order")
-def headers_in_any_order(wheel: Wheel) -> None:
-    wheel.metadata.reverse()
-    wheel.wheel.reverse()
-
-
-@legal("METADATA of every version since 2.1: licence expressions")
-def newer_metadata(wheel: Wheel) -> None:
-    wheel.set("Metadata-Version", "2.4")
-    wheel.metadata += ["License-Expression: MIT", "License-File: LICENSE"]
-    wheel.files["forged-1.0.dist-info/licenses/LICENSE"] = b"MIT\n"
+    wheel.metadata += ["Author: Jérôme 王", "Description-Content-Type: text/markdown"]
+    wheel.body = "# Größe\n\nName: other\nVersion: 9\nRequires-Dist: torch\n".encode()

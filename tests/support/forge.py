@@ -340,6 +340,57 @@ def legals(says: str, table: Iterable[str], change: Callable[[Wheel, str], None]
         legal(says.format(text), **_one_of(text, change, how))(partial(_with, change, text))
 
 
+def one_lie(judges: str, name: str, says: str, *changes: Callable[[Wheel], object], **how: Any) -> None:
+    """Register changes that together make a wheel lie; ``family`` must be given."""
+    lie(judges, says, name=name, **how)(partial(_change, changes))
+
+
+def one_legal(name: str, says: str, *changes: Callable[[Wheel], object], **how: Any) -> None:
+    """Register changes that together leave a wheel right; ``family`` must be given."""
+    legal(says, name=name, **how)(partial(_change, changes))
+
+
+def _change(changes: tuple[Callable[[Wheel], object], ...], wheel: Wheel) -> None:
+    for change in changes:
+        change(wheel)
+
+
+# --- changes ------------------------------------------------------------------------------------------------
+
+
+def put(path: str, data: bytes | Library = b"x\n") -> Change:
+    """Put a file into the wheel; ``DATA`` is its data folder."""
+    return lambda wheel: wheel.files.__setitem__(path.replace("DATA", "forged-1.0.data"), data)
+
+
+def put_raw(path: str, data: bytes) -> Change:
+    """Put a file into the wheel as it is; ``{info}`` is its dist-info folder."""
+    return lambda wheel: wheel.raw.__setitem__(path, data)
+
+
+def add_metadata(*lines: str, version: str = "2.4") -> Change:
+    """Add headers to METADATA."""
+
+    def change(wheel: Wheel) -> None:
+        wheel.set("Metadata-Version", version)
+        wheel.metadata += lines
+
+    return change
+
+
+def require(*lines: str) -> Change:
+    """Replace what is required."""
+    return lambda wheel: wheel.requires(*lines)
+
+
+def import_symbols(*names: str, **how: Any) -> Change:
+    """Let the extension need symbols."""
+    return lambda wheel: wheel.library.import_(*names, **how)
+
+
+# --- registering --------------------------------------------------------------------------------------------
+
+
 def _one_of(text: str, change: Callable[..., None], how: dict[str, Any]) -> dict[str, Any]:
     name = how.get("name", change.__name__.strip("_").replace("_", " "))
     return {**how, "name": f"{name} {text!r}", "family": _family(change)}

@@ -8,7 +8,7 @@ from wheels import make_wheel
 from wheelsmith.wheel.bundled_libraries import BundledLibraries, folder_of, installed
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import Extension
-from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promises
+from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promised_kernel, promises
 from wheelsmith.wheel.rules.suffix import mistakes as suffix_mistakes
 
 RULES = {
@@ -344,3 +344,21 @@ def test_a_tag_between_two_policies_promises_the_glibc_that_it_names(tag, versio
     assert is_no_older("linux_x86_64", "manylinux_2_34_x86_64")
     assert policy_of("manylinux_2_29_x86_64").name == "manylinux_2_28"
     assert policy_of("linux_x86_64") is None
+
+
+@pytest.mark.parametrize(
+    ("platform", "x86_64", "aarch64"),
+    [
+        ("manylinux1", (2, 6, 18), (3, 7, 0)),
+        ("manylinux2010", (2, 6, 32), (3, 7, 0)),
+        ("manylinux2014", (3, 2, 0), (3, 7, 0)),
+        ("manylinux_2_28", (3, 2, 0), (3, 7, 0)),
+        ("manylinux_2_35", (3, 2, 0), (3, 7, 0)),
+        ("manylinux_2_36", None, None),
+        ("musllinux_1_2", None, None),
+        ("linux", None, None),
+    ],
+)
+def test_the_linux_that_a_platform_promises(platform, x86_64, aarch64):
+    assert promised_kernel(f"{platform}_x86_64", "x86_64") == x86_64
+    assert promised_kernel(f"{platform}_aarch64", "aarch64") == aarch64

@@ -13,3 +13,7 @@ SPEC.loader.exec_module(generate)
 def test_generated_pages_are_current(name):
     shown = (ROOT / "docs" / "reference" / name).read_text()
     assert shown == generate.pages()[name], "run: python scripts/generate_reference.py"
+
+
+def test_every_rule_is_named_once():
+    assert len({rule.name for rule in generate.RULES}) == len(generate.RULES)
