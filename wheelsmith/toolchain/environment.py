@@ -28,7 +28,6 @@ from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import show_size
 from wheelsmith.model import LockedWheel
-from wheelsmith.toolchain.downloads import vendored_wheel
 from wheelsmith.toolchain.pip import run_pip
 
 _GROUPS = ("console_scripts", "gui_scripts")
@@ -215,6 +214,8 @@ def fetch_wheels(
     lock = folder.with_suffix(".txt")
     lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
     exactly = (*("--quiet", "--no-deps", "--require-hashes"), *_platform(python, arch), "--requirement", str(lock))
+    from wheelsmith.toolchain.downloads import vendored_wheel
+
     known = [vendored_wheel(wheel) for wheel in wheels]
     for path in filter(None, known):
         shutil.copyfile(path, folder / path.name)

@@ -22,7 +22,6 @@ from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
 from wheelsmith.toolchain.cpu_environment import lay_out_without_cuda, twin_of
-from wheelsmith.toolchain.cxx.install import programs_of
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import forget_lock, install_environment, known_lock, lock_environment
 from wheelsmith.toolchain.integrity import prove, why_changed, why_unproven
@@ -78,6 +77,8 @@ class Toolchains:
         """
         if prefix.kind not in {"cuda", CXX}:
             return {}
+        from wheelsmith.toolchain.cxx.install import programs_of
+
         root = self.prepare(prefix)
         names = _COMPILERS if prefix.kind == "cuda" else programs_of(root)
         return {name: _hash(root / name, _stamp(root / name)) for name in names}
