@@ -46,7 +46,8 @@ HELD = '{"network": [], "files": [], "environment": [], "calls": [], "host": []}
 
 def test_every_promise_is_one_of_those_that_security_md_gives(monkeypatch):
     said = said_of(Machine(HELD), monkeypatch)
-    rows = {line.split("|")[1].strip() for line in SECURITY.splitlines() if line.startswith("| ")}
+    engines = SECURITY.partition("## What contains a build")[2]
+    rows = {line.split("|")[1].strip() for line in engines.splitlines() if line.startswith("| ")}
     assert set(said) == rows - {"", "---"}
 
 

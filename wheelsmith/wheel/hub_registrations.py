@@ -11,7 +11,7 @@ import mmap
 import posixpath
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -58,17 +58,22 @@ def parse(source: bytes) -> ast.Module | None:
             return None
 
 
-def hub_kernels(trees: Mapping[str, ast.Module]) -> Iterator[HubKernel]:
-    """Yield the Hub kernels among Python files.
+def is_ops_module(path: str) -> bool:
+    """Return True if a file is a module called ``_ops``, by its path in the wheel."""
+    return posixpath.basename(path.replace("_ops/__init__.py", "_ops.py")) == "_ops.py"
 
-    :param trees: path in the wheel → syntax tree.
+
+def hub_kernels(modules: Iterable[tuple[str, ast.Module]]) -> Iterator[HubKernel]:
+    """Yield the Hub kernels among modules called ``_ops``.
+
+    :param modules: the path of each in the wheel, and its syntax tree.
     """
-    for path, tree in trees.items():
-        folder, name = posixpath.split(path.replace("_ops/__init__.py", "_ops.py"))
+    for path, tree in modules:
         assigned = _assigned(tree)
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        if name == "_ops.py" and _PREFIX in functions | assigned.keys():
+        if _PREFIX in functions | assigned.keys():
             module, _, namespace = _dotted(assigned.get("ops")).rpartition(".")
+            folder = posixpath.dirname(path.replace("_ops/__init__.py", "_ops.py"))
             yield HubKernel(folder=folder, namespace=namespace if module == "torch.ops" else None)
 
 

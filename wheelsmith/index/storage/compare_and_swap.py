@@ -56,7 +56,7 @@ def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes)
     return True
 
 
-class _Pages:
+class _WrittenPages:
     """The pages that a file asks for."""
 
     def __init__(self, storage: Storage, source: str, render: _Render) -> None:
@@ -94,7 +94,7 @@ def converge(storage: Storage, files: Executor, source: str, render: _Render) ->
 
     :param files: reads and writes several pages at once.
     """
-    pages = _Pages(storage, source, render)
+    pages = _WrittenPages(storage, source, render)
     written: set[str] = set()
 
     def write(key: str, found: Stored | None) -> None:

@@ -8,7 +8,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from wheelsmith.wheel.hub_registrations import HubKernel, hub_kernels, parse, registered_by_machine_code, registrations
+from wheelsmith.wheel.hub_registrations import (
+    HubKernel,
+    hub_kernels,
+    is_ops_module,
+    parse,
+    registered_by_machine_code,
+    registrations,
+)
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -16,20 +23,26 @@ from wheelsmith.wheel.rules.rule import Rule
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     sources = wheel.python_code(b"torch")
-    trees = {name: tree for name, source in sources.items() if (tree := parse(source))}
-    kernels = list(hub_kernels(trees))
-    wrong = [message for kernel in kernels for message in _shared(wheel, kernel, trees)]
+    kernels = list(hub_kernels(_trees({name: sources[name] for name in sources if is_ops_module(name)})))
+    wrong = [message for kernel in kernels for message in _shared(wheel, kernel, sources)]
     if kernels:
         yield finding("torch-ops", wrong, "what is registered has the kernel's own namespace")
 
 
-def _shared(wheel: Inspection, kernel: HubKernel, trees: Mapping[str, ast.Module]) -> Iterator[str]:
+def _trees(sources: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
+    """Yield the syntax tree of each file that can be parsed, one at a time."""
+    for name, source in sources.items():
+        if tree := parse(source):
+            yield name, tree
+
+
+def _shared(wheel: Inspection, kernel: HubKernel, sources: Mapping[str, bytes]) -> Iterator[str]:
     """Yield what a kernel registers under namespaces that another kernel may use too."""
     found = []
     if kernel.namespace:
         found.append((f"{kernel.folder}/_ops.py", kernel.namespace))
-    for name in filter(kernel.contains, trees):
-        found += [(f"{name}:{line}", namespace) for line, namespace in registrations(trees[name])]
+    for name, tree in _trees({name: sources[name] for name in filter(kernel.contains, sources)}):
+        found += [(f"{name}:{line}", namespace) for line, namespace in registrations(tree)]
     for name in filter(kernel.contains, wheel.extensions):
         with wheel.binary(name) as file:
             found += [(name, namespace) for namespace in sorted(registered_by_machine_code(file))]
