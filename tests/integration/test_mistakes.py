@@ -438,7 +438,7 @@ WHEELS = [
     (
         "a tag beyond ASCII",
         lambda p: make_wheel(p, {**GOOD, "pure-1.dist-info/WHEEL": "Wheel-Version: 1.0\nTag: pý3-none-any\n"}),
-        "which is no tag",
+        "WHEEL says pý3-none-any",
     ),
     ("not a zip", lambda p: p.write_bytes(b"hello"), "not a readable zip"),
     ("truncated", lambda p: p.write_bytes(make_wheel(p, GOOD).read_bytes()[:-40]), "not a readable zip"),
