@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wheelsmith.index.publish import WheelUpload, foreign_wheel
 from wheelsmith.model import Cell
+from wheelsmith.model.run_record import RunRecord
 
 
 def make_wheel(
@@ -43,8 +44,10 @@ def make_wheel(
 
 def tell_results(out: Path, project: str, version: str) -> None:
     """Leave what a run tells of itself, beside the index that it made."""
-    told = {"distribution": project, "kernel_version": version, "cells": {}}
-    (out / "results.json").write_text(json.dumps(told))
+    run = RunRecord(
+        kernel=project, interrupted=False, cells={}, distribution=project, kernel_version=version, matrix_sha256=None
+    )
+    (out / "results.json").write_text(json.dumps(run.to_json()))
 
 
 def offer(path: Path, *cells: Cell) -> WheelUpload:
