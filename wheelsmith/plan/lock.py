@@ -52,7 +52,7 @@ class LockedSource(Record):
 
     def __post_init__(self) -> None:
         if not (_DIGEST.fullmatch(self.commit) and _DIGEST.fullmatch(self.tree)):
-            raise ValueError("the source has a commit or a tree that is none")
+            raise ValueError("the commit or the tree of the source is not a digest")
 
     @property
     def shown(self) -> str:
