@@ -8,8 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index.publish.external_wheels import foreign_wheels
-from wheelsmith.index.publish.release import WheelUpload
+from wheelsmith.index.publish import WheelUpload, foreign_wheel
 from wheelsmith.model import Cell
 
 OPS = "import torch\nfrom . import {id}\nops = torch.ops.{id}\n"
@@ -52,5 +51,5 @@ def kernel_wheel(
         for path, data in files.items():
             # Dates would make each writing another file.
             archive.writestr(zipfile.ZipInfo(path), data)
-    (offer,) = foreign_wheels([wheel])
+    offer = foreign_wheel(wheel)
     return replace(offer, entry=replace(offer.entry, cells=cells)) if cells else offer
