@@ -69,16 +69,24 @@ def by_lines(data: Mapping[str, Any]) -> bytes:
     return ("{" + ",\n".join(lines) + "}\n").encode()
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Read JSON, also with halves of surrogate pairs: file names need not be text.
+
+    :raises ValueError: it is no JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def read_json(data: bytes) -> Any:
     """Read JSON whose every text can be written again: it can spell halves of surrogate pairs, which no file holds.
 
     :raises ValueError: it is none, has such a text, or is nested too deeply.
     """
     text = data.decode()
-    try:
-        plain = json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    plain = parse_json(text)
     if "\\ud" in text or "\\uD" in text:
         json.dumps(plain, ensure_ascii=False).encode()
     return plain

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import OutputError
+from wheelsmith.base.json_dataclass import parse_json
 
 _FOLDER = PurePosixPath(sandbox_paths.CALLS).name
 _TICK = 0.01  # seconds between looks
@@ -195,7 +196,7 @@ class CallExchange:
 
 
 def _request(text: bytes) -> CompilerRequest:
-    said = _parsed(text)
+    said = parse_json(text)
     program, words, places = said["program"], said["words"], said.get("places", {})
     if not isinstance(words, list) or not isinstance(places, dict):
         raise TypeError(text)
@@ -205,18 +206,7 @@ def _request(text: bytes) -> CompilerRequest:
 
 
 def _read(folder: WorkFolder, name: str, most: int) -> dict[str, object]:
-    said = _parsed(b"".join(folder.chunks(name, most)))
+    said = parse_json(b"".join(folder.chunks(name, most)))
     if not isinstance(said, dict):
         raise TypeError(name)
     return said
-
-
-def _parsed(text: bytes) -> Any:
-    """Read JSON, also with halves of surrogate pairs: file names need not be text.
-
-    :raises ValueError: it is no JSON, or nested too deeply.
-    """
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.files import atomic_write, sha256_file
-from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.json_dataclass import Record, parse_json
 
 # How a file looks: kind and permissions, owner, size, and the times of its content and of its entry. Nobody can set the
 # last one, so a change that was covered up shows; copying a cache sets it too, and then every byte is compared.
@@ -112,8 +112,8 @@ def _keep(folder: Path, files: dict[str, Look], contents: dict[str, str]) -> Non
 
 def _read(folder: Path) -> Proof | None:
     try:
-        proof = Proof.from_json(json.loads(proof_path(folder).read_bytes()))
-    except (OSError, ValueError, RecursionError):
+        proof = Proof.from_json(parse_json(proof_path(folder).read_bytes()))
+    except (OSError, ValueError):
         return None
     return proof if proof.finished == _FORMAT else None
 

@@ -13,6 +13,7 @@ from typing import Any
 from wheelsmith.base import errors
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import MatrixMistakesError, OutputError, Place, WheelsmithError, WorkerError
+from wheelsmith.base.json_dataclass import parse_json
 
 READY = b'{"ready": true}'  # what a worker writes when it takes requests
 REQUEST, RESPONSE = "request.json", "response.json"  # in the folder of a job
@@ -52,8 +53,8 @@ def result_of(response: bytes, subject: str, limits: WorkerLimits | None = None)
     :param subject: the file that was read, for messages.
     """
     try:
-        data = json.loads(response)
-    except (ValueError, RecursionError):
+        data = parse_json(response)
+    except ValueError:
         data = None
     match data:
         case {"result": dict(result)}:

@@ -105,7 +105,7 @@ def read_build_facts(data: bytes) -> BuildFacts:
             backend=_text(backend, "type"),
             digests=_digests(_table(plain["digest"], "digest")) if plain.get("digest") is not None else None,
         )
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise SourceError(in_one_line(error), where=Place(file=METADATA)) from None
 
 
