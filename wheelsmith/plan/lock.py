@@ -30,7 +30,7 @@ _MATRIX = "matrix.yaml"
 _HEAD = "# Written by wheelsmith lock; keep it under version control, and do not edit it.\n"
 _FORMAT = 1
 _PYLOCK = Version("1.0")
-_DIGEST = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+DIGEST = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")  # of a commit, a tree or an archive
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 12  # characters of a digest
 
@@ -51,7 +51,7 @@ class LockedSource(Record):
     tree: str
 
     def __post_init__(self) -> None:
-        if not (_DIGEST.fullmatch(self.commit) and _DIGEST.fullmatch(self.tree)):
+        if not (DIGEST.fullmatch(self.commit) and DIGEST.fullmatch(self.tree)):
             raise ValueError("the commit or the tree of the source is not a digest")
 
     @property

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, SourceError, ToolchainError
+from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, ToolchainError
 from wheelsmith.base.offline import is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.matrix import KernelRef
@@ -93,15 +93,12 @@ class LockedInputs:
     def _source(self, source: SourceTree) -> LockedSource | None:
         if source.id.commit is None:
             return None
-        try:
-            return LockedSource(
-                kernel=_name_of(self.kernel),
-                revision=self.kernel.revision,
-                commit=source.id.commit,
-                tree=source.id.tree,
-            )
-        except ValueError as error:  # a vendored folder names its commit itself
-            raise SourceError(str(error), remedy="vendor the source again: wheelsmith vendor") from None
+        return LockedSource(
+            kernel=_name_of(self.kernel),
+            revision=self.kernel.revision,
+            commit=source.id.commit,
+            tree=source.id.tree,
+        )
 
     def check(self, source: SourceTree, plans: tuple[BuildPlan, ...], matrix: Path, listen: Listener) -> None:
         """Warn of every difference from the lock, or fail if the inputs are strict.

@@ -12,6 +12,7 @@ from wheelsmith.base.json_dataclass import in_one_line, read_json
 from wheelsmith.base.offline import SOURCE
 from wheelsmith.matrix import KernelRef
 from wheelsmith.model import SourceId
+from wheelsmith.plan.lock import DIGEST
 from wheelsmith.source.tree import MOST_FILES, SourceTree, copy_into, make_tree, walk
 
 _IDENTITY, _FILES = "source.json", "files"
@@ -71,8 +72,11 @@ def _identity(path: Path) -> tuple[KernelRef, SourceId] | None:
     try:
         with open_file(path) as file:
             data = read_json(file.read(_LONGEST))
-        return KernelRef.from_json(data.pop("kernel")), SourceId.from_json(data)
+        kernel, identity = KernelRef.from_json(data.pop("kernel")), SourceId.from_json(data)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise SourceError(f"{path} cannot be read: {in_one_line(error)}", remedy=_REMEDY) from None
+    if identity.commit is not None and not DIGEST.fullmatch(identity.commit):
+        raise SourceError(f"{path} names a commit that is not a digest", remedy=_REMEDY)
+    return kernel, identity
