@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, data files of packages, and the output of short programs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from wheelsmith.base.beneath import open_file, remove_tree
 _CHUNK = 1 << 20
 # What a file system says that has no second names, no more of them for this file, or none for this user.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP}
+_PATIENCE = 60.0  # seconds: a first start of a Python on a cold disk, or of a driver that wakes its GPUs
 
 
 def sha256_file(path: Path) -> str:
@@ -127,9 +128,6 @@ def publish_tree(temporary: Path, final: Path) -> bool:
 def read_facts(package: str, name: str) -> Any:
     """Return what a data file of a package says, as JSON has it."""
     return json.loads(files(package).joinpath(name).read_text(encoding="utf-8"))
-
-
-_PATIENCE = 60.0  # seconds: a first start of a Python on a cold disk, or of a driver that wakes its GPUs
 
 
 def output_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str:

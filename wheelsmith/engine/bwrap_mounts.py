@@ -10,6 +10,9 @@ from pathlib import Path
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 
+_USR = Path("/usr")
+_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRule(Record):
@@ -41,10 +44,6 @@ class HostView(Record):
 def host_view() -> HostView:
     """Return what sandboxes without image see of this machine."""
     return HostView.from_json(read_facts(__package__, "host_view.json"))
-
-
-_USR = Path("/usr")
-_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 @dataclass(frozen=True, slots=True)

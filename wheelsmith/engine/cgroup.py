@@ -1,4 +1,8 @@
-"""Memory and process limits for a process tree, through control groups of either version."""
+"""Memory and process limits for a process tree, through control groups of either version.
+
+The kernel names mounts in ``/proc/self/mountinfo`` and a process's groups in ``/proc/self/cgroup`` (cgroups(7)). In a
+container the mount begins at the container's own group, which need not be named there.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,18 @@ from pathlib import Path
 from wheelsmith.engine.protocol import Limits
 
 _OWN_PROC = Path("/proc/self")
+_PROC = Path("/proc")
+_PREFIX = "wheelsmith-"
+# Controllers that count what a tree uses; in version 2 both are one group.
+_COUNTED = ("memory", "cpuacct")
+# What limits a group, and what stands there where nothing does.
+_LIMITS = (
+    *("memory.limit_in_bytes", "memory.max", "memory.high"),
+    *("pids.max", "cpu.cfs_quota_us", "cpu.max", "cpuset.cpus"),
+)
+_UNLIMITED = ("max", "-1", "")
+_NO_LIMIT = 2**60  # bytes; version 1 writes an absent limit as the largest number of whole pages
+_serial = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,20 +104,6 @@ def _unescaped(word: str) -> str:
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         word = word.replace(code, character)
     return word
-
-
-_PROC = Path("/proc")
-_PREFIX = "wheelsmith-"
-# Controllers that count what a tree uses; in version 2 both are one group.
-_COUNTED = ("memory", "cpuacct")
-# What limits a group, and what stands there where nothing does.
-_LIMITS = (
-    *("memory.limit_in_bytes", "memory.max", "memory.high"),
-    *("pids.max", "cpu.cfs_quota_us", "cpu.max", "cpuset.cpus"),
-)
-_UNLIMITED = ("max", "-1", "")
-_NO_LIMIT = 2**60  # bytes; version 1 writes an absent limit as the largest number of whole pages
-_serial = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,8 @@ _SURVEY = "/opt/wheelsmith-survey.py"
 _KILLED = 128 + 9
 # A docker client's configuration may set these in every container, with credentials in them.
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
+_STARTTIME = 19  # the field's place in /proc/PID/stat after the program's name; proc(5) calls it 22
+_LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
 
 
 def image_reference(name: str) -> str:
@@ -352,9 +354,6 @@ def _survey_digest() -> str:
     return canonical_digest(sha256_file(_survey_file()))[:12]
 
 
-_STARTTIME = 19  # the field's place in /proc/PID/stat after the program's name; proc(5) calls it 22
-
-
 def this_process() -> str:
     """Name this process by machine, boot, process namespace, number and start."""
     return ":".join([*_here(), str(os.getpid()), str(_start(os.getpid()))])
@@ -392,9 +391,6 @@ def _start(pid: int) -> str | None:
         return None
     # The program's name stands in parentheses and may hold anything, parentheses too.
     return stat.rpartition(")")[2].split()[_STARTTIME]
-
-
-_LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
 
 
 def first_process(limits: Limits) -> str:

@@ -1,4 +1,4 @@
-"""Which system calls a sandbox takes from a build, and why; ``system_calls.json`` has the list."""
+"""The filter of system calls: the rules of ``system_calls.json``, for bubblewrap and for container engines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 
 from wheelsmith.base.files import atomic_write, read_facts
 from wheelsmith.base.json_dataclass import Record, canonical_digest
+
+# Without sub-architectures: engines shut 32-bit and x32 calls where none is named.
+_ARCHITECTURES = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +86,6 @@ class CallFilter(Record):
 def system_calls() -> CallFilter:
     """Return the one filter that every engine's sandboxes are held to."""
     return CallFilter.from_json(read_facts(__package__, "system_calls.json"))
-
-
-# Without sub-architectures: engines shut 32-bit and x32 calls where none is named.
-_ARCHITECTURES = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")
 
 
 def profile_file(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The commands of one cell, and the folders that they see."""
+"""The commands of one cell, and the folders and environments that they see."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ _LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
 # What build systems take the number of compilers at once from: torch's cpp_extension, and CMake, whatever calls it.
 _JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
+# Gigabytes that hardly change, in one folder for every project that uses this torch; its libraries find NVIDIA's by
+# where they lie.
+_OF_TORCH = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
 
 
 def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
@@ -193,11 +196,6 @@ def compile_command(
 def command_name(plan: BuildPlan) -> str:
     """Return what a cell's sandboxes are called after."""
     return f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}"
-
-
-# Gigabytes that hardly change, in one folder for every project that uses this torch; its libraries find NVIDIA's by
-# where they lie.
-_OF_TORCH = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
 
 
 def torch_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:

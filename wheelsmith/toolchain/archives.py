@@ -27,6 +27,10 @@ _LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+")
 _FIELD = re.compile(r"(Types|URIs|Enabled):\s*(.*)", re.IGNORECASE)
 # As mirrors of Debian's own archive are called; the others, and debian-security, have none of what is pinned.
 _USED = re.compile(r"https?://.*/debian|file:/.*")
+_PLACES = "WHEELSMITH_ARCHIVES"
+_POOL = "/pool/"  # below which an archive of Debian has its packages
+_MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
+_MOST_UNPACKED = 512 << 20
 
 
 @cache
@@ -63,12 +67,6 @@ def _text(path: Path) -> str:
             return file.read(_LONGEST).decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-_PLACES = "WHEELSMITH_ARCHIVES"
-_POOL = "/pool/"  # below which an archive of Debian has its packages
-_MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
-_MOST_UNPACKED = 512 << 20
 
 
 def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSettings, listen: Listener) -> Path:

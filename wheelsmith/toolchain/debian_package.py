@@ -1,4 +1,4 @@
-"""Read Debian packages, which were compared with what was pinned."""
+"""Debian packages that were compared with their pin: their members, and the compilers of CUDA 12.4 among them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,32 @@ _MAGIC = b"!<arch>\n"
 _HEADER = 60  # bytes: a name of 16, ten of size from 48 on, two to end it
 _CONTENT = b"data.tar.xz"
 _CHUNK = 1 << 20
+_OWN = "./usr/lib/nvidia-cuda-toolkit"
+# Where the package has them → where a toolkit does. Debian's nvcc.profile names folders of its own.
+_PLACES = {
+    f"{_OWN}/bin/nvcc": "bin/nvcc",
+    f"{_OWN}/bin/crt/link.stub": "bin/crt/link.stub",
+    f"{_OWN}/bin/crt/prelink.stub": "bin/crt/prelink.stub",
+    f"{_OWN}/bin/cicc": "nvvm/bin/cicc",
+    f"{_OWN}/libdevice/libdevice.10.bc": "nvvm/libdevice/libdevice.10.bc",
+    **{f"./usr/bin/{name}": f"bin/{name}" for name in ("bin2c", "cudafe++", "fatbinary", "nvlink", "ptxas")},
+}
+_PROFILE = """
+TOP              = $(_HERE_)/..
+
+CICC_PATH        = $(TOP)/nvvm/bin
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+
+LD_LIBRARY_PATH += $(TOP)/lib:
+PATH            += $(CICC_PATH):$(_HERE_):
+
+INCLUDES        +=  "-I$(TOP)/include" $(_SPACE_)
+
+LIBRARIES        =+ $(_SPACE_) "-L$(TOP)/lib64/stubs" "-L$(TOP)/lib64"
+
+CUDAFE_FLAGS    +=
+PTXAS_FLAGS     +=
+"""
 
 
 def package_members(package: Path) -> Iterator[tuple[tarfile.TarInfo, Iterator[bytes]]]:
@@ -62,34 +88,6 @@ def _find_content(file: BinaryIO) -> None:
         size = int(header[48:58])
         file.seek(size + size % 2, 1)
     raise ValueError(f"it has no {_CONTENT.decode()}")
-
-
-_OWN = "./usr/lib/nvidia-cuda-toolkit"
-# Where the package has them → where a toolkit does. Debian's nvcc.profile names folders of its own.
-_PLACES = {
-    f"{_OWN}/bin/nvcc": "bin/nvcc",
-    f"{_OWN}/bin/crt/link.stub": "bin/crt/link.stub",
-    f"{_OWN}/bin/crt/prelink.stub": "bin/crt/prelink.stub",
-    f"{_OWN}/bin/cicc": "nvvm/bin/cicc",
-    f"{_OWN}/libdevice/libdevice.10.bc": "nvvm/libdevice/libdevice.10.bc",
-    **{f"./usr/bin/{name}": f"bin/{name}" for name in ("bin2c", "cudafe++", "fatbinary", "nvlink", "ptxas")},
-}
-_PROFILE = """
-TOP              = $(_HERE_)/..
-
-CICC_PATH        = $(TOP)/nvvm/bin
-NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
-
-LD_LIBRARY_PATH += $(TOP)/lib:
-PATH            += $(CICC_PATH):$(_HERE_):
-
-INCLUDES        +=  "-I$(TOP)/include" $(_SPACE_)
-
-LIBRARIES        =+ $(_SPACE_) "-L$(TOP)/lib64/stubs" "-L$(TOP)/lib64"
-
-CUDAFE_FLAGS    +=
-PTXAS_FLAGS     +=
-"""
 
 
 def lay_out_compilers(package: Path, folder: Path) -> None:

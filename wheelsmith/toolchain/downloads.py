@@ -23,6 +23,7 @@ from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import fetch_part, fetch_whole
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the first that a zip can hold
+_LARGEST = 8 << 30  # bytes: torch's own has 0.9 GiB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +113,6 @@ def _cut(wheel: Path, wanted: Callable[[str], bool], target: Path) -> None:
             entry = zipfile.ZipInfo(member, _DATE)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, whole.getinfo(member).external_attr
             part.writestr(entry, whole.read(member))
-
-
-_LARGEST = 8 << 30  # bytes: torch's own has 0.9 GiB
 
 
 def vendored_wheel(wheel: LockedWheel) -> Path | None:

@@ -1,4 +1,4 @@
-"""The Python environment that a project's own build system runs in: resolved once, then made from exact wheels."""
+"""The Python environment of a project's build system: resolved once, then made from exact wheels."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ from wheelsmith.toolchain.pip import run_pip
 _GROUPS = ("console_scripts", "gui_scripts")
 _FILE = ".dist-info/entry_points.txt"
 _LONGEST = 1 << 20  # bytes
+_PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
+# What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
+_GROWTH, _SPARE = 8, 256 << 20  # times, and bytes more
+# Part of an environment's name: raised when the way it is laid out changes.
+LAYOUT = 2
+# How pip begins a script in Python, where the interpreter's path is short and where it is not.
+_SHEBANG = re.compile(rb"#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
+_LONGEST_SHEBANG = 1 << 13  # bytes
+_BLOCK = 4096  # bytes that a file or folder takes at least, though it has none
+_OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
 
 class _EntryPoints(Distribution):
@@ -78,18 +88,6 @@ def _check(wheel: Path, content: bytes) -> None:
 
 def _refused(wheel: Path, why: str) -> ToolchainError:
     return ToolchainError(f"the build environment cannot be made: entry_points.txt of {wheel.name} {why}")
-
-
-_PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
-# What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
-_GROWTH, _SPARE = 8, 256 << 20  # times, and bytes more
-# Part of an environment's name: raised when the way it is laid out changes.
-LAYOUT = 2
-# How pip begins a script in Python, where the interpreter's path is short and where it is not.
-_SHEBANG = re.compile(rb"#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
-_LONGEST_SHEBANG = 1 << 13  # bytes
-_BLOCK = 4096  # bytes that a file or folder takes at least, though it has none
-_OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
 
 
 def known_lock(

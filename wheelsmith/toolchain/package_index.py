@@ -1,4 +1,4 @@
-"""Find a pinned file on the user's indexes, by its name and hash."""
+"""Find a pinned file on the user's indexes by its name and hash, with the bundle that signs it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 _KEY = "_sigstore-bundle"
 _ATTRIBUTE = "data-sigstore-bundle"
+_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_LONGEST = 120.0  # seconds for all of a page
+_LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
+_GZIP = 31  # wbits of zlib
 
 
 def bundle_url(file: Mapping[str, Any]) -> str | None:
@@ -69,12 +73,6 @@ class _BundleLinks(HTMLParser):
         if tag == "a" and link and bundle:
             name = unquote(urlsplit(link).path).rpartition("/")[2]
             self.found[name] = urldefrag(bundle).url
-
-
-_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-_LONGEST = 120.0  # seconds for all of a page
-_LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
-_GZIP = 31  # wbits of zlib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

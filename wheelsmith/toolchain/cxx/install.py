@@ -26,14 +26,6 @@ _PLACES = (
     "usr/lib/gcc*/*/*/collect2*",
     "runtime/lib/*/l*",
 )
-
-
-def programs_of(folder: Path) -> tuple[str, ...]:
-    """Return the programs that decide the bytes of an object, below the compilers' folder."""
-    found = (path for place in _PLACES for path in folder.glob(place) if not path.is_symlink())
-    return tuple(sorted(str(path.relative_to(folder)) for path in found))
-
-
 # What only running programs need, and programs that nobody calls to compile or to link.
 _UNUSED = re.compile(
     r"(etc|sbin|usr/sbin|usr/share|var|usr/lib/(compat-ld|gold-ld)|usr/lib/[^/]+/(gconv|audit|gprofng|bfd-plugins))/.*"
@@ -50,6 +42,12 @@ _NEWER_CALLS = re.compile(
 )
 # Of the compilers' packages, what is linked with.
 _RUNTIME = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
+
+
+def programs_of(folder: Path) -> tuple[str, ...]:
+    """Return the programs that decide the bytes of an object, below the compilers' folder."""
+    found = (path for place in _PLACES for path in folder.glob(place) if not path.is_symlink())
+    return tuple(sorted(str(path.relative_to(folder)) for path in found))
 
 
 def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: Path) -> None:
