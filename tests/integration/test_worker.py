@@ -100,6 +100,10 @@ def test_a_process_that_was_killed_between_two_requests_is_replaced(worker):
     assert call(worker, "add", a=2, b=2)["sum"] == 4
 
 
+def test_a_long_number_is_a_number(worker):
+    assert call(worker, "count_digits", text="9" * 50_000) == {"digits": 50_000}
+
+
 def test_what_a_library_prints_breaks_nothing(worker):
     assert call(worker, "print_much") == {"read": ""}
     assert call(worker, "add", a=2, b=2)["sum"] == 4

@@ -15,6 +15,10 @@ def add(request):
     return {"sum": request["a"] + request["b"], "process": os.getpid()}
 
 
+def count_digits(request):
+    return {"digits": len(str(int(request["text"])))}
+
+
 def fill_memory(request):
     held = []
     while True:

@@ -100,6 +100,8 @@ def _perform(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    # The limit of CPU time bounds the conversion of long numbers, too.
+    sys.set_int_max_str_digits(0)
     if sys.argv[1:]:
         serve_folder(Path(sys.argv[1]))
     else:
