@@ -36,28 +36,15 @@ def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def check_kernel(cell: Cell, spec: KernelSpec) -> None:
-    """Refuse a cell that build.toml says the kernel is not for.
-
-    :raises NotBuildableError: with every line of build.toml that says so.
-    """
-    checks = (
-        lambda: _check_backend(cell, spec),
-        lambda: _check_framework(cell, spec),
-        lambda: _check_toolkit(cell, spec),
-        lambda: _check_depends(cell, spec),
-    )
-    if found := obstacles(checks):
-        raise NotBuildableError("; ".join(found))
-
-
-def _check_backend(cell: Cell, spec: KernelSpec) -> None:
+def check_backend(cell: Cell, spec: KernelSpec) -> None:
+    """Refuse a cell whose backend build.toml does not list."""
     if cell.backend not in spec.backends:
         listed = ", ".join(spec.backends) or "none"
         raise NotBuildableError(f"the kernel has no {cell.backend} backend: build.toml lists {listed}")
 
 
-def _check_framework(cell: Cell, spec: KernelSpec) -> None:
+def check_framework(cell: Cell, spec: KernelSpec) -> None:
+    """Refuse a cell of another framework, or of a release that build.toml leaves out."""
     if cell.framework != spec.framework:
         raise NotBuildableError(
             f"it is a kernel for {spec.framework}, not for {cell.framework}: give matrix.yaml the axis {spec.framework}"
@@ -66,12 +53,14 @@ def _check_framework(cell: Cell, spec: KernelSpec) -> None:
         _check_bounds(cell.framework, cell.release, spec.binding.minver, spec.binding.maxver)
 
 
-def _check_toolkit(cell: Cell, spec: KernelSpec) -> None:
+def check_toolkit(cell: Cell, spec: KernelSpec) -> None:
+    """Refuse a cell whose toolkit build.toml leaves out."""
     if cell.toolkit:
         _check_bounds(cell.platform, cell.toolkit, *spec.toolkit_bounds.get(cell.platform, (None, None)))
 
 
-def _check_depends(cell: Cell, spec: KernelSpec) -> None:
+def check_depends(cell: Cell, spec: KernelSpec) -> None:
+    """Refuse a kernel that loads others from the Hub."""
     for scope in ("", cell.backend):
         if repos := spec.kernel_depends.get(scope):
             raise NotBuildableError(

@@ -17,15 +17,16 @@ from wheelsmith.model import (
     BuildPlan,
     Cell,
     Excluded,
-    PrefixId,
     Recipe,
-    Toolset,
     WheelSpec,
     wheel_stem,
 )
 from wheelsmith.plan.feasibility import (
     NotBuildableError,
-    check_kernel,
+    check_backend,
+    check_depends,
+    check_framework,
+    check_toolkit,
     compilers,
     cxx_std_of,
     known_capabilities,
@@ -38,7 +39,6 @@ from wheelsmith.plan.recipe import (
     CompileTarget,
     KernelSource,
     KernelSpec,
-    Requirements,
     Section,
     compiled_recipe,
     noarch_recipe,
@@ -99,35 +99,34 @@ def plan_kernel(
         build_host=build_host,
         declared=declared,
     )
-    try:
-        check_kernel(cell, spec)
-        return _noarch_plan(order) if spec.binding is None else _compiled_plan(order)
-    except NotBuildableError as impossible:
-        found = obstacles(_checks(order))
-        return Excluded(cell=cell, reason="; ".join(found) or str(impossible))
+    if found := obstacles(_checks(order)):
+        return Excluded(cell=cell, reason="; ".join(found))
+    return _noarch_plan(order) if spec.binding is None else _compiled_plan(order)
 
 
 def _checks(order: _PlanInputs) -> Iterator[Callable[[], object]]:
     """Yield everything that may keep a cell from being built, each by itself."""
     cell, spec = order.cell, order.spec
-    yield lambda: check_kernel(cell, spec)
+    for check in (check_backend, check_framework, check_toolkit, check_depends):
+        yield partial(check, cell, spec)
     if cell.backend not in spec.backends:
-        return  # whatever else there is to say of a backend that the kernel does not have
+        return  # nothing else matters for a backend that the kernel does not have
+    if spec.binding is None:
+        yield partial(_noarch_requirements, spec)
+        return
     for scope in ("", cell.backend):
         yield partial(python_depends, spec, scope)
-    if spec.binding is None:
-        return
-    yield lambda: compilers(cell, order.build_host)
-    yield lambda: _stable_abi(cell, spec)
-    yield lambda: toolkit_of(cell, order.build_host)
-    yield lambda: requested_capabilities(cell)
-    yield lambda: own_sections(cell, spec)
+    yield partial(compilers, cell, order.build_host)
+    yield partial(_stable_abi, cell, spec)
+    yield partial(toolkit_of, cell, order.build_host)
+    yield partial(requested_capabilities, cell)
+    yield partial(_own_sections, cell, spec)
     known = known_capabilities(cell)
-    for section in applying_sections(cell, spec):
-        yield partial(check_depends, section, spec)
-        # What the toolkit does not know is told already.
+    for section in _applying_sections(cell, spec):
+        yield partial(_check_libraries, section, spec)
+        # requested_capabilities reports those that the toolkit does not know.
         if known:
-            yield partial(capabilities_of, section, known, cell)
+            yield partial(_capabilities, section, known, cell)
 
 
 def _public_version(spec: KernelSpec, version: str | None) -> str:
@@ -148,7 +147,7 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 def _noarch_plan(order: _PlanInputs) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
     wheel = pure_wheel(order.spec, order.source, order.distribution, order.version, order.declared)
-    return _plan(order, None, None, None, noarch_recipe(order.spec, order.source), wheel)
+    return _plan(order, noarch_recipe(order.spec, order.source), wheel)
 
 
 def pure_wheel(
@@ -158,16 +157,14 @@ def pure_wheel(
 
     :raises NotBuildableError: it depends on what is not on kernel-builder's list.
     """
-    requirements = noarch_requirements(spec)
+    requirements, extras = _noarch_requirements(spec)
     return WheelSpec(
         distribution=distribution,
         version=version,
         python_tag="py3",
         abi_tag="none",
         platform="any",
-        metadata=render_metadata(
-            spec, distribution=distribution, version=version, requirements=requirements, source=source
-        ),
+        metadata=render_metadata(spec, source, distribution, version, requirements, extras),
         module=spec.module,
         gpu_archs=(),
         release=None,
@@ -178,11 +175,8 @@ def pure_wheel(
     )
 
 
-def noarch_requirements(spec: KernelSpec) -> Requirements:
-    """Return what the one wheel of a kernel with nothing compiled requires.
-
-    :raises NotBuildableError: a name is not on kernel-builder's list.
-    """
+def _noarch_requirements(spec: KernelSpec) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return what the one wheel of a kernel with nothing compiled requires: always, and by extra."""
     always = ["torch", *python_depends(spec, "")]
     extras = {}
     if cuda := python_depends(spec, "cuda") if "cuda" in spec.backends else ():
@@ -191,7 +185,7 @@ def noarch_requirements(spec: KernelSpec) -> Requirements:
             always += cuda
         else:
             extras["cuda"] = cuda
-    return Requirements(always=tuple(always), extras=extras)
+    return tuple(always), extras
 
 
 # --- kernels with an extension ------------------------------------------------------------------------------
@@ -204,7 +198,7 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
     calls = framework(cell.framework)
     release = stable or cell.release
     home, toolkit = toolkit_of(cell, build_host) or ("", None)
-    groups, libraries = source_groups(cell, order.spec), libraries_of(cell, order.spec)
+    groups, libraries = _source_groups(cell, order.spec), _libraries(cell, order.spec)
     python = order.source.includes_python
     libraries += (python_headers(),) if python else ()
     target = CompileTarget(
@@ -234,15 +228,14 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
         declared=order.declared,
     )
-    made = _plan(
-        order,
-        toolset,
-        toolkit,
-        calls.prefix(release, cell.arch),
-        compiled_recipe(order.spec, order.source, groups, target),
-        wheel,
+    recipe = compiled_recipe(order.spec, order.source, groups, target)
+    return replace(
+        _plan(order, recipe, wheel),
+        toolset=toolset,
+        toolkit=toolkit,
+        headers=calls.prefix(release, cell.arch),
+        libraries=tuple(library.prefix for library in libraries),
     )
-    return replace(made, libraries=tuple(library.prefix for library in libraries))
 
 
 def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
@@ -287,17 +280,14 @@ def compiled_wheel(
     calls = framework(cell.framework)
     local = f"{version}+{local_version_of(cell, stable_abi=floor is not None)}"
     needed = f"{calls.project}>={floor}" if floor else calls.requirement(release)
-    own = (*python_depends(spec, ""), *python_depends(spec, cell.backend))
-    requirements = Requirements(always=tuple(dict.fromkeys((needed, *own))), extras={})
+    requirements = dict.fromkeys((needed, *python_depends(spec, ""), *python_depends(spec, cell.backend)))
     return WheelSpec(
         distribution=distribution,
         version=local,
         python_tag=calls.tags[0],
         abi_tag=calls.tags[1],
         platform=f"linux_{cell.arch}",
-        metadata=render_metadata(
-            spec, distribution=distribution, version=local, requirements=requirements, source=source
-        ),
+        metadata=render_metadata(spec, source, distribution, local, tuple(requirements)),
         module=spec.module,
         gpu_archs=gpu_archs,
         framework=cell.framework,
@@ -319,21 +309,15 @@ def _floor(spec: KernelSpec, stable: str | None) -> str | None:
     return max(stable, spec.binding.minver or stable, key=Version)
 
 
-def _plan(
-    order: _PlanInputs,
-    toolset: Toolset | None,
-    cuda: PrefixId | None,
-    headers: PrefixId | None,
-    recipe: Recipe,
-    wheel: WheelSpec,
-) -> BuildPlan:
+def _plan(order: _PlanInputs, recipe: Recipe, wheel: WheelSpec) -> BuildPlan:
+    """Return a plan without compilers."""
     return BuildPlan(
         cell=order.cell,
         image=order.build_host.image,
         source=order.source.id,
-        toolset=toolset,
-        toolkit=cuda,
-        headers=headers,
+        toolset=None,
+        toolkit=None,
+        headers=None,
         recipe=replace(recipe, contents={**recipe.contents, **licence_files(wheel, order.source)}),
         environment=ENVIRONMENT,
         wheel=wheel,
@@ -348,11 +332,8 @@ def licence_files(wheel: WheelSpec, source: KernelSource) -> dict[str, str]:
     return {f"{info}/licenses/{path}": f"src/{path}" for path in source.licences}
 
 
-def source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
-    """Return what is compiled for a cell: the binding, and the sections of build.toml that are for it.
-
-    :raises NotBuildableError: it cannot be.
-    """
+def _source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
+    """Return what is compiled for a cell: the binding, and the sections of build.toml that are for it."""
     assert spec.binding is not None  # noqa: S101  # only kernels with one come here
     requested = requested_capabilities(cell)
     binding = SourceGroup(
@@ -361,15 +342,25 @@ def source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
         cxx_flags=spec.binding.cxx_flags,
         capabilities=requested,
     )
-    return (binding, *(_group(section, spec, requested, cell) for section in own_sections(cell, spec)))
+    sections = (
+        SourceGroup(
+            src=section.src,
+            include=section.include,
+            cxx_flags=section.cxx_flags,
+            device_flags=section.device_flags,
+            capabilities=_capabilities(section, requested, cell),
+        )
+        for section in _own_sections(cell, spec)
+    )
+    return (binding, *sections)
 
 
-def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
+def _own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
     """Return the sections that are compiled for a cell.
 
     :raises NotBuildableError: there are none.
     """
-    sections, any_own = applying_sections(cell, spec), any(each.backend == cell.backend for each in spec.sections)
+    sections, any_own = _applying_sections(cell, spec), any(each.backend == cell.backend for each in spec.sections)
     # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
     if not sections and (any_own or not (spec.binding and spec.binding.src)):
         raise NotBuildableError(
@@ -378,31 +369,18 @@ def own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
     return sections
 
 
-def applying_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
-    """Return the sections for a cell's backend whose oldest toolkit its own is not older than."""
-    return [each for each in spec.sections if each.backend == cell.backend and not _left_out(each, cell)]
+def _applying_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
+    """Return the sections for a cell's backend that take its toolkit."""
+    toolkit = Version(cell.toolkit or "0")
+    return [
+        each
+        for each in spec.sections
+        if each.backend == cell.backend and not (each.toolkit_minver and toolkit < Version(each.toolkit_minver))
+    ]
 
 
-def _left_out(section: Section, cell: Cell) -> bool:
-    return bool(section.toolkit_minver and cell.toolkit and Version(cell.toolkit) < Version(section.toolkit_minver))
-
-
-def _group(section: Section, spec: KernelSpec, requested: tuple[str, ...], cell: Cell) -> SourceGroup:
-    check_depends(section, spec)
-    return SourceGroup(
-        src=section.src,
-        include=section.include,
-        cxx_flags=section.cxx_flags,
-        device_flags=section.device_flags,
-        capabilities=capabilities_of(section, requested, cell),
-    )
-
-
-def check_depends(section: Section, spec: KernelSpec) -> None:
-    """Refuse a section that needs headers which its framework does not bring.
-
-    :raises NotBuildableError: it does.
-    """
+def _check_libraries(section: Section, spec: KernelSpec) -> None:
+    """Refuse a section that needs headers which its framework does not bring."""
     known = {spec.framework, *header_libraries()}
     if others := [name for name in section.depends if name not in known]:
         raise NotBuildableError(
@@ -411,13 +389,13 @@ def check_depends(section: Section, spec: KernelSpec) -> None:
         )
 
 
-def libraries_of(cell: Cell, spec: KernelSpec) -> tuple[HeaderLibrary, ...]:
+def _libraries(cell: Cell, spec: KernelSpec) -> tuple[HeaderLibrary, ...]:
     """Return the libraries that a cell's sections depend on; every source sees them, as in kernel-builder."""
-    names = dict.fromkeys(name for section in own_sections(cell, spec) for name in section.depends)
+    names = dict.fromkeys(name for section in _own_sections(cell, spec) for name in section.depends)
     return tuple(header_libraries()[name] for name in names if name in header_libraries())
 
 
-def capabilities_of(section: Section, requested: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
+def _capabilities(section: Section, requested: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
     """Return the capabilities that a section is compiled for.
 
     :raises NotBuildableError: there are none.

@@ -7,7 +7,6 @@ from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, parse_project, read_project, with_pkg_info
 from wheelsmith.plan.recipe.recipe import (
     KernelSource,
-    Requirements,
     code_digest,
     compiled_recipe,
     includes_python,
@@ -27,7 +26,6 @@ __all__ = [
     "KernelSpec",
     "PhaseKind",
     "ProjectSpec",
-    "Requirements",
     "Section",
     "code_digest",
     "compiled_recipe",

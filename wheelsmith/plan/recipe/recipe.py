@@ -268,18 +268,18 @@ def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> Non
 REQUIRES_PYTHON = ">=3.9"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirements:
-    """What the wheel requires, as METADATA writes it; ``extras`` by the extra's name."""
-
-    always: tuple[str, ...]
-    extras: dict[str, tuple[str, ...]]
-
-
 def render_metadata(
-    spec: KernelSpec, *, distribution: str, version: str, requirements: Requirements, source: KernelSource
+    spec: KernelSpec,
+    source: KernelSource,
+    distribution: str,
+    version: str,
+    requirements: tuple[str, ...],
+    extras: Mapping[str, tuple[str, ...]] | None = None,
 ) -> str:
-    """Return the whole text, of metadata version 2.4 (core metadata specification)."""
+    """Return the whole METADATA, of version 2.4 (core metadata specification).
+
+    :param extras: an extra's name → what it requires besides.
+    """
     fields = [("Metadata-Version", "2.4"), ("Name", distribution), ("Version", version)]
     fields += [("Summary", f"The {spec.name} kernel for {spec.framework}"), *_licence(spec.license)]
     fields += [("License-File", path) for path in source.licences]
@@ -289,8 +289,8 @@ def render_metadata(
         if url and url.startswith(("https://", "http://")) and url.isprintable()
     ]
     fields.append(("Requires-Python", REQUIRES_PYTHON))
-    fields += [("Requires-Dist", text) for text in requirements.always]
-    for extra, texts in sorted(requirements.extras.items()):
+    fields += [("Requires-Dist", text) for text in requirements]
+    for extra, texts in sorted((extras or {}).items()):
         fields.append(("Provides-Extra", extra))
         fields += [("Requires-Dist", f'{text}; extra == "{extra}"') for text in texts]
     fields.append(("Description-Content-Type", "text/markdown"))
