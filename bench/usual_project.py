@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from wheelsmith.frameworks.torch import OPS, REGISTRATION
-from wheelsmith.plan.recipe import KernelSpec, parse_build_toml
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
+from wheelsmith.plan.recipe.spec import KernelSpec
 
 _SOURCES = {".cpp", ".cu"}
 # The flags are those of our own build, so that both compile the same code.

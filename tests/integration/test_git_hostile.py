@@ -7,7 +7,7 @@ import pytest
 from git_repos import EXECUTABLE, FILE, FOLDER, LINK, MODULE, GitRepo, modules, serve_git
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.matrix import KernelRef
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.git import program, repository, source

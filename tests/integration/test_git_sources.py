@@ -12,7 +12,7 @@ from git_repos import EXECUTABLE, LINK, MODULE, GitRepo, git, modules, serve_git
 from kernels import NOARCH_TOML
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.matrix import KernelRef
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.source import Outputs, SourceTree, fetch_source
 from wheelsmith.store import Kind, take_inventory
 

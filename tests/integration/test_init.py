@@ -10,7 +10,7 @@ from git_repos import MODULE, GitRepo, modules, serve_git
 from kernels import cuda_kernel, pure_kernel, tiny_kernel, tvm_kernel, write
 from loopback_hub import Hub, serve
 
-from wheelsmith.matrix import load_matrix
+from wheelsmith.matrix.load import load_matrix
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain import Toolchains
 

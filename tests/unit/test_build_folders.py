@@ -10,20 +10,17 @@ from build_folders import SHIM, digests, pure, said
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.model import SourceId
-from wheelsmith.plan.recipe import KernelSource
-from wheelsmith.plan.repack import (
+from wheelsmith.plan.recipe.recipe import KernelSource
+from wheelsmith.plan.repack.folders import (
     BuildFacts,
     BuildFolder,
     BuiltPackage,
-    NoWheelError,
-    WheelNames,
     built_package,
-    cells_of,
     check_digests,
-    plan_folders,
     read_build_facts,
-    read_variant_name,
 )
+from wheelsmith.plan.repack.plans import WheelNames, plan_folders
+from wheelsmith.plan.repack.variants import NoWheelError, cells_of, read_variant_name
 from wheelsmith.wheel.gpu import GpuCode
 
 NAMES = WheelNames(distribution="relu", version="1", module="relu", repo="org/relu")

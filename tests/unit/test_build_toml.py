@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.base.errors import BuildTomlError, MatrixMistakesError
-from wheelsmith.plan.recipe import KernelSpec, parse_build_toml
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
+from wheelsmith.plan.recipe.spec import KernelSpec
 
 V5 = """\
 [general]

@@ -3,7 +3,9 @@
 import pytest
 from jinja2 import Environment
 
-from wheelsmith.plan.recipe import card, parse_build_toml, render_card
+from wheelsmith.plan.recipe import card
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
+from wheelsmith.plan.recipe.card import render_card
 from wheelsmith.worker import WorkerLimits
 
 TOML = """\

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from wheelsmith.plan.recipe import Binding, KernelSpec, code_digest, includes_python
+from wheelsmith.plan.recipe.recipe import code_digest, includes_python
+from wheelsmith.plan.recipe.spec import Binding, KernelSpec
 
 SPEC = KernelSpec(
     name="tiny", edition=5, version=1, license=None, backends=("cpu",), binding=Binding(src=("torch-ext/b.cpp",))

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.frameworks import frameworks
-from wheelsmith.matrix import KernelRef, parse_matrix
+from wheelsmith.matrix.load import parse_matrix
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.plan.recipe.project_hints import hint_for, project_hints
 from wheelsmith.platforms import CPU
 from wheelsmith.run.init_matrix import Draft, render

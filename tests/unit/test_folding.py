@@ -14,12 +14,16 @@ from packaging.version import Version
 from rich.console import Console
 
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.matrix import CudaCompatibility, cell_of, expand, parse_matrix
+from wheelsmith.matrix.expand import cell_of, expand
+from wheelsmith.matrix.load import parse_matrix
+from wheelsmith.matrix.types import CudaCompatibility
 from wheelsmith.model import BuildPlan, Cell, Excluded, SourceId
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.plan import older_minors, plan_by_oldest_minor, plan_kernel, with_toolkit
+from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.fold import fold, folded
-from wheelsmith.plan.recipe import KernelSource, parse_build_toml
+from wheelsmith.plan.kernel import plan_kernel
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
+from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.report import plan_table, reasons, totals
 

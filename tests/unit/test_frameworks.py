@@ -20,7 +20,8 @@ from wheelsmith.index.entries.catalogue import (
 )
 from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.resolve import Installer, Presence, Target, fill, template_for
-from wheelsmith.matrix import expand, parse_matrix
+from wheelsmith.matrix.expand import expand
+from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import Cell, Excluded
 
 CELL = Cell(framework="tvm-ffi", release="0.1", toolkit="13.0", arch="x86_64", cxx11_abi=None)

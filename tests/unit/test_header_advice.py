@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from plans import plan
 
-from wheelsmith.matrix import KernelRef
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import CellSettings, Recipe, Step, StepFinished, StepKind
 from wheelsmith.run.schedule import TorchHeaderCosts
 from wheelsmith.source import Outputs, fetch_source

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wheelsmith.plan.recipe import may_import
+from wheelsmith.plan.recipe.static_setup_metadata import may_import
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.base.projects import known_projects, namesakes
-from wheelsmith.plan import with_own_names
-from wheelsmith.plan.recipe import parse_build_toml
+from wheelsmith.plan.pypi_names import with_own_names
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
 
 TOML = """\
 [general]

@@ -7,16 +7,9 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import MatrixError, MatrixMistakesError, SelectionError
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.matrix import (
-    Matrix,
-    ProjectSettings,
-    cell_of,
-    expand,
-    idle_rules,
-    parse_matrix,
-    project_settings,
-    select,
-)
+from wheelsmith.matrix.expand import cell_of, expand, idle_rules, project_settings, select
+from wheelsmith.matrix.load import parse_matrix
+from wheelsmith.matrix.types import Matrix, ProjectSettings
 from wheelsmith.model import Cell, Excluded
 from wheelsmith.platforms import cuda_toolkits
 

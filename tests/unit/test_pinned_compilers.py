@@ -9,7 +9,7 @@ from packaging.version import Version
 from plans import plan
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.matrix import parse_matrix
+from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import HOST, PINNED, BuildHost, Cell, CellSettings, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
 from wheelsmith.plan.feasibility import NotBuildableError, compilers

@@ -7,9 +7,10 @@ from packaging.metadata import parse_email
 from wheelsmith.base.errors import BuildTomlError
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.plan import plan_kernel
 from wheelsmith.plan.feasibility import NotBuildableError, toolkit_of
-from wheelsmith.plan.recipe import KernelSource, parse_build_toml
+from wheelsmith.plan.kernel import plan_kernel
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
+from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import header_libraries
 
 TOML = """\

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError, SourceError, WheelError
-from wheelsmith.matrix import ProjectSettings
+from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, LockedWheel, SourceId
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.pipeline.smoke import why_untested
-from wheelsmith.plan import plan_project, why_other_cuda
-from wheelsmith.plan.project import torch_cuda
-from wheelsmith.plan.recipe import KernelSource, ProjectSpec, parse_project, with_pkg_info
+from wheelsmith.plan.project import plan_project, torch_cuda, why_other_cuda
+from wheelsmith.plan.recipe.project import ProjectSpec, parse_project, with_pkg_info
+from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
 from wheelsmith.wheel.retag import relabel
 

@@ -25,7 +25,8 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     """Complete the names of cells from the matrix beside the command line."""
     del parameter
     from wheelsmith.base.errors import WheelsmithError
-    from wheelsmith.matrix import cell_of, expand, load_matrix
+    from wheelsmith.matrix.expand import cell_of, expand
+    from wheelsmith.matrix.load import load_matrix
 
     try:
         answers = expand(load_matrix(Path(ctx.params.get("matrix") or "matrix.yaml")))

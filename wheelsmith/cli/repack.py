@@ -16,7 +16,7 @@ from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prep
 from wheelsmith.model import CellFinished, Event, RunFinished, RunStarted
 from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.model.run_record import RunRecord
-from wheelsmith.plan.repack import VariantAnswer
+from wheelsmith.plan.repack.plans import VariantAnswer
 from wheelsmith.run.repack import RepackRequest, prepare_repack
 
 

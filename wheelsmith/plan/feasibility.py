@@ -11,8 +11,8 @@ from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.model import HOST, PINNED, BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.build_host import USE_IMAGES
-from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.project_hints import dependencies
+from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import NotInImageError, cxx_toolchain, platforms
 
 _OLDEST_PYTHON = (3, 10)  # of the package build, in the sandbox

@@ -35,17 +35,9 @@ from wheelsmith.plan.feasibility import (
     requested_capabilities,
     toolkit_of,
 )
-from wheelsmith.plan.recipe import (
-    CompileTarget,
-    KernelSource,
-    KernelSpec,
-    Section,
-    compiled_recipe,
-    noarch_recipe,
-    render_metadata,
-)
-from wheelsmith.plan.recipe.compile import SourceGroup, is_device_source
-from wheelsmith.plan.recipe.recipe import namespace
+from wheelsmith.plan.recipe.compile import CompileTarget, SourceGroup, is_device_source
+from wheelsmith.plan.recipe.recipe import KernelSource, compiled_recipe, namespace, noarch_recipe, render_metadata
+from wheelsmith.plan.recipe.spec import KernelSpec, Section
 from wheelsmith.platforms import HeaderLibrary, header_libraries, platforms, python_headers
 
 # Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.

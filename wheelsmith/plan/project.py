@@ -33,7 +33,8 @@ from wheelsmith.model import (
 )
 from wheelsmith.plan.feasibility import NotBuildableError, check_python, compilers, requested_capabilities, toolkit_of
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
-from wheelsmith.plan.recipe import KernelSource, ProjectSpec
+from wheelsmith.plan.recipe.project import ProjectSpec
+from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_of, platforms
 
 # (requirements, Python as major.minor, CPU architecture, what is preferred over the first requirement) → exact wheels.

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import MatrixError, Place
 from wheelsmith.base.projects import known_projects, namesakes
-from wheelsmith.plan.recipe import KernelSpec
+from wheelsmith.plan.recipe.spec import KernelSpec
 
 
 def with_own_names(

@@ -16,7 +16,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import CacheInUseError, EngineError, Place, StoreError
 from wheelsmith.engine import Engine, Limits
 from wheelsmith.index.publish import RUNS, publish_run
-from wheelsmith.matrix import EngineChoice
+from wheelsmith.matrix.types import EngineChoice
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -34,7 +34,7 @@ from wheelsmith.model import (
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.plan.fold import Build
 from wheelsmith.plan.planned_run import PlannedRun
-from wheelsmith.plan.recipe import PhaseKind
+from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.run.executors import BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.result_collector import ResultCollector

@@ -12,11 +12,13 @@ from pathlib import Path
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases
-from wheelsmith.matrix import KernelRef, OutputSettings, parse_matrix
+from wheelsmith.matrix.load import parse_matrix
+from wheelsmith.matrix.types import KernelRef, OutputSettings
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, Excluded, Listener
 from wheelsmith.plan.pypi_names import own_name, why_not_own
-from wheelsmith.plan.recipe import KernelSpec, ProjectSpec
+from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
+from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import CPU, platforms
 from wheelsmith.run.lock import LockedInputs
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix

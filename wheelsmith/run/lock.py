@@ -12,9 +12,8 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, ToolchainError
 from wheelsmith.base.offline import is_offline
 from wheelsmith.base.redact import redact
-from wheelsmith.matrix import KernelRef
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import BuildPlan, Excluded, Listener, LockedWheel, Notice
-from wheelsmith.plan import Resolve
 from wheelsmith.plan.lock import (
     EnvironmentRequest,
     IndexedWheel,
@@ -26,6 +25,7 @@ from wheelsmith.plan.lock import (
     pins_of,
     read_lock,
 )
+from wheelsmith.plan.project import Resolve
 from wheelsmith.source import SourceTree
 from wheelsmith.toolchain.wheel_lookup import FoundWheel, find_wheels
 

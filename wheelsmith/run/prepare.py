@@ -13,24 +13,20 @@ from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
 from wheelsmith.base.offline import VENDOR, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose, with_python_digest
-from wheelsmith.matrix import (
-    CudaCompatibility,
-    KernelRef,
-    Matrix,
-    cell_of,
-    expand,
-    idle_rules,
-    load_matrix,
-    project_settings,
-    select,
-)
+from wheelsmith.matrix.expand import cell_of, expand, idle_rules, project_settings, select
+from wheelsmith.matrix.load import load_matrix
+from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice, log_notices
 from wheelsmith.model.build_host import USE_IMAGES
-from wheelsmith.plan import Resolve, older_minors, plan_by_oldest_minor, plan_kernel, plan_project, with_toolkit
+from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
+from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.lock import Lock, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun
-from wheelsmith.plan.recipe import KernelSource, KernelSpec, ProjectSpec
+from wheelsmith.plan.project import Resolve, plan_project
+from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
+from wheelsmith.plan.recipe.recipe import KernelSource
+from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.project_source import kernel_source, read_spec
 from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached, read_vendored

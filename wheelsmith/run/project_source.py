@@ -13,21 +13,15 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError
-from wheelsmith.matrix import CudaCompatibility, KernelRef, Matrix, ProjectSettings, check_kernel
-from wheelsmith.plan import with_own_names
-from wheelsmith.plan.recipe import (
-    CARD,
-    PROJECT_FILES,
-    KernelSource,
-    KernelSpec,
-    ProjectSpec,
-    code_digest,
-    includes_python,
-    may_import,
-    parse_build_toml,
-    read_project,
-    render_card,
-)
+from wheelsmith.matrix.load import check_kernel
+from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix, ProjectSettings
+from wheelsmith.plan.pypi_names import with_own_names
+from wheelsmith.plan.recipe.build_toml import parse_build_toml
+from wheelsmith.plan.recipe.card import CARD, render_card
+from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, read_project
+from wheelsmith.plan.recipe.recipe import KernelSource, code_digest, includes_python
+from wheelsmith.plan.recipe.spec import KernelSpec
+from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.source import SourceTree
 
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"

@@ -14,28 +14,25 @@ from wheelsmith.base.errors import MatrixError, Place, SelectionError, SourceErr
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import counted, listed, show_size
 from wheelsmith.engine import Engine, choose
-from wheelsmith.matrix import KernelRef, Matrix, check_kernel, matches
+from wheelsmith.matrix.expand import matches
+from wheelsmith.matrix.load import check_kernel
+from wheelsmith.matrix.types import KernelRef, Matrix
 from wheelsmith.matrix.values import public_version
 from wheelsmith.model import Listener, Notice, SourceId, log_notices
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.pypi_names import own_name, why_not_own
-from wheelsmith.plan.recipe import KernelSource, may_import
-from wheelsmith.plan.repack import (
+from wheelsmith.plan.recipe.recipe import KernelSource
+from wheelsmith.plan.recipe.static_setup_metadata import may_import
+from wheelsmith.plan.repack.folders import (
     METADATA,
     BuildFacts,
     BuildFolder,
-    FolderPlans,
-    HubVariant,
-    NoWheelError,
-    VariantAnswer,
-    WheelNames,
     built_package,
-    cells_of,
     check_digests,
-    plan_folders,
     read_build_facts,
-    read_variant_name,
 )
+from wheelsmith.plan.repack.plans import FolderPlans, VariantAnswer, WheelNames, plan_folders
+from wheelsmith.plan.repack.variants import HubVariant, NoWheelError, cells_of, read_variant_name
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.source import BuildTrees, SourceTree, read_build_folder, read_hub_builds
 

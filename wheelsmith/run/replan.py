@@ -15,7 +15,7 @@ from wheelsmith.base.errors import MatrixError, WheelsmithError
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.engine import Engine, choose
 from wheelsmith.frameworks import frameworks, torch_releases
-from wheelsmith.matrix import EngineChoice, KernelRef
+from wheelsmith.matrix.types import EngineChoice, KernelRef
 from wheelsmith.model import (
     CUDA,
     HOST,
@@ -29,9 +29,10 @@ from wheelsmith.model import (
     WheelSpec,
 )
 from wheelsmith.model.build_host import AUTO
-from wheelsmith.plan import plan_kernel
+from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.pypi_names import own_name
-from wheelsmith.plan.recipe import KernelSource, KernelSpec
+from wheelsmith.plan.recipe.recipe import KernelSource
+from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import cxx_toolchains, platforms
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare
 from wheelsmith.run.project_source import describe, kernel_source, named_kernel, parse_source, read_metadata

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError
-from wheelsmith.matrix import KernelRef
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import Listener, ignore
 from wheelsmith.source.archive import read_archive
 from wheelsmith.source.builds import BuildTrees, read_build_folder

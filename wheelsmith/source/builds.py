@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
-from wheelsmith.plan.recipe import is_licence
+from wheelsmith.plan.recipe.recipe import is_licence
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 
 BUILD = "build"

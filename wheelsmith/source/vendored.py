@@ -10,7 +10,7 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.base.git_address import git_address
 from wheelsmith.base.json_dataclass import in_one_line, read_json
 from wheelsmith.base.offline import SOURCE
-from wheelsmith.matrix import KernelRef
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import SourceId
 from wheelsmith.plan.lock import DIGEST
 from wheelsmith.source.tree import MOST_FILES, SourceTree, copy_into, make_tree, walk

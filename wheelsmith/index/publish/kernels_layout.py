@@ -21,8 +21,8 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.frameworks import frameworks, read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of
-from wheelsmith.plan.recipe import may_import
 from wheelsmith.plan.recipe.project_hints import dependencies
+from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.platforms import CPU, platform_of
 
 METADATA = "metadata.json"

@@ -14,7 +14,7 @@ from typing import Any
 from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.json_dataclass import Record, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
-from wheelsmith.plan.recipe import KernelSource
+from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.repack.variants import HubVariant
 
 METADATA = "metadata.json"

@@ -12,8 +12,8 @@ from wheelsmith.base.zlib_fingerprint import other_deflate
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, ImageId, Recipe, WheelSpec
 from wheelsmith.plan.feasibility import NotBuildableError
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, compiled_wheel, licence_files, pure_wheel
-from wheelsmith.plan.recipe import KernelSpec
 from wheelsmith.plan.recipe.recipe import PYPROJECT
+from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.repack.folders import BuildFolder
 from wheelsmith.plan.repack.variants import cells_of
 

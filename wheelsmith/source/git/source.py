@@ -15,10 +15,10 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.base.files import mark_used
 from wheelsmith.base.git_address import GitAddress, check_revision, check_subfolder, git_address, submodule_address
 from wheelsmith.base.json_dataclass import canonical_digest
-from wheelsmith.matrix import KernelRef
+from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import Listener, SourceId
 from wheelsmith.plan.lock import is_of_a_lock
-from wheelsmith.plan.recipe import PROJECT_FILES
+from wheelsmith.plan.recipe.project import PROJECT_FILES
 from wheelsmith.source.cached import find_cached, make_cached
 from wheelsmith.source.git.program import GitError
 from wheelsmith.source.git.repository import Repository
